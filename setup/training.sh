@@ -1,0 +1,47 @@
+#!/bin/sh
+# Builds the training environment: TensorFlow and Horovod with Gloo, and with MPI where mpirun exists.
+# Usage: setup/training.sh ENVIRONMENT_FOLDER
+#
+# The built Horovod wheel is kept in ${XDG_CACHE_HOME:-~/.cache}/traingrid, keyed by all that went into it, so that a
+# second checkout does not compile it again. Deleting that folder is always safe.
+set -eu
+
+environment=$1
+here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+requirements=$here/training_container/requirements.txt
+build_requirements=$here/training_container/requirements-dev.txt
+horovod=0.28.1
+
+"${PYTHON:-python3.11}" -m venv "$environment"
+"$environment/bin/pip" install --quiet --require-hashes -r "$requirements"
+"$environment/bin/pip" install --quiet --require-hashes -r "$build_requirements"
+
+with_mpi=0
+if command -v mpirun >/dev/null && command -v mpicxx >/dev/null; then
+    with_mpi=1
+    mpi_version=$(mpirun --version | head -n 1)
+else
+    mpi_version=none
+    echo "No mpirun and mpicxx here: Horovod is built with Gloo only. ('sudo apt-get install openmpi-bin" \
+        "libopenmpi-dev' or 'brew install open-mpi', then 'make clean setup', adds MPI.)" >&2
+fi
+
+key=$( (echo "$horovod $mpi_version $(uname -sm)"; cat "$requirements" "$build_requirements") | cksum | cut -d ' ' -f 1)
+wheels=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/horovod-$horovod-$key
+if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
+    echo "Compiling Horovod $horovod (about two minutes on two cores, once) ..."
+    mkdir -p "$wheels"
+    building=$(mktemp -d)
+    trap 'rm -rf "$building"' EXIT
+    export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1
+    if [ $with_mpi = 1 ]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
+    if ! PATH="$environment/bin:$PATH" "$environment/bin/pip" wheel --no-build-isolation --no-deps \
+        --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then
+        tail -n 40 "$building/build.log" >&2
+        echo "Horovod did not compile; the lines above are the end of the compiler's log." >&2
+        exit 1
+    fi
+    mv "$building"/horovod-*.whl "$wheels/"
+fi
+"$environment/bin/pip" install --quiet --no-deps "$wheels"/horovod-*.whl
+"$environment/bin/python" -c 'import horovod.tensorflow as hvd; print("Horovod", hvd.gloo_built() and "Gloo", hvd.mpi_built() and "MPI")' 2>/dev/null
