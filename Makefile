@@ -1,0 +1,79 @@
+# traingrid: `make help` lists the targets. Everything is installed into this folder, once.
+SHELL := /bin/sh
+PYTHON ?= python3.11
+export PYTHON
+# jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old; the CDK CLI pinned in package.json supports it.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 1
+
+PIP := .venv/bin/pip --disable-pip-version-check
+LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock"
+SOURCES := app.py batch_job examples lambda localcloud stacks tests traingrid training_container
+
+.DEFAULT_GOAL := help
+
+##@ Try it
+demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
+	.venv/bin/python -m examples.digits.demo
+
+##@ Work on it
+test: setup  ## Everything that CI runs: format, lint, types, tests, one end-to-end run
+	$(MAKE) --no-print-directory lint
+	.venv/bin/python -m pytest
+	.venv-training/bin/python -m pytest tests/training
+
+lint: .venv/.installed  ## Format, lint and types only
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy $(SOURCES)
+
+format: .venv/.installed  ## Format the code and mend what the linter can
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+synth: setup-control  ## Write the CloudFormation templates to cdk.out/
+	npx cdk synth --quiet
+
+lock: .venv/.installed  ## Resolve the *.in files into locked requirements with hashes
+	$(LOCK) requirements.in --output-file requirements.txt
+	$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
+	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
+	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+
+##@ Set up (demo and test do this by themselves)
+setup: setup-control .venv-training/.installed  ## Install everything that is not there yet
+
+setup-control: .venv/.installed node_modules/.installed build/layer/.installed  ## The same without the training environment
+
+clean:  ## Remove everything that set-up and runs have made
+	rm -rf .venv .venv-training node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+help:  ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Each environment is a stamp file that is newer than what it was made from.
+.venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
+	@setup/prerequisites.sh control
+	$(PYTHON) -m venv .venv
+	$(PIP) install --quiet --require-hashes -r requirements.txt
+	$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json
+	npm ci --silent --no-fund --no-audit
+	@touch $@
+
+# What AWS Lambda's runtime lacks, for Lambda's Linux and for this machine side by side: the compiled files' names differ.
+build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
+	@setup/layer.sh build/layer
+	@touch $@
+
+.venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh
+	@setup/prerequisites.sh control training
+	@setup/training.sh .venv-training
+	@touch $@
+
+.PHONY: clean demo format help lint lock setup setup-control synth test
