@@ -1,0 +1,171 @@
+"""What keeps localcloud apart from the real AWS, in both directions.
+
+Nothing that runs here reads the user's AWS profile, files or keys; nothing that runs here can reach another machine;
+and a key that looks like one of AWS's own is refused unless this server issued it.
+"""
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.iam.models import iam_backends
+from moto.sts.models import sts_backends
+
+DUMMY_KEY = "localcloud"
+"""Access key id and secret of every user of a localcloud server."""
+
+_NO_AWS_FILES = {
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SESSION_SECONDS = 3600
+
+
+def user_environment(endpoint_url: str, region: str = "us-east-1") -> dict[str, str]:
+    """The AWS variables with which any SDK or tool works on this server, and on nothing else.
+
+    Args:
+        endpoint_url: The server's address.
+        region: Default Region of the client.
+
+    Returns:
+        Variables to set. `AWS_PROFILE` and `AWS_SESSION_TOKEN` must be unset beside them.
+    """
+    return {
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_ACCESS_KEY_ID": DUMMY_KEY,
+        "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        **_NO_AWS_FILES,
+    }
+
+
+def child_environment(
+    endpoint_url: str, home: Path, region: str, role_arn: str | None, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """A complete environment for a child process, built from scratch: nothing of ours is inherited.
+
+    Args:
+        endpoint_url: The server's address.
+        home: `HOME` of the child, a folder of the server's own.
+        region: The Region the child runs in.
+        role_arn: Role whose temporary credentials the child gets; None gives it the dummy keys.
+        extra: More variables; they win over the ones above.
+
+    Returns:
+        Every variable of the child.
+    """
+    environment = {
+        "PATH": os.environ.get("PATH", _SEARCH_PATH),
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        **user_environment(endpoint_url, region),
+    }
+    if role_arn:
+        environment |= temporary_credentials(region, role_arn)
+    return environment | dict(extra)
+
+
+def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
+    """Credentials as the service that runs a role's process hands them out, in the SDKs' variables."""
+    assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
+        region_name=region,
+        role_session_name="localcloud",
+        role_arn=role_arn,
+        policy=None,
+        duration=_SESSION_SECONDS,
+        external_id=None,
+    )
+    return {
+        "AWS_ACCESS_KEY_ID": str(assumed.access_key_id),
+        "AWS_SECRET_ACCESS_KEY": str(assumed.secret_access_key),
+        "AWS_SESSION_TOKEN": str(assumed.session_token),
+    }
+
+
+def principal_of(access_key: str) -> str | None:
+    """The ARN behind an access key that this server knows.
+
+    Returns:
+        A user's, role session's or (dummy key) the account's ARN; None for a key nobody here issued.
+    """
+    if access_key == DUMMY_KEY:
+        return f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:root"
+    for assumed in list(sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles):
+        if assumed.access_key_id == access_key:
+            return str(assumed.arn)
+    for user in list(iam_backends[DEFAULT_ACCOUNT_ID]["aws"].users.values()):
+        if any(key.access_key_id == access_key for key in user.access_keys):
+            return str(user.arn)
+    return None
+
+
+@contextmanager
+def closed_environment() -> Iterator[None]:
+    """Take every AWS and moto setting of the user out of this process while a server runs in it.
+
+    moto asks boto3 for the list of Regions, which would otherwise read the user's profile.
+    """
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith(("AWS_", "MOTO_")):
+            del os.environ[name]
+    os.environ.update(_NO_AWS_FILES)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+_NETWORK_EVENTS = {"socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0}
+_guards = 0
+_hooked = False
+
+
+@contextmanager
+def loopback_only() -> Iterator[None]:
+    """Refuse every connection of this process to another machine while the block runs.
+
+    An audit hook cannot be taken back (PEP 578), so it is added once and looks at a counter.
+    """
+    global _guards, _hooked  # noqa: PLW0603 - the hook belongs to the process, not to one server
+    if not _hooked:
+        sys.addaudithook(_refuse_other_machines)
+        _hooked = True
+    _guards += 1
+    try:
+        yield
+    finally:
+        _guards -= 1
+
+
+def _refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
+    if _guards == 0 or event not in _NETWORK_EVENTS:
+        return
+    target = arguments[_NETWORK_EVENTS[event]]
+    host = target[0] if isinstance(target, tuple) else target
+    if not is_local(host):
+        message = f"localcloud does not talk to other machines, but something in it tried to reach {host!r}"
+        raise PermissionError(message)
+
+
+def is_local(host: object) -> bool:
+    """Whether an address given to a socket call stays on this machine (loopback, or the path of a Unix socket)."""
+    if host is None:
+        return True
+    name = host.decode() if isinstance(host, bytes) else str(host)
+    if name in ("", "localhost") or name.endswith(".localhost") or name.startswith(("/", "\0")):
+        return True
+    try:
+        return ipaddress.ip_address(name.split("%")[0]).is_loopback
+    except ValueError:
+        return False

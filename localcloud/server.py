@@ -1,0 +1,158 @@
+"""The server: moto's own application inside our process, on 127.0.0.1 only."""
+
+import importlib
+import importlib.util
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Protocol, Self, cast
+
+from moto.moto_api._internal import moto_api_backends
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from localcloud import eventbridge, isolation
+from localcloud.settings import Settings
+
+HOST = "127.0.0.1"
+
+FEATURES = (
+    "localcloud.cloudformation",
+    "localcloud.functions",
+    "localcloud.batch",
+    "localcloud.training",
+)
+"""Modules with an `install(cloud)` that replaces or extends a part of moto, in the order of installation."""
+
+
+class Feature(Protocol):
+    """A module that fills one of moto's gaps."""
+
+    def install(self, cloud: "LocalCloud") -> None:
+        """Replace or extend moto's backends; called before every start, so it must bear being called again."""
+
+
+class LocalCloud:
+    """One AWS account on this machine. State lives in memory and ends with the server; `data_dir` keeps files.
+
+    Only one may run at a time in a process, because moto's state is global to the process; several may follow one
+    another, each starting from nothing.
+
+    Attributes:
+        settings: The settings it was made with.
+        data_dir: Absolute path of the folder for work files, logs and the record.
+        events: The EventBridge of this account.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.data_dir: Path = self.settings.data_dir.resolve()
+        self.events = eventbridge.Router(self)
+        self._stop_callbacks: list[Callable[[], None]] = []
+        self._resources = ExitStack()
+        self._server: BaseWSGIServer | None = None
+
+    @property
+    def endpoint_url(self) -> str:
+        """The address for `AWS_ENDPOINT_URL`; S3 is addressed by path, so no resolver is needed."""
+        if self._server is None:
+            message = "this localcloud is not running: call start() first"
+            raise RuntimeError(message)
+        return f"http://{HOST}:{self._server.server_port}"
+
+    def start(self) -> None:
+        """Start serving in a thread of this process, with empty state.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
+        self._resources.enter_context(isolation.closed_environment())
+        self._resources.enter_context(isolation.loopback_only())
+        moto_api_backends["global"].reset()
+        application = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server(
+            HOST, self.settings.port, application, threaded=True, request_handler=_RequestHandler
+        )
+        self._resources.callback(self._server.server_close)
+        self.events.start()
+        self.on_stop(self.events.stop)
+        for name in FEATURES:
+            if importlib.util.find_spec(name):
+                cast(Feature, importlib.import_module(name)).install(self)
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Stop serving and run every callback of `on_stop`, the last registered first; nothing is left running."""
+        if self._server is None:
+            return
+        server = self._server
+        while self._stop_callbacks:
+            self._stop_callbacks.pop()()
+        server.shutdown()
+        _RequestHandler.close_connections(server)
+        self._resources.close()
+        self._server = None
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        """Register what must be cleaned up when the server stops; the server still answers while it runs."""
+        self._stop_callbacks.append(callback)
+
+    def environment_for(self, region: str, role_arn: str | None, extra: Mapping[str, str]) -> dict[str, str]:
+        """A complete environment for a child process; see `isolation.child_environment`."""
+        return isolation.child_environment(self.endpoint_url, self.data_dir / "home", region, role_arn, extra)
+
+    def put_event(self, region: str, event: dict[str, Any]) -> None:
+        """Deliver an event of an AWS service to the default bus of a Region, without waiting for its targets.
+
+        Args:
+            region: Region of the bus.
+            event: `source`, `detail-type` and `detail` (a dict); `resources`, `time` (a datetime's ISO form) and
+                `id` are filled in when missing, `account`, `region` and `version` always.
+        """
+        self.events.put(region, "default", event)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _RequestHandler(MotoRequestHandler):  # type: ignore[misc] # moto is untyped to us
+    """moto's handler, without an access log, and with connections that end when the server does."""
+
+    disable_nagle_algorithm = True  # header and body are two writes; with Nagle each answer waits 40 ms for an ACK
+    _open: ClassVar[dict[BaseWSGIServer, set[socket.socket]]] = {}
+    _lock = threading.Lock()
+
+    def setup(self) -> None:
+        super().setup()
+        with self._lock:
+            self._open.setdefault(self.server, set()).add(self.connection)
+
+    def finish(self) -> None:
+        with self._lock:
+            self._open.get(self.server, set()).discard(self.connection)
+        super().finish()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Stay silent: the record says more, and a page of GETs hides the line that matters."""
+
+    @classmethod
+    def close_connections(cls, server: BaseWSGIServer) -> None:
+        """End kept-alive connections, whose threads would go on answering from the old state."""
+        with cls._lock:
+            for connection in cls._open.pop(server, set()):
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:  # the client was faster
+                    continue

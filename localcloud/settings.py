@@ -1,0 +1,29 @@
+"""What a person may set about a localcloud server."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of one server; the defaults are AWS's own figures where AWS has one.
+
+    Attributes:
+        data_dir: Folder for the record, unpacked code, work folders and logs; created when missing.
+        port: TCP port on 127.0.0.1; 0 takes any free one.
+        batch_stop_grace_seconds: Time between SIGTERM and SIGKILL of a Batch job (AWS Batch, "Job timeouts": 30 s).
+        training_stop_grace_seconds: The same for a training job (SageMaker, StopTrainingJob: 120 s).
+        lambda_retry_delays_seconds: Waits before the second and third try of an asynchronous invocation
+            (AWS Lambda, "Error handling for asynchronous invocation": one minute, then two).
+        duplicate_event_rate: Share of SageMaker's events that are delivered twice. EventBridge delivers at least
+            once; SageMaker "may send multiple events for each state change".
+        seed: Seed of every random choice, so that a run can be repeated.
+    """
+
+    data_dir: Path = field(default_factory=lambda: Path(".localcloud"))
+    port: int = 0
+    batch_stop_grace_seconds: float = 30.0
+    training_stop_grace_seconds: float = 120.0
+    lambda_retry_delays_seconds: tuple[float, ...] = (60.0, 120.0)
+    duplicate_event_rate: float = 0.2
+    seed: int = 0

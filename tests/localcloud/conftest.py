@@ -1,0 +1,33 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from localcloud.isolation import DUMMY_KEY
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A started localcloud with short waits, empty at the beginning of every test module."""
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("localcloud"),
+        batch_stop_grace_seconds=2.0,
+        training_stop_grace_seconds=2.0,
+        lambda_retry_delays_seconds=(0.1, 0.1),
+    )
+    with LocalCloud(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(cloud: LocalCloud) -> Callable[..., Any]:
+    """client("s3") or client("batch", "eu-west-1"): an ordinary boto3 client of the running localcloud."""
+    session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=DUMMY_KEY)
+
+    def make(service: str, region: str = "us-east-1") -> Any:
+        return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+
+    return make
