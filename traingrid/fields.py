@@ -1,0 +1,72 @@
+"""The types of the fields that grid.yaml and manifests share: what a Region, a duration or a channel's name may be."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+MAX_RUNTIME_LIMIT = 28 * 24 * 3600
+"""Longest run of a training job in seconds: 28 days (StoppingCondition in the SageMaker API reference)."""
+
+_DURATION = re.compile(r"(\d{1,9})\s*([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def broken_rule(rule: str, at: str = "") -> PydanticCustomError:
+    """Return the error of a value that breaks `rule`, a sentence; `at` names a field below the one being validated."""
+    return PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": at})
+
+
+def parse_duration(text: object) -> int:
+    """Return the seconds of a duration such as "90m", "24h" or "2d" (units s, m, h, d).
+
+    Raises ValueError, with a sentence, for anything else; a bare number is refused because it does not say its unit.
+    """
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError("a duration is a whole number and a unit: s, m, h or d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def _duration(text: object) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise broken_rule(str(error)) from error
+
+
+def _known_region(region: str, info: ValidationInfo) -> str:
+    """Refuse a Region that is not among the validation context's `regions`, where the caller gives that."""
+    regions: tuple[str, ...] | None = (info.context or {}).get("regions")
+    if regions is not None and region not in regions:
+        raise PydanticCustomError("unknown_region", "no Region of that name offers SageMaker", {"choices": regions})
+    return region
+
+
+def _hyperparameter(value: object) -> object:
+    """Turn a scalar into the text that SageMaker passes on: `true`, not `True`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+RegionName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$", strict=True), AfterValidator(_known_region)
+]
+BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", strict=True)]
+Text = Annotated[str, StringConstraints(min_length=1, strict=True)]
+# Limits of names and values: the shapes HyperParameterKey, HyperParameterValue, MetricName, ChannelName and
+# TrainingInstanceType of botocore's SageMaker service model; image tags and repositories: its ECR service model.
+HyperparameterKey = Annotated[str, StringConstraints(min_length=1, max_length=256, strict=True)]
+HyperparameterValue = Annotated[str, BeforeValidator(_hyperparameter), StringConstraints(max_length=2500, strict=True)]
+MetricName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./-]{0,254}$", strict=True)]
+ChannelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$", strict=True)]
+InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", strict=True)]
+ImageTag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$", strict=True)]
+Repository = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$", strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Duration = Annotated[
+    int, BeforeValidator(_duration), Field(ge=1), PlainSerializer(lambda seconds: f"{seconds}s", return_type=str)
+]
+"""Seconds in Python, a duration such as "24h" in files."""

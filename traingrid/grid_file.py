@@ -1,0 +1,137 @@
+"""Reading grid.yaml: to a checked Grid, or to sentences that say what is wrong, where, why, and what to write."""
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+import boto3
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from traingrid.grid import Grid, GridError
+from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
+
+ENVIRONMENT_LIMIT = 3000
+"""Most bytes of a grid in the environment: Lambda allows 4 KB for all variables of a function together
+(https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
+
+
+def check_grid_file(path: Path) -> Grid:
+    """Return the grid that the file at `path` describes; raises GridError (see `traingrid.grid.load_grid`)."""
+    document = _read(path)
+    found = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
+    grid = None
+    try:
+        grid = Grid.model_validate(document.data, context={"regions": sagemaker_regions()})
+    except ValidationError as error:
+        for details in error.errors():
+            key = _key_path(details)
+            found.append((document.line(key), _sentence(path, document, key, details)))
+    if grid is None or found:
+        raise GridError(tuple(sentence for _, sentence in sorted(found)))
+    if len(grid.to_environment().encode()) > ENVIRONMENT_LIMIT:
+        rule = f"beside its defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
+        raise GridError((f"{path}: this grid is too long: {rule}. List fewer data buckets or images.",))
+    return grid
+
+
+def sagemaker_regions() -> tuple[str, ...]:
+    """Return the Regions that offer SageMaker, as botocore's endpoint data knows them, without a call to AWS."""
+    return tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
+
+
+def nearest(word: str, choices: tuple[str, ...]) -> str | None:
+    """Return the one of `choices` that someone who typed `word` most likely meant, or None if nothing is near."""
+    found = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def _read(path: Path) -> YamlDocument:
+    try:
+        document = read_yaml(path)
+    except OSError as error:
+        raise GridError((f"{path}: {error.strerror}. Name a grid.yaml that exists.",)) from error
+    except YamlSyntaxError as error:
+        raise GridError((f"{path}:{error.line}: this is not YAML: {error.reason}. Mend that line.",)) from error
+    if not isinstance(document.data, dict):
+        keys = ", ".join(Grid.model_fields)
+        raise GridError((f"{path}:1: a grid is a mapping with the keys {keys}. Write `name: traingrid` and so on.",))
+    return document
+
+
+def _repeated(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
+    first = document.lines[key]
+    return f"{path}:{line}: {_dotted(key)}: this key stands on line {first} already. Keep one of the two."
+
+
+def _key_path(details: ErrorDetails) -> KeyPath:
+    """Return the path of the key that an error is about, as it stands in the file."""
+    key: KeyPath = tuple(part for part in details["loc"] if part != "[key]")
+    at = details.get("ctx", {}).get("at")
+    return (*key, at) if at else key
+
+
+def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDetails) -> str:
+    place = f"{path}:{document.line(key)}: {_dotted(key)}:"
+    if details["type"] == "extra_forbidden":
+        return f"{place} there is no such key. {_meant(str(key[-1]), tuple(_fields(key[:-1])))}"
+    field = _fields(key[:-1]).get(str(key[-1])) if key else None
+    if details["type"] == "missing":
+        return f"{place} this key is missing. {_example(key, field)}"
+    context = details.get("ctx", {})
+    value = context.get("value", _value(document.data, key))
+    shown = "" if isinstance(value, dict | list) else f" {value!r} is not allowed:"
+    step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
+    return f"{place}{shown} {_rule(details)}. {step}".rstrip()
+
+
+def _rule(details: ErrorDetails) -> str:
+    """Return pydantic's message as the end of a sentence."""
+    if details["type"] == "string_type":
+        return "this must be text; put it in quotation marks"
+    return details["msg"].removeprefix("Value error, ").replace("Input should", "it should").removesuffix(".")
+
+
+def _meant(word: str, choices: tuple[str, ...]) -> str:
+    near = nearest(word, choices)
+    return f"Did you mean {near}?" if near else f"There are: {', '.join(choices)}."
+
+
+def _example(key: KeyPath, field: FieldInfo | None) -> str:
+    if field is None or not field.examples:
+        return ""
+    example = field.examples[0]
+    bare = isinstance(example, str) and not example.replace(".", "").isdigit()
+    text = example if bare else json.dumps(example)  # JSON's flow style is YAML, and quotes what must be quoted
+    return f"Write for example `{key[-1]}: {text}`: {field.description}"
+
+
+def _value(data: object, key: KeyPath) -> object:
+    """Return what stands in the file at `key`; for a key of `regions` that is refused as a name, the name."""
+    value: Any = data
+    for part in key:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return key[-1] if value is None and key[:-1] == ("regions",) else value
+
+
+def _fields(key: KeyPath) -> dict[str, FieldInfo]:
+    """Return the fields of the model that describes the mapping at `key`, by name; none for a mapping without one."""
+    model: type[BaseModel] | None = Grid
+    rest = list(key)
+    while rest and model is not None:
+        field = model.model_fields.get(str(rest.pop(0)))
+        annotation: Any = field.annotation if field else None
+        if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and rest:
+            rest.pop(0)  # the alias or the Region: a mapping from names to models
+            annotation = get_args(annotation)[-1]
+        model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return dict(model.model_fields) if model else {}
+
+
+def _dotted(key: KeyPath) -> str:
+    return ".".join(map(str, key)) or "the file"

@@ -1,0 +1,140 @@
+"""The names of everything traingrid creates in AWS: pure functions of the grid's name, so that no process looks one up.
+
+`grid` is always the grid's name (the key `name` of grid.yaml). `account` may be a CDK token at synth, so nothing here
+inspects it. The longest names decide how long a grid's name may be; see `traingrid.grid.NAME_LIMIT`.
+"""
+
+import re
+from dataclasses import dataclass
+
+MANIFEST_PREFIX = "manifests/"
+"""Where users drop manifests in the manifest bucket; only an object under it starts a submission."""
+
+SUBMISSION_PREFIX = "submissions/"
+"""Where the intake writes the normalised submissions that Batch children read."""
+
+REPORT_PREFIX = "reports/"
+"""Where the intake writes the reports of rejected manifests."""
+
+TAG_GRID = "traingrid:grid"
+TAG_SUBMISSION = "traingrid:submission"
+TAG_JOB = "traingrid:job"
+
+_TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJobName:
+    """What the name of a training job says: which line of which submission it is, and which attempt at it."""
+
+    submission: str
+    index: int
+    attempt: int
+
+
+def control_stack(grid: str) -> str:
+    """Return the name of the stack in the home Region."""
+    return f"{grid}-control"
+
+
+def region_stack(grid: str, region: str) -> str:
+    """Return the name of a training Region's stack."""
+    return f"{grid}-{region}"
+
+
+def manifest_bucket(grid: str, account: str, region: str) -> str:
+    """Return the name of the bucket that users drop manifests into; `region` is the home Region."""
+    return f"{grid}-manifests-{account}-{region}"
+
+
+def data_bucket(grid: str, account: str, region: str) -> str:
+    """Return the name of the bucket that holds a training Region's data."""
+    return f"{grid}-data-{account}-{region}"
+
+
+def output_bucket(grid: str, account: str, region: str) -> str:
+    """Return the name of the bucket that receives the artifacts of a training Region's jobs."""
+    return f"{grid}-output-{account}-{region}"
+
+
+def output_prefix(grid: str, account: str, region: str, submission: str, index: int) -> str:
+    """Return the S3 URI, with a slash at its end, below which job `index` of a submission leaves its artifacts."""
+    return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
+
+
+def event_bus(grid: str) -> str:
+    """Return the name of the home Region's event bus, which training Regions forward state changes to."""
+    return grid
+
+
+def job_queue(grid: str) -> str:
+    """Return the name of the Batch job queue."""
+    return grid
+
+
+def job_definition(grid: str) -> str:
+    """Return the name, without a revision, of the Batch job definition that runs the orchestrator."""
+    return f"{grid}-orchestrator"
+
+
+def repository(grid: str, name: str) -> str:
+    """Return the full name of an ECR repository that grid.yaml calls `name`."""
+    return f"{grid}/{name}"
+
+
+def training_repository(grid: str) -> str:
+    """Return the name of the ECR repository, the same in every training Region, of the training image."""
+    return repository(grid, "training")
+
+
+def orchestrator_repository(grid: str) -> str:
+    """Return the name of the ECR repository in the home Region of the orchestrator's image."""
+    return repository(grid, "orchestrator")
+
+
+def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
+    """Return the URI under which Batch and SageMaker pull an image; `repository_name` is the full name."""
+    return f"{account}.dkr.ecr.{region}.amazonaws.com/{repository_name}:{tag}"
+
+
+def training_image(grid: str, account: str, region: str, tag: str) -> str:
+    """Return the URI of the training image in a training Region."""
+    return image_uri(account, region, training_repository(grid), tag)
+
+
+def orchestrator_image(grid: str, account: str, home: str, tag: str) -> str:
+    """Return the URI of the orchestrator's image in the home Region."""
+    return image_uri(account, home, orchestrator_repository(grid), tag)
+
+
+def execution_role(grid: str, region: str) -> str:
+    """Return the name of the role that SageMaker assumes in a training Region.
+
+    The only role with a fixed name: the home Region must be allowed to pass exactly these roles, and cannot look up
+    what CloudFormation called them elsewhere. IAM is global, so the Region in the name keeps two Regions of one
+    account from colliding.
+    """
+    return f"{grid}-execution-{region}"
+
+
+def execution_role_arn(grid: str, account: str, region: str) -> str:
+    """Return the ARN of `execution_role`."""
+    return f"arn:aws:iam::{account}:role/{execution_role(grid, region)}"
+
+
+def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
+    """Return the name of the training job of line `index` (from 0) of a submission, at attempt `attempt`.
+
+    The name is the idempotency token: SageMaker accepts a name once per account and Region, for ever.
+    """
+    return f"{grid}-{submission}-{index}-{attempt}"
+
+
+def parse_training_job(grid: str, name: str) -> TrainingJobName | None:
+    """Return what `training_job` made a name of, or None for a name that it cannot have made."""
+    match = _TRAINING_JOB.fullmatch(name.removeprefix(f"{grid}-")) if name.startswith(f"{grid}-") else None
+    if match is None:
+        return None
+    parsed = TrainingJobName(submission=match["submission"], index=int(match["index"]), attempt=int(match["attempt"]))
+    written = training_job(grid, parsed.submission, parsed.index, parsed.attempt)
+    return parsed if written == name else None  # "007" is a number, but not one that we wrote
