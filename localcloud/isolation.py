@@ -4,7 +4,6 @@ Nothing that runs here reads the user's AWS profile, files or keys; nothing that
 and a key that looks like one of AWS's own is refused unless this server issued it.
 """
 
-import ipaddress
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
+from localcloud.loopback import refuse_other_machines
+
 DUMMY_KEY = "localcloud"
 """Access key id and secret of every user of a localcloud server."""
 
@@ -26,6 +27,8 @@ _NO_AWS_FILES = {
 }
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SESSION_SECONDS = 3600
+_EXAMPLE_KEY = "AKIAIOSFODNN7EXAMPLE"
+"""The key of AWS's documentation, which no account has; moto's GetSessionToken hands it out."""
 
 
 def user_environment(endpoint_url: str, region: str = "us-east-1") -> dict[str, str]:
@@ -99,6 +102,8 @@ def principal_of(access_key: str) -> str | None:
     """
     if access_key == DUMMY_KEY:
         return f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:root"
+    if access_key == _EXAMPLE_KEY:
+        return f"arn:aws:sts::{DEFAULT_ACCOUNT_ID}:federated-user/localcloud"
     for assumed in list(sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles):
         if assumed.access_key_id == access_key:
             return str(assumed.arn)
@@ -106,6 +111,11 @@ def principal_of(access_key: str) -> str | None:
         if any(key.access_key_id == access_key for key in user.access_keys):
             return str(user.arn)
     return None
+
+
+def is_foreign(access_key: str) -> bool:
+    """Whether a key looks like one that AWS issued (AKIA or ASIA and 16 more) and this server did not issue it."""
+    return access_key.startswith(("AKIA", "ASIA")) and principal_of(access_key) is None
 
 
 @contextmanager
@@ -126,7 +136,6 @@ def closed_environment() -> Iterator[None]:
         os.environ.update(before)
 
 
-_NETWORK_EVENTS = {"socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0}
 _guards = 0
 _hooked = False
 
@@ -139,7 +148,7 @@ def loopback_only() -> Iterator[None]:
     """
     global _guards, _hooked  # noqa: PLW0603 - the hook belongs to the process, not to one server
     if not _hooked:
-        sys.addaudithook(_refuse_other_machines)
+        sys.addaudithook(_hook)
         _hooked = True
     _guards += 1
     try:
@@ -148,24 +157,6 @@ def loopback_only() -> Iterator[None]:
         _guards -= 1
 
 
-def _refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
-    if _guards == 0 or event not in _NETWORK_EVENTS:
-        return
-    target = arguments[_NETWORK_EVENTS[event]]
-    host = target[0] if isinstance(target, tuple) else target
-    if not is_local(host):
-        message = f"localcloud does not talk to other machines, but something in it tried to reach {host!r}"
-        raise PermissionError(message)
-
-
-def is_local(host: object) -> bool:
-    """Whether an address given to a socket call stays on this machine (loopback, or the path of a Unix socket)."""
-    if host is None:
-        return True
-    name = host.decode() if isinstance(host, bytes) else str(host)
-    if name in ("", "localhost") or name.endswith(".localhost") or name.startswith(("/", "\0")):
-        return True
-    try:
-        return ipaddress.ip_address(name.split("%")[0]).is_loopback
-    except ValueError:
-        return False
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _guards:
+        refuse_other_machines(event, arguments)

@@ -15,6 +15,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from localcloud import eventbridge, isolation
+from localcloud.gate import Gate
+from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
 
 HOST = "127.0.0.1"
@@ -45,12 +47,14 @@ class LocalCloud:
         settings: The settings it was made with.
         data_dir: Absolute path of the folder for work files, logs and the record.
         events: The EventBridge of this account.
+        record: Every accepted mutating call; empty again after each start.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.data_dir: Path = self.settings.data_dir.resolve()
         self.events = eventbridge.Router(self)
+        self.record = Record(self.data_dir / "record.jsonl")
         self._stop_callbacks: list[Callable[[], None]] = []
         self._resources = ExitStack()
         self._server: BaseWSGIServer | None = None
@@ -73,15 +77,15 @@ class LocalCloud:
         self._resources.enter_context(isolation.closed_environment())
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
-        application = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server(
-            HOST, self.settings.port, application, threaded=True, request_handler=_RequestHandler
-        )
+        self.record.begin()
+        application = Recorder(DomainDispatcherApplication(create_backend_app), self.record)
+        gate = Gate(application, self.record, str(self.data_dir))
+        self._server = make_server(HOST, self.settings.port, gate, threaded=True, request_handler=_RequestHandler)
         self._resources.callback(self._server.server_close)
         self.events.start()
         self.on_stop(self.events.stop)
         for name in FEATURES:
-            if importlib.util.find_spec(name):
+            if importlib.util.find_spec(name) and hasattr(importlib.import_module(name), "install"):
                 cast(Feature, importlib.import_module(name)).install(self)
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True

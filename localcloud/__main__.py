@@ -1,0 +1,58 @@
+"""`python -m localcloud`: run a server in the foreground until SIGTERM or SIGINT."""
+
+import argparse
+import dataclasses
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until told to stop.
+
+    Args:
+        arguments: Command line without the program's name; every field of `Settings` is an option.
+
+    Returns:
+        Exit status: 0 after a clean stop, 1 where the port is taken.
+    """
+    cloud = LocalCloud(_settings(arguments))
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        cloud.start()
+    except OSError as error:
+        print(f"localcloud cannot listen on port {cloud.settings.port}: {error.strerror}. Choose another with --port.")
+        return 1
+    print(f"localcloud listens on {cloud.endpoint_url}; Ctrl-C stops it", flush=True)
+    stop.wait()
+    cloud.stop()
+    return 0
+
+
+def _settings(arguments: list[str] | None) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m localcloud", description="AWS on this machine, for one account.")
+    defaults = Settings()
+    for field in dataclasses.fields(Settings):
+        default = getattr(defaults, field.name)
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=_reader(default), default=default)
+    return Settings(**vars(parser.parse_args(arguments)))
+
+
+def _reader(default: object) -> Any:
+    """How an option's text becomes a value of the same type as its default; a tuple is written 1,2,3."""
+    if isinstance(default, Path):
+        return Path
+    if isinstance(default, tuple):
+        return lambda text: tuple(float(part) for part in text.split(","))
+    return type(default)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

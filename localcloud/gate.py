@@ -1,0 +1,74 @@
+"""The first thing a request meets: localcloud's own pages, and the refusal of keys that belong to the real AWS."""
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+from werkzeug.wrappers import Response
+
+from localcloud import isolation
+from localcloud.record import Record, StartResponse, WsgiApp
+from localcloud.signature import Signature, signature_of
+
+_XML_SERVICES = frozenset(
+    {"s3", "iam", "sts", "sns", "ec2", "cloudformation", "autoscaling", "elasticloadbalancing", "rds", "email"}
+)
+"""Signing names of the services that answer in XML (protocols query, ec2 and rest-xml in botocore's models)."""
+
+
+class Gate:
+    """WSGI middleware in front of everything else.
+
+    `GET /localcloud/status` answers `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` answers
+    `{"entries": [...]}`.
+    """
+
+    def __init__(self, application: WsgiApp, record: Record, data_dir: str) -> None:
+        self._application = application
+        self._record = record
+        self._data_dir = data_dir
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Answer, refuse or pass on one request."""
+        path = environ.get("PATH_INFO", "")
+        if path == "/localcloud/status":
+            return _json({"pid": os.getpid(), "data_dir": self._data_dir})(environ, start_response)
+        if path == "/localcloud/record":
+            after = int(parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0])
+            return _json({"entries": self._record.entries(after=after)})(environ, start_response)
+        signature = signature_of(environ)
+        if signature and isolation.is_foreign(signature.access_key):
+            return _refusal(environ, signature)(environ, start_response)
+        return self._application(environ, start_response)
+
+
+def _json(value: Any) -> Response:
+    return Response(json.dumps(value, default=str), mimetype="application/json")
+
+
+def _refusal(environ: dict[str, Any], signature: Signature) -> Response:
+    """InvalidClientTokenId in the protocol of the request (AWS, "Common errors": HTTP 403)."""
+    message = (
+        f"The access key {signature.access_key[:4]}... looks like a real AWS key, and this is localcloud, not AWS. "
+        f"Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to {isolation.DUMMY_KEY}; "
+        "`traingrid local status` prints the lines."
+    )
+    code = "InvalidClientTokenId"
+    headers = {"x-amzn-ErrorType": code, "x-amzn-query-error": f"{code};Sender"}
+    if "cbor" in environ.get("CONTENT_TYPE", ""):
+        body = b"\xa2" + _cbor_text("__type") + _cbor_text(code) + _cbor_text("message") + _cbor_text(message)
+        return Response(body, 403, headers | {"smithy-protocol": "rpc-v2-cbor"}, mimetype="application/cbor")
+    if signature.service not in _XML_SERVICES:
+        text = json.dumps({"__type": code, "message": message})
+        return Response(text, 403, headers, mimetype="application/x-amz-json-1.1")
+    text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"
+    return Response(text, 403, headers, mimetype="text/xml")
+
+
+def _cbor_text(text: str) -> bytes:
+    """A text of up to 65,535 bytes as CBOR (RFC 8949, major type 3 with a two-byte length)."""
+    encoded = text.encode()
+    return b"\x79" + len(encoded).to_bytes(2, "big") + encoded

@@ -1,0 +1,39 @@
+"""Keeps a process on this machine. Standard library only: a Lambda function's process loads this file by its path."""
+
+import ipaddress
+from typing import Any
+
+_TARGET_OF = {"socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0}
+"""Audit events that reach out, and which argument names the target (docs.python.org, "Audit events table")."""
+
+
+def refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook (`sys.addaudithook`) that lets only loopback addresses and Unix sockets pass.
+
+    Args:
+        event: Name of the audit event.
+        arguments: The event's arguments.
+
+    Raises:
+        PermissionError: The call would leave this machine.
+    """
+    if event not in _TARGET_OF:
+        return
+    target = arguments[_TARGET_OF[event]]
+    host = target[0] if isinstance(target, tuple) else target
+    if not is_local(host):
+        message = f"localcloud does not talk to other machines, but something in it tried to reach {host!r}"
+        raise PermissionError(message)
+
+
+def is_local(host: object) -> bool:
+    """Whether an address given to a socket call stays on this machine (loopback, or the path of a Unix socket)."""
+    if host is None:
+        return True
+    name = host.decode() if isinstance(host, bytes) else str(host)
+    if name in ("", "localhost") or name.endswith(".localhost") or name.startswith(("/", "\0")):
+        return True
+    try:
+        return ipaddress.ip_address(name.split("%")[0]).is_loopback
+    except ValueError:
+        return False

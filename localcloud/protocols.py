@@ -1,0 +1,167 @@
+"""What an HTTP request asks of AWS: operation and parameters, in any of AWS's wire protocols.
+
+The protocols: query (an Action in a form), JSON (an X-Amz-Target header), RPC v2 CBOR (both in the path), and REST
+(method and path, looked up in botocore's service models).
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import botocore.session
+from botocore.model import OperationModel
+from botocore.parsers import RpcV2CBORParser
+
+_LONG = 4096
+_SERVICE_OF_SIGNING_NAME = {"monitoring": "cloudwatch", "states": "stepfunctions", "elasticloadbalancing": "elbv2"}
+_CBOR_PATH = re.compile(r"/service/[^/]+/operation/(\w+)$")
+_JSON_TYPES = ("application/json", "application/x-amz-json")
+
+
+@dataclass(frozen=True)
+class Request:
+    """An HTTP request as its WSGI environment and whole body tell it; `headers` are their names in lower case."""
+
+    method: str
+    path: str
+    query: str
+    target: str
+    content_type: str
+    headers: frozenset[str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Call:
+    """One AWS operation with its parameters; long texts and all binary data stand as their size and SHA-256."""
+
+    action: str
+    parameters: dict[str, Any]
+
+
+def read_call(service: str, request: Request) -> Call | None:
+    """Find the operation that a request names.
+
+    Args:
+        service: The service's signing name.
+        request: The request.
+
+    Returns:
+        The call; None where nothing in it names an operation that botocore knows.
+    """
+    if request.target:
+        return Call(request.target.rsplit(".", 1)[-1], abridged(_json(request.body)))
+    if cbor := _CBOR_PATH.search(request.path):
+        return Call(cbor[1], abridged(_cbor(request.body)))
+    form = dict(parse_qsl(request.body.decode(errors="replace"))) if "form-urlencoded" in request.content_type else {}
+    if "Action" in form:
+        return Call(form.pop("Action"), abridged({key: value for key, value in form.items() if key != "Version"}))
+    return _rest_call(_SERVICE_OF_SIGNING_NAME.get(service, service), request)
+
+
+def abridged(value: Any) -> Any:
+    """Any JSON value with long texts and binary data replaced by `{"size": bytes, "sha256": hex}`."""
+    if isinstance(value, dict):
+        return {str(key): abridged(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [abridged(item) for item in value]
+    if isinstance(value, bytes):
+        return {"size": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, str) and len(value) > _LONG:
+        return abridged(value.encode())
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body or b"{}")
+    except ValueError:
+        return {"Body": body}
+    return parsed if isinstance(parsed, dict) else {"Body": parsed}
+
+
+def _cbor(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    parser = RpcV2CBORParser()
+    parsed = parser.parse_data_item(parser.get_peekable_stream_from_bytes(body))
+    return parsed if isinstance(parsed, dict) else {}
+
+
+@dataclass(frozen=True)
+class _Route:
+    operation: str
+    method: str
+    path: re.Pattern[str]
+    constants: frozenset[tuple[str, str]]
+    queries: frozenset[str]
+    required: frozenset[str]
+
+    def rank(self) -> tuple[int, int]:
+        """Most specific first: what must be in query and headers, then the longer fixed part of the path."""
+        fixed = re.sub(r"\(.*?\)", "", self.path.pattern)
+        return -len(self.constants) - len(self.required), -len(fixed)
+
+    def leads(self, method: str, query: dict[str, str], headers: frozenset[str]) -> bool:
+        """Whether a request with a fitting path goes here; S3 tells CopyObject from PutObject by a header."""
+        return (
+            self.method == method and self.constants <= frozenset(query.items()) and self.required <= {*query, *headers}
+        )
+
+
+@cache
+def _routes(service: str) -> list[_Route]:
+    loader = botocore.session.Session().get_component("data_loader")
+    if service not in loader.list_available_services("service-2"):
+        return []
+    model = botocore.session.Session().get_service_model(service)
+    return sorted((_route(model.operation_model(name)) for name in model.operation_names), key=_Route.rank)
+
+
+def _route(operation: OperationModel) -> _Route:
+    path, _, query = operation.http["requestUri"].partition("?")
+    pattern = re.sub(
+        r"\\{(\w+)(\\\+)?\\}",
+        lambda found: f"(?P<{found[1]}>.+)" if found[2] else f"(?P<{found[1]}>[^/]+)",
+        re.escape(path),
+    )
+    shapes = operation.input_shape.members if operation.input_shape else {}
+    required = operation.input_shape.required_members if operation.input_shape else []
+    places = {
+        name: (shape.serialization.get("location"), shape.serialization.get("name")) for name, shape in shapes.items()
+    }
+    return _Route(
+        operation.name,
+        operation.http["method"],
+        re.compile(pattern.rstrip("/") + "/?$"),
+        frozenset(parse_qsl(query, keep_blank_values=True)),
+        frozenset(name for place, name in places.values() if place == "querystring"),
+        frozenset(
+            places[member][1] if places[member][0] == "querystring" else places[member][1].lower()
+            for member in required
+            if places[member][0] in ("querystring", "header")
+        ),
+    )
+
+
+def _rest_call(service: str, request: Request) -> Call | None:
+    query = dict(parse_qsl(request.query, keep_blank_values=True))
+    for route in _routes(service):
+        found = route.path.match(request.path)
+        if found and route.leads(request.method, query, request.headers):
+            named = {key: unquote(value) for key, value in found.groupdict().items()}
+            extra = {key: value for key, value in query.items() if key in route.queries}
+            return Call(route.operation, abridged(named | extra | _rest_body(request)))
+    return None
+
+
+def _rest_body(request: Request) -> dict[str, Any]:
+    if not request.body:
+        return {}
+    if request.content_type.startswith(_JSON_TYPES) or request.body[:1] == b"{":
+        return _json(request.body)
+    return {"Body": request.body.decode() if request.body[:1] == b"<" else request.body}

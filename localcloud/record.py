@@ -1,0 +1,148 @@
+"""The record: every accepted mutating call, in the order in which it was accepted, never changed afterwards.
+
+It sees what comes over HTTP. What happens inside the server does not pass here: a resource that CloudFormation
+creates through moto's models, an event on its way to a target. What a Lambda function, an orchestrator or a training
+container calls comes over HTTP and is recorded.
+"""
+
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from localcloud import isolation
+from localcloud.protocols import Call, Request, abridged, read_call
+from localcloud.signature import signature_of
+
+_READING = (
+    "Describe", "Get", "List", "Head", "BatchGet", "TransactGet", "Query", "Scan", "Select", "Search", "Lookup",
+    "Filter", "Test", "Validate", "Estimate", "Simulate", "Check", "Preview", "Receive", "Assume", "BatchCheck",
+)  # fmt: skip
+"""How the names of operations begin that change nothing a test would ask for (botocore's service models)."""
+
+_SECRETS = frozenset({"SecretAccessKey", "SessionToken", "secretAccessKey", "sessionToken", "authorizationToken"})
+_LONGEST_RESPONSE = 4096
+
+StartResponse = Callable[..., Any]
+WsgiApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+
+class Record:
+    """Append-only list of accepted mutating calls, in memory and as JSON lines in a file.
+
+    An entry has `seq` (from 1), `time` (seconds since 1970), `service` (signing name), `action`, `region`,
+    `principal` (an ARN or null), `access_key`, `parameters`, `status` (HTTP), `request_id` and `response` (a short
+    JSON answer, else null).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Start empty, as the server does; the record of the server before stays as `record.previous.jsonl`."""
+        with self._lock:
+            self._entries.clear()
+            if self._path.exists():
+                self._path.replace(self._path.with_suffix(".previous.jsonl"))
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Add one entry; number and time are given here."""
+        with self._lock:
+            numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
+            self._entries.append(numbered)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(numbered, default=str) + "\n")
+
+    def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
+        """The entries so far, oldest first.
+
+        Args:
+            service: Only this service (signing name, e.g. "batch", "sagemaker").
+            action: Only this operation, e.g. "SubmitJob".
+            after: Only entries with a higher `seq`.
+        """
+        with self._lock:
+            chosen = self._entries[after:]
+        return [entry for entry in chosen if service in (None, entry["service"]) and action in (None, entry["action"])]
+
+
+class Recorder:
+    """WSGI middleware that writes the record of the application behind it."""
+
+    def __init__(self, application: WsgiApp, record: Record) -> None:
+        self._application = application
+        self._record = record
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Pass a request on and record it once the application has accepted it, before the answer leaves."""
+        signature = signature_of(environ)
+        if signature is None or environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
+            return self._application(environ, start_response)
+        call = read_call(signature.service, _buffered(environ))
+        if call is None or call.action.startswith(_READING):
+            return self._application(environ, start_response)
+        head: list[Any] = []
+        answer = self._application(environ, lambda *arguments: head.append(arguments))
+        chunks = list(answer)
+        status, headers = head[-1][0], head[-1][1]
+        if int(status.split()[0]) < HTTPStatus.BAD_REQUEST:
+            self._record.append(
+                {
+                    "service": signature.service,
+                    "region": signature.region,
+                    "access_key": signature.access_key,
+                    "principal": isolation.principal_of(signature.access_key),
+                    **_outcome(call, int(status.split()[0]), dict(headers), b"".join(chunks)),
+                }
+            )
+        start_response(*head[-1])
+        return chunks
+
+
+def _buffered(environ: dict[str, Any]) -> Request:
+    """Read the body, and put it back for the application."""
+    length = environ.get("CONTENT_LENGTH")
+    stream = environ["wsgi.input"]
+    body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
+    environ["wsgi.input"] = io.BytesIO(body)
+    return Request(
+        method=environ["REQUEST_METHOD"],
+        path=environ.get("PATH_INFO", "/"),
+        query=environ.get("QUERY_STRING", ""),
+        target=environ.get("HTTP_X_AMZ_TARGET", ""),
+        content_type=environ.get("CONTENT_TYPE", ""),
+        headers=frozenset(name[5:].replace("_", "-").lower() for name in environ if name.startswith("HTTP_")),
+        body=body,
+    )
+
+
+def _outcome(call: Call, status: int, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+    named = {name.lower(): value for name, value in headers.items()}
+    return {
+        "action": call.action,
+        "parameters": call.parameters,
+        "status": status,
+        "request_id": named.get("x-amzn-requestid") or named.get("x-amz-request-id"),
+        "response": _short_json(body),
+    }
+
+
+def _short_json(body: bytes) -> Any:
+    if len(body) > _LONGEST_RESPONSE or body[:1] != b"{":
+        return None
+    try:
+        return abridged(_without_secrets(json.loads(body)))
+    except ValueError:
+        return None
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items() if key not in _SECRETS}
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
