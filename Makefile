@@ -38,6 +38,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements.in --output-file requirements.txt
 	$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
+	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 

@@ -1,0 +1,1 @@
+"""The Lambda functions of the control plane: one flat file each, glue only."""

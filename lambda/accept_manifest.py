@@ -1,0 +1,30 @@
+"""Lambda: a manifest was uploaded; submit it, or write the report of what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from typing import Any
+
+from traingrid.batch import Batch
+from traingrid.deployment import Deployment
+from traingrid.intake import Intake, ManifestVersion
+from traingrid.ledger import Ledger
+from traingrid.storage import Storage
+
+
+@cache
+def _intake() -> Intake:
+    deployment = Deployment.from_environment(os.environ)
+    return Intake(deployment=deployment, storage=Storage(), ledger=Ledger(deployment.table), batch=Batch(deployment))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Handle S3's "Object Created" event. An exception makes Lambda try again, and then the dead-letter queue."""
+    source = ManifestVersion.from_event(event)
+    if source is None:
+        return {"state": "ignored", "key": event["detail"]["object"]["key"]}
+    report = _intake().accept(source, owner=context.aws_request_id)
+    print(json.dumps(report))
+    return report

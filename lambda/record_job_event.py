@@ -1,0 +1,29 @@
+"""Lambda: a training job changed its state somewhere; write what SageMaker says of it into the ledger."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.deployment import Deployment
+from traingrid.ledger import Ledger
+from traingrid.recording import record_seen
+
+
+@cache
+def _deployment() -> Deployment:
+    return Deployment.from_environment(os.environ)
+
+
+@cache
+def _ledger() -> Ledger:
+    return Ledger(_deployment().table)
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """Handle "SageMaker Training Job State Change". The event only wakes us: it may be late or repeated."""
+    name, region = event["detail"]["TrainingJobName"], event["region"]
+    changed = record_seen(_deployment().grid.name, _ledger(), SageMaker(_deployment(), region), name)
+    return {"training_job": name, "region": region, "changed": changed}

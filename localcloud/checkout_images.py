@@ -1,0 +1,67 @@
+"""The checkout's own images, put into the ECR repositories that a deployment in localcloud has made.
+
+In AWS an image is built from a Dockerfile and pushed. Here the same repository and tag get a process of this checkout:
+the orchestrator in the control-plane environment, the training entry in the training environment.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from localcloud import images
+from localcloud.images import ProcessImage
+from localcloud.isolation import user_environment
+from traingrid import names
+from traingrid.grid import Grid
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+
+ORCHESTRATOR = ProcessImage(
+    command=(str(_CHECKOUT / ".venv/bin/python"), "-m", "batch_job"), working_directory=str(_CHECKOUT)
+)
+TRAINING = ProcessImage(
+    command=(str(_CHECKOUT / ".venv-training/bin/python"), str(_CHECKOUT / "training_container/train")),
+    working_directory=str(_CHECKOUT),
+)
+
+
+def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
+    """Push the orchestrator's image to the home Region and the training image to every training Region.
+
+    Args:
+        endpoint: Address of the localcloud; nothing else is ever pushed to.
+        grid: The grid as it was deployed there.
+
+    Yields:
+        The images' URIs. An image that is there already is left as it is.
+
+    Raises:
+        ClientError: There is no such repository: the grid is not deployed.
+    """
+    yield _push(
+        endpoint, grid.home, names.orchestrator_repository(grid.name), grid.orchestrator.image_tag, ORCHESTRATOR
+    )
+    for region in grid.regions:
+        for image in grid.images.values():
+            if image.repository and image.tag:
+                yield _push(endpoint, region, names.repository(grid.name, image.repository), image.tag, TRAINING)
+
+
+def _push(endpoint: str, region: str, repository: str, tag: str, image: ProcessImage) -> str:
+    keys = user_environment(endpoint)
+    ecr: Any = boto3.client(
+        "ecr",
+        region_name=region,
+        endpoint_url=endpoint,
+        aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+    )
+    try:
+        images.push(ecr, repository, tag, image)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
+            raise
+    return f"{region} {repository}:{tag}"

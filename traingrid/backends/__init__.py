@@ -1,0 +1,1 @@
+"""What runs a training job: one small protocol, one module per service."""

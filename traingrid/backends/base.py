@@ -1,0 +1,90 @@
+"""The protocol between the supervisor and whatever runs training jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from traingrid.errors import TraingridError
+from traingrid.ledger import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traingrid.job import Job
+
+# Where each log stream was read up to: stream name to the service's own token.
+LogPosition = dict[str, str]
+
+
+class LaunchRefusedError(TraingridError):
+    """The service does not accept the job, and will not accept it when it is asked again."""
+
+    exit_code = 2
+
+
+class NameTakenError(TraingridError):
+    """A training job of this name exists, and it is not this job."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a service says of a training job.
+
+    Attributes:
+        state: Its status in SageMaker's words: InProgress, Stopping, Completed, Failed, Stopped.
+        phase: The finer secondary status: Starting, Downloading, Training, Uploading, ...
+        arn: The training job's ARN.
+        reason: Why it failed; empty otherwise.
+        artifact: The S3 URI of the model; empty before there is one.
+        metrics: The last value of each metric, once it has ended.
+        training_seconds: How long it trained, once it has ended.
+        billable_seconds: What it is billed for, once it has ended.
+        fingerprint: Of what was asked for, to tell one's own job from a stranger of the same name.
+    """
+
+    state: str
+    phase: str = ""
+    arn: str = ""
+    reason: str = ""
+    artifact: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    training_seconds: int = 0
+    billable_seconds: int = 0
+    fingerprint: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state is final."""
+        return self.state in FINAL_STATES
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the ledger keeps of this; nothing that is not known yet."""
+        known: dict[str, Any] = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
+        known |= {"reason": self.reason} if self.reason else {}
+        known |= {"artifact": self.artifact} if self.artifact else {}
+        if self.ended:
+            known |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
+            known |= {"metrics": self.metrics} if self.metrics else {}
+        return known
+
+
+class Backend(Protocol):
+    """Runs training jobs in one Region. The name is the idempotency token of everything here."""
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> None:
+        """Create the training job, or attach to the one that this very job has created before.
+
+        Raises:
+            LaunchRefusedError: It is not accepted.
+            NameTakenError: Another training job has the name.
+        """
+
+    def describe(self, name: str) -> Seen | None:
+        """Return what is known of a training job, or None if there is none of this name."""
+
+    def stop(self, name: str) -> None:
+        """Ask a training job to stop; one that has ended already is left as it is."""
+
+    def log_lines(self, name: str, position: LogPosition) -> Iterable[tuple[str, str]]:
+        """Yield (host, line) of all log lines since `position`, and move `position` on."""

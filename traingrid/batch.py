@@ -1,0 +1,93 @@
+"""AWS Batch: submitting the array job of a submission, once, and seeing what its children do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.clients import client, once
+from traingrid.errors import TraingridError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.deployment import Deployment
+    from traingrid.s3_uri import S3Uri
+
+
+class SubmitFailedError(TraingridError):
+    """Batch did not take the job, and no job of its name exists."""
+
+
+class Batch:
+    """The job queue of a deployment.
+
+    Args:
+        deployment: Says which queue and job definition.
+        region: The home Region; the environment's where none is given.
+    """
+
+    def __init__(self, deployment: Deployment, region: str | None = None) -> None:
+        self._deployment = deployment
+        self._reading: Any = client("batch", region)
+        self._submitting: Any = once("batch", region)
+
+    def submit(self, submission: str, jobs: S3Uri, count: int) -> str:
+        """Submit one array job, or a plain job where `count` is 1, and return its id.
+
+        SubmitJob has no idempotency token, so it is sent once. A reply that is lost is looked up by the job's name,
+        which only this submission has.
+
+        Args:
+            submission: The submission's id; the job's name is made of it.
+            jobs: The normalised jobs in S3, which the children read.
+            count: How many jobs there are.
+
+        Raises:
+            SubmitFailedError: Batch refused the job, or cannot say whether it took it.
+        """
+        name = self.job_name(submission)
+        request: dict[str, Any] = {
+            "jobName": name,
+            "jobQueue": self._deployment.job_queue,
+            "jobDefinition": self._deployment.job_definition,
+            "containerOverrides": {"environment": [{"name": "S3_ARRAY_FILE", "value": str(jobs)}]},
+            "tags": {names.TAG_GRID: self._deployment.grid.name, names.TAG_SUBMISSION: submission},
+            "propagateTags": True,
+        }
+        if count > 1:
+            request["arrayProperties"] = {"size": count}
+        try:
+            return str(self._submitting.submit_job(**request)["jobId"])
+        except (BotoCoreError, ClientError) as error:
+            found = self.find(submission)
+            if found:
+                return found
+            message = f"Batch did not take the job {name}: {error}."
+            raise SubmitFailedError(message, "Send the manifest again; it is submitted once.") from error
+
+    def job_name(self, submission: str) -> str:
+        """Return the name of the Batch job of a submission."""
+        return f"{self._deployment.grid.name}-{submission}"
+
+    def find(self, submission: str) -> str | None:
+        """Return the id of a submission's Batch job by its name, or None if there is none."""
+        reply = self._reading.list_jobs(
+            jobQueue=self._deployment.job_queue,
+            filters=[{"name": "JOB_NAME", "values": [self.job_name(submission)]}],
+        )
+        return next((str(job["jobId"]) for job in reply["jobSummaryList"]), None)
+
+    def describe(self, job: str) -> dict[str, Any] | None:
+        """Return Batch's description of a job, or None if Batch knows it no longer (it forgets after a week)."""
+        found = self._reading.describe_jobs(jobs=[job])["jobs"]
+        return dict(found[0]) if found else None
+
+    def children(self, job: str, count: int) -> Iterator[dict[str, Any]]:
+        """Yield Batch's descriptions of an array's children, or of the plain job, in the order of their index."""
+        ids = [job] if count == 1 else [f"{job}:{index}" for index in range(count)]
+        for start in range(0, len(ids), 100):  # DescribeJobs takes at most 100 ids
+            described = self._reading.describe_jobs(jobs=ids[start : start + 100])["jobs"]
+            yield from sorted(described, key=lambda child: ids.index(child["jobId"], start))

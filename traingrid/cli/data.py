@@ -1,0 +1,58 @@
+"""`traingrid upload` and `traingrid download`: data into a Region's data bucket, a model out of its output bucket."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+
+import click
+
+from traingrid import names
+from traingrid.cli.deployed import find_deployment
+from traingrid.cli.status import ControlPlane
+from traingrid.clients import client
+from traingrid.errors import TraingridError, UsageError
+from traingrid.s3_uri import S3Uri
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("region")
+@click.option("--name", help="What to call the data set there; the folder's name by default.")
+@click.pass_obj
+def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None:
+    """Upload FOLDER as a data set into REGION's data bucket and print the manifest line for it."""
+    deployment = find_deployment(grid_file)
+    if region not in deployment.grid.regions:
+        known = ", ".join(deployment.grid.regions)
+        raise UsageError(f"{region} is not a training Region of this grid.", f"It has {known}.")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not files:
+        raise UsageError(f"{folder} holds no file.", "Give a folder with train/ and validation/ in it.")
+    bucket = names.data_bucket(deployment.grid.name, deployment.account, region)
+    target = S3Uri(bucket, name or folder.resolve().name)
+    s3 = client("s3", region)
+    for path in files:
+        s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
+    click.echo(f"{region},{target}")
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder; SUBMISSION-INDEX.")
+@click.pass_obj
+def download(grid_file: Path, submission: str, index: int, folder: Path | None) -> None:
+    """Download and unpack the model of one job of SUBMISSION (INDEX counts its lines from 0)."""
+    job = ControlPlane.of(grid_file).job(submission, index)
+    if not job.artifact:
+        raise TraingridError(f"Job {index} of {submission} has no model: {job.state}. {job.reason}")
+    source = S3Uri.parse(job.artifact)
+    target = folder or Path(f"{submission}-{index}")
+    with tempfile.TemporaryFile() as archive:
+        client("s3", job.region).download_fileobj(source.bucket, source.key, archive)
+        archive.seek(0)
+        with tarfile.open(fileobj=archive, mode="r:gz") as members:
+            members.extractall(target, filter="data")  # refuses links and paths that lead out of the folder
+    click.echo(f"{source} -> {target}/")

@@ -1,0 +1,56 @@
+"""`traingrid local`: AWS on this machine, for trying things out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_FOLDER = Path(".localcloud")
+
+
+@click.group()
+def local() -> None:
+    """AWS on this machine: start it, stop it, put the checkout's images into it."""
+
+
+@local.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="TCP port; any free one by default.")
+def up(port: int) -> None:
+    """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
+    from localcloud import lifecycle
+
+    endpoint = lifecycle.up(_FOLDER, port)
+    click.echo(lifecycle.export_lines(endpoint))
+    click.echo(f"localcloud answers at {endpoint}; its files are in {_FOLDER}/", err=True)
+
+
+@local.command()
+def down() -> None:
+    """Stop the local AWS and everything that runs in it; its state is gone with it."""
+    from localcloud import lifecycle
+
+    click.echo("stopped" if lifecycle.down(_FOLDER) else "nothing was running", err=True)
+
+
+@local.command()
+def status() -> None:
+    """Say whether a local AWS runs, and where."""
+    from localcloud import lifecycle
+
+    running = lifecycle.status(_FOLDER)
+    click.echo(f"localcloud answers at {running.endpoint} (pid {running.pid})" if running else "not running")
+
+
+@local.command()
+@click.pass_obj
+def push(grid_file: Path) -> None:
+    """Put the checkout's orchestrator and training images into the local AWS's ECR repositories."""
+    from localcloud import lifecycle
+    from localcloud.checkout_images import push_images
+
+    running = lifecycle.status(_FOLDER)
+    if running is None:
+        raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
+    for image in push_images(running.endpoint, load_grid(grid_file)):
+        click.echo(image)

@@ -1,0 +1,56 @@
+"""The command `traingrid` and its one error boundary."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.cli.data import download, upload
+from traingrid.cli.local import local
+from traingrid.cli.status import logs, status
+from traingrid.cli.submit import submit
+from traingrid.errors import TraingridError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--grid",
+    "grid_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("grid.yaml"),
+    show_default=True,
+    help="The grid's description, as it was deployed.",
+)
+@click.version_option(package_name="traingrid", prog_name="traingrid")
+@click.pass_context
+def cli(context: click.Context, grid_file: Path) -> None:
+    """Train where the data lies: one manifest, a line per training job, a Horovod cluster per line."""
+    context.obj = grid_file
+
+
+for command in (submit, status, logs, upload, download, local):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command; a failure is a sentence, a next step and an exit code (2: usage, 1: everything else)."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted; what was submitted goes on. `traingrid status` shows it.", err=True)
+        sys.exit(130)
+    except TraingridError as error:
+        click.echo(f"Error: {error.what}", err=True)
+        if error.next_step:
+            click.echo(error.next_step, err=True)
+        sys.exit(error.exit_code)
+    except (ClientError, BotoCoreError) as error:
+        click.echo(f"Error: AWS answers: {error}", err=True)
+        click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
+        sys.exit(1)

@@ -1,0 +1,119 @@
+"""`traingrid status` and `traingrid logs`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from traingrid.backends.base import LogPosition
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.batch import Batch
+from traingrid.cli.deployed import find_deployment
+from traingrid.cli.status_table import reasons, status_table
+from traingrid.errors import TraingridError
+from traingrid.ledger import Ledger
+from traingrid.status import JobStatus, SubmissionStatus, submission_status
+from traingrid.storage import Storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traingrid.deployment import Deployment
+
+_REFRESH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlane:
+    """The home Region's services as the CLI reads them."""
+
+    deployment: Deployment
+    ledger: Ledger
+    batch: Batch
+    storage: Storage
+
+    @classmethod
+    def of(cls, grid_file: Path) -> Self:
+        """Return the control plane of the grid that a file describes."""
+        deployment = find_deployment(grid_file)
+        home = deployment.grid.home
+        return cls(
+            deployment=deployment,
+            ledger=Ledger(deployment.table, home),
+            batch=Batch(deployment, home),
+            storage=Storage(home),
+        )
+
+    def status(self, submission: str) -> SubmissionStatus:
+        """Return what a submission's jobs are doing now."""
+        return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.batch, self.storage)
+
+    def job(self, submission: str, index: int) -> JobStatus:
+        """Return one job of a submission.
+
+        Raises:
+            TraingridError: There is no such job.
+        """
+        jobs = self.status(submission).jobs
+        if index >= len(jobs):
+            message = f"Submission {submission} has no job of index {index}."
+            raise TraingridError(message, f"Its indices are 0 to {len(jobs) - 1}.")
+        return jobs[index]
+
+
+@click.command()
+@click.argument("submission", required=False)
+@click.option("--watch", is_flag=True, help="Show it until every job has ended.")
+@click.pass_obj
+def status(grid_file: Path, submission: str | None, watch: bool) -> None:
+    """Show what the jobs of SUBMISSION are doing; without one, list the submissions."""
+    plane = ControlPlane.of(grid_file)
+    console = Console()
+    if submission is None:
+        console.print(_submissions(plane.ledger))
+        return
+    seen = watch_submission(plane, submission, console) if watch else plane.status(submission)
+    if not watch:
+        console.print(status_table(seen))
+    for reason in reasons(seen):
+        console.print(reason, style="red", markup=False, highlight=False)
+
+
+def watch_submission(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
+    """Show the live table of a submission until every job has ended, and return how it ended."""
+    seen = plane.status(submission)
+    with Live(status_table(seen), console=console, auto_refresh=False) as live:
+        while not seen.ended:
+            time.sleep(_REFRESH_SECONDS)
+            seen = plane.status(submission)
+            live.update(status_table(seen), refresh=True)
+    return seen
+
+
+def _submissions(ledger: Ledger) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("submission", "state", "jobs", "claimed at", "manifest"):
+        table.add_column(heading, no_wrap=True)
+    for item in ledger.submissions():
+        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], item["manifest"])
+    return table
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.pass_obj
+def logs(grid_file: Path, submission: str, index: int) -> None:
+    """Print what the training of one job of SUBMISSION has printed (INDEX counts its lines from 0)."""
+    plane = ControlPlane.of(grid_file)
+    job = plane.job(submission, index)
+    if not job.training_job:
+        raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", job.reason)
+    for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
+        click.echo(f"[{host}] {line}")

@@ -1,0 +1,48 @@
+"""The table of a submission's jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from traingrid.status import JobStatus, SubmissionStatus
+
+_STYLES = {"Completed": "green", "Failed": "red", "Stopped": "yellow", "Stopping": "yellow", "InProgress": "cyan"}
+
+
+def status_table(status: SubmissionStatus) -> Table:
+    """Return the table of all jobs of a submission, one row each."""
+    table = Table(title=f"submission {status.submission}", title_justify="left", box=None, pad_edge=False)
+    for heading in ("Region", "job", "state"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("ranks", "epoch", "images/s", "top-1", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for job in status.jobs:
+        table.add_row(*_row(job))
+    return table
+
+
+def _row(job: JobStatus) -> list[Text]:
+    state = f"{job.state}: {job.phase}" if job.phase and job.phase != job.state and not job.ended else job.state
+    return [
+        Text(job.region),
+        Text(job.name),
+        Text(state, style=_STYLES.get(job.state, "")),
+        Text(str(job.ranks)),
+        _metric(job, "epoch", "{:.0f}"),
+        _metric(job, "images_per_second", "{:,.0f}"),
+        _metric(job, "validation_top1", "{:.4f}"),
+        Text(str(job.seconds) if job.ended else ""),
+    ]
+
+
+def _metric(job: JobStatus, name: str, form: str) -> Text:
+    return Text(form.format(job.metrics[name]) if name in job.metrics else "")
+
+
+def reasons(status: SubmissionStatus) -> list[str]:
+    """Return a line for each job that failed, with the reason."""
+    return [f"{job.region} {job.name} (index {job.index}): {job.reason}" for job in status.jobs if job.reason]

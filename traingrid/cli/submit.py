@@ -1,0 +1,70 @@
+"""`traingrid submit`: upload a manifest and say what became of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from traingrid import names
+from traingrid.cli.deployed import find_deployment
+from traingrid.errors import TraingridError
+from traingrid.intake import REPORT_SUFFIX
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+
+# Intake answers within seconds; its function is tried three times over three minutes before it is given up.
+_WAIT_SECONDS = 240
+_SHOWN_ERRORS = 20
+
+
+@click.command()
+@click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.pass_obj
+def submit(grid_file: Path, manifest: Path) -> None:
+    """Upload MANIFEST and wait until its jobs are submitted or it is rejected."""
+    deployment = find_deployment(grid_file)
+    storage = Storage(deployment.grid.home)
+    uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
+    version = storage.write(uri, manifest.read_bytes(), "text/csv")
+    click.echo(f"uploaded {uri} (version {version})")
+    report = wait_for_report(storage, uri, version)
+    if report["state"] == "rejected":
+        raise _rejected(manifest, report)
+    jobs = report["jobs"]
+    click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
+    click.echo(f"follow it with: traingrid status {report['submission']} --watch")
+
+
+def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
+    """Return the intake's report on one version of a manifest, as soon as it is there.
+
+    Raises:
+        TraingridError: The intake has not answered within four minutes.
+    """
+    deadline = time.monotonic() + _WAIT_SECONDS
+    where = S3Uri(uri.bucket, uri.key + REPORT_SUFFIX)
+    while time.monotonic() < deadline:
+        content = storage.read_if_exists(where)
+        report: dict[str, Any] = json.loads(content) if content else {}
+        if report.get("version") == version:
+            return report
+        time.sleep(0.5)
+    message = f"The intake has not answered on {uri} within {_WAIT_SECONDS} s."
+    raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
+
+
+def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
+    lines = [f"{manifest} is rejected and nothing was submitted."]
+    for error in report["errors"][:_SHOWN_ERRORS]:
+        where = f":{error['line']}: {error['field']}" if error["line"] else ":"
+        lines.append(f"{manifest}{where} {error['value']}".rstrip() + f": {error['reason']}. {error['next_step']}")
+    more = report["errors_in_total"] - _SHOWN_ERRORS
+    if more > 0:
+        lines.append(f"... and {more} more in {report['manifest']}{REPORT_SUFFIX}")
+    failed = TraingridError("\n".join(lines), "Mend the lines and submit it again.")
+    failed.exit_code = 2
+    return failed

@@ -1,0 +1,30 @@
+"""boto3 clients with the retries that each kind of call may have.
+
+botocore sends a request again when the reply is lost. For a call that creates something and has no idempotency token
+(SubmitJob, CreateTrainingJob) that makes two of it, so `once` clients never send twice: the caller finds out by name
+what became of a lost call. Everything else is retried by botocore's `standard` mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+_RETRIED = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
+_ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
+
+
+def client(service: str, region: str | None = None) -> Any:
+    """Return the client of a service in a Region (the environment's where none is given), with botocore's retries."""
+    return _client(service, region, _RETRIED)
+
+
+def once(service: str, region: str | None = None) -> Any:
+    """Return a client that sends every request exactly once, for calls that must not happen twice."""
+    return _client(service, region, _ONCE)
+
+
+def _client(service: Any, region: str | None, config: Config) -> Any:
+    return boto3.client(service, region_name=region, config=config)

@@ -1,0 +1,64 @@
+"""Where one deployed grid keeps its things: the typed environment of Lambda and of the orchestrator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from traingrid import names
+from traingrid.errors import UsageError
+from traingrid.grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """A grid in an account.
+
+    Attributes:
+        grid: The grid's configuration, as it was deployed.
+        account: The twelve digits of the AWS account.
+        table: Name of the ledger table.
+        manifest_bucket: Name of the bucket that takes manifests.
+        job_queue: Name or ARN of the Batch job queue; empty where nothing is submitted.
+        job_definition: Name or ARN of the Batch job definition; empty where nothing is submitted.
+    """
+
+    grid: Grid
+    account: str
+    table: str
+    manifest_bucket: str
+    job_queue: str = ""
+    job_definition: str = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the variables that the control stack sets.
+
+        Raises:
+            UsageError: A variable is missing.
+        """
+        try:
+            return cls(
+                grid=Grid.from_environment(environment["TRAINGRID_GRID"]),
+                account=environment["TRAINGRID_ACCOUNT"],
+                table=environment["TRAINGRID_TABLE"],
+                manifest_bucket=environment["TRAINGRID_MANIFEST_BUCKET"],
+                job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
+                job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
+            )
+        except KeyError as missing:
+            message = f"The environment variable {missing.args[0]} is not set."
+            raise UsageError(message, "Run this from the job definition or function that `cdk deploy` made.") from None
+
+    def execution_role_arn(self, region: str) -> str:
+        """Return the ARN of the SageMaker execution role of a training Region."""
+        return names.execution_role_arn(self.grid.name, self.account, region)
+
+    def bucket_regions(self) -> dict[str, str]:
+        """Return the Region of every bucket that a manifest may read from."""
+        return {
+            bucket: region for region in self.grid.regions for bucket in self.grid.data_buckets(self.account, region)
+        }

@@ -1,0 +1,121 @@
+"""The orchestrator: what one child of the array does, from its environment to its exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from traingrid import manifest
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.deployment import Deployment
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger import Ledger
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
+from traingrid.supervisor import LetGoError, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.job import Job
+
+# Exit codes of a child; the job definition's retry strategy knows them (stacks/orchestrator.py).
+TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
+_EXIT_CODES = {"Completed": TRAINED, "Failed": JOB_FAILED, "Stopped": STOPPED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """What AWS Batch tells a child.
+
+    Attributes:
+        array_file: The manifest, raw or normalised.
+        index: Which job of it; 0 in a plain job, where Batch sets no index.
+        batch_job: The id of the whole Batch job, without the child's index.
+        attempt: Batch's attempt at this child, from 1.
+    """
+
+    array_file: S3Uri
+    index: int
+    batch_job: str
+    attempt: int
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read S3_ARRAY_FILE and Batch's own variables
+        (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
+
+        Raises:
+            UsageError: A variable is missing or wrong.
+        """
+        try:
+            return cls(
+                array_file=S3Uri.parse(environment["S3_ARRAY_FILE"]),
+                index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
+                batch_job=environment["AWS_BATCH_JOB_ID"].partition(":")[0],
+                attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),
+            )
+        except KeyError as missing:
+            message = f"The environment variable {missing.args[0]} is not set."
+            next_step = "Submit the job definition to AWS Batch with S3_ARRAY_FILE=s3://bucket/manifest.csv."
+            raise UsageError(message, next_step) from None
+        except ValueError as error:
+            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} cannot be used: {error}."
+            raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
+
+
+def find_job(child: Child, deployment: Deployment, storage: Storage) -> tuple[str, Job]:
+    """Return the submission and the job of a child.
+
+    A normalised submission is read by byte range. A raw manifest, as somebody gives it in the Batch console, is parsed
+    whole, and the Batch job itself is the submission: its retries find the same training jobs again, another Batch job
+    means another training.
+
+    Raises:
+        ManifestError: The raw manifest is wrong.
+        UsageError: There is no such job in the file.
+    """
+    submission = submission_of_key(child.array_file.key)
+    try:
+        if submission and child.array_file.bucket == deployment.manifest_bucket:
+            return submission, read_job(storage, child.array_file, child.index)
+        lines = manifest.parse(storage.read(child.array_file, limit=manifest.MAX_BYTES), deployment)
+        submission = submission_id(child.batch_job)
+        return submission, jobs_of_lines(lines, deployment, submission)[child.index]
+    except IndexError:
+        message = f"{child.array_file} has no job of index {child.index}."
+        raise UsageError(message, "Give the array the size of the manifest.") from None
+
+
+def run_child(environment: Mapping[str, str]) -> int:
+    """Run one child and return its exit code."""
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    try:
+        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
+        submission, job = find_job(child, deployment, Storage())
+        _say(f"submission {submission}, index {child.index}, line {job.line}, attempt {child.attempt} of this child")
+        supervisor = Supervisor(
+            grid=deployment.grid.name,
+            submission=submission,
+            job=job,
+            backend=SageMaker(deployment, job.region),
+            ledger=Ledger(deployment.table),
+            say=_say,
+            ending=ending,
+        )
+        return _EXIT_CODES[supervisor.run()["state"]]
+    except LetGoError as name:
+        _say(f"told to end: letting go of {name}, which trains on; a retry of this child attaches to it")
+        return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
+    except TraingridError as error:
+        print(error, file=sys.stderr, flush=True)
+        return error.exit_code
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,55 @@
+"""S3 URIs, parsed once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+_BUCKET = re.compile(
+    r"^(?!xn--|sthree-|amzn-s3-demo-)(?!.*\.\.)(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
+)
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html: at most 1,024 bytes of UTF-8
+_MAX_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class S3Uri:
+    """A bucket and a key or prefix.
+
+    Attributes:
+        bucket: The bucket's name.
+        key: The key or prefix, without a leading or trailing slash; may be empty.
+    """
+
+    bucket: str
+    key: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `s3://bucket/prefix`.
+
+        Raises:
+            ValueError: The text is no S3 URI; the message says which rule it breaks.
+        """
+        scheme, separator, rest = text.partition("://")
+        if not separator or scheme != "s3":
+            raise ValueError("it does not start with s3://")
+        bucket, _, key = rest.partition("/")
+        if not _BUCKET.match(bucket):
+            raise ValueError(f"{bucket!r} is not a legal bucket name")
+        key = key.rstrip("/")
+        if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
+            raise ValueError("its key has an empty, '.' or '..' part")
+        if not key.isprintable():
+            raise ValueError("its key has a control character")
+        if len(key.encode()) > _MAX_KEY_BYTES:
+            raise ValueError(f"its key is longer than {_MAX_KEY_BYTES} bytes")
+        return cls(bucket, key)
+
+    def __truediv__(self, part: str) -> S3Uri:
+        return S3Uri(self.bucket, f"{self.key}/{part}" if self.key else part)
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
