@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from traingrid.errors import TraingridError
+from traingrid.grid import load_grid
+
 _FOLDER = Path(".localcloud")
 
 
