@@ -1,0 +1,58 @@
+"""What `cdk deploy` runs: the stacks of the grid that grid.yaml describes.
+
+Another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`.
+"""
+
+import sys
+from pathlib import Path
+
+from aws_cdk import App, Tags
+
+from stacks.control_stack import ControlStack
+from stacks.region_stack import RegionStack
+from traingrid import names
+from traingrid.grid import Grid, GridError, load_grid
+
+ROOT = Path(__file__).parent
+LAYER = ROOT / "build" / "layer"
+
+
+class MissingLayerError(Exception):
+    """The folder with the Lambda functions' libraries is not there."""
+
+
+def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App:
+    """Return an app with the control stack and one stack for each training Region of `grid`.
+
+    `layer` is the folder whose subfolder `python` holds what the Lambda functions need beyond their runtime; `app` is
+    the app to fill, a new one if None. The same grid and files give the same templates: nothing is looked up.
+    Raises MissingLayerError for a layer that was not prepared.
+    """
+    if not (layer / "python").is_dir():
+        raise MissingLayerError(
+            f"{layer}/python: the Lambda functions' libraries are not there. Run `make setup` once."
+        )
+    app = app or App()
+    Tags.of(app).add(names.TAG_GRID, grid.name)
+    control = ControlStack(app, grid=grid, layer=layer)
+    for region in grid.regions:
+        # The rule of a Region sends its events to the home bus, which must be there first.
+        RegionStack(app, grid=grid, region=region).add_stack_dependency(control)
+    return app
+
+
+def main() -> int:
+    """Synthesise the grid of the context key `grid`, grid.yaml by default; return 2 if there is something to mend."""
+    app = App()
+    path = app.node.try_get_context("grid") or "grid.yaml"
+    try:
+        build_app(load_grid(ROOT / path), app=app)
+    except (GridError, MissingLayerError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Buckets as traingrid makes them: private, encrypted, TLS only, kept when their stack goes."""
+
+from typing import cast
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.grants import acknowledge
+
+
+def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: bool) -> s3.Bucket:
+    """Return a new bucket that nobody outside the account can read and that outlives its stack.
+
+    Old versions are kept for 90 days, parts of broken uploads for 7.
+    """
+    bucket = s3.Bucket(
+        scope,
+        identifier,
+        bucket_name=name,
+        versioned=versioned,
+        encryption=s3.BucketEncryption.S3_MANAGED,
+        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        enforce_ssl=True,
+        minimum_tls_version=1.2,
+        removal_policy=RemovalPolicy.RETAIN,
+        lifecycle_rules=[
+            s3.LifecycleRule(
+                abort_incomplete_multipart_upload_after=Duration.days(7),
+                noncurrent_version_expiration=Duration.days(90) if versioned else None,
+            )
+        ],
+    )
+    acknowledge(
+        bucket,
+        "AwsSolutions-S1",
+        "Who reads which object is recorded by the account's CloudTrail data events, for all buckets in one place; "
+        "server access logs would add a log bucket, best-effort, to every Region",
+    )
+    return bucket
+
+
+def send_object_events(bucket: s3.Bucket) -> None:
+    """Let a bucket tell EventBridge about its objects.
+
+    By the property of the resource itself: the L2 argument `event_bridge_enabled` deploys a custom resource for it,
+    a Lambda function whose role may change the notifications of every bucket.
+    """
+    resource = cast(s3.CfnBucket, bucket.node.default_child)
+    resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+        event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+    )

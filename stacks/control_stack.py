@@ -1,0 +1,184 @@
+"""The home Region: from a manifest in S3 to Batch children that train, and the ledger that knows what came of it."""
+
+from pathlib import Path
+
+from aws_cdk import Aws, CfnOutput, Environment, Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.buckets import private_bucket, send_object_events
+from stacks.event_function import function_code
+from stacks.grants import grant
+from stacks.job_events import JobEvents
+from stacks.ledger import Ledger
+from stacks.manifest_intake import ManifestIntake
+from stacks.orchestrator import Orchestrator
+from stacks.retention import log_retention
+from traingrid import names
+from traingrid.grid import Grid
+
+
+class ControlStack(Stack):
+    """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
+
+    def __init__(self, scope: Construct, *, grid: Grid, layer: Path) -> None:
+        super().__init__(
+            scope,
+            names.control_stack(grid.name),
+            env=Environment(region=grid.home),
+            description=f"traingrid {grid.name}: control plane",
+        )
+        self._grid = grid
+        retention = log_retention(grid)
+        name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
+        self.manifests = private_bucket(self, "Manifests", name=name, versioned=True)
+        send_object_events(self.manifests)
+        self.ledger = Ledger(self, "Ledger").table
+        environment = {
+            "TRAINGRID_GRID": grid.to_environment(),
+            "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
+            "TRAINGRID_TABLE": self.ledger.table_name,
+            "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
+        }
+        code = function_code(self, layer)
+        self.orchestrator = Orchestrator(
+            self, "Orchestrator", grid=grid, environment=environment, log_retention=retention
+        )
+        self.intake = ManifestIntake(
+            self,
+            "Intake",
+            bucket=self.manifests,
+            code=code,
+            environment={
+                **environment,
+                "TRAINGRID_JOB_QUEUE": self.orchestrator.queue.job_queue_arn,
+                "TRAINGRID_JOB_DEFINITION": self.orchestrator.definition.job_definition_arn,
+            },
+            log_retention=retention,
+        )
+        self.job_events = JobEvents(
+            self, "JobEvents", grid=grid, code=code, environment=environment, log_retention=retention
+        )
+        self._let_intake_submit()
+        self._let_children_train()
+        self._let_events_reach_the_ledger()
+        self._outputs()
+
+    def _let_intake_submit(self) -> None:
+        """Allow the intake to read manifests, write submissions and reports, and submit to this grid's queue only.
+
+        It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
+        """
+        role, bucket = self.intake.role, self.manifests.bucket_arn
+        grant(
+            role,
+            ["s3:GetObject", "s3:GetObjectVersion"],
+            [f"{bucket}/{names.MANIFEST_PREFIX}*"],
+            because="Users choose the names of manifests",
+        )
+        grant(
+            role,
+            ["s3:PutObject"],
+            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.REPORT_PREFIX}*"],
+            because="One object for each manifest, named after it",
+        )
+        grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
+        definition = (
+            f"arn:aws:batch:{self.region}:{Aws.ACCOUNT_ID}:job-definition/{names.job_definition(self._grid.name)}"
+        )
+        grant(
+            role,
+            ["batch:SubmitJob"],
+            [self.orchestrator.queue.job_queue_arn, f"{definition}:*"],
+            because="Every revision of the orchestrator's definition: a deployment makes a new one meanwhile",
+        )
+        grant(
+            role,
+            ["batch:TagResource"],
+            [f"arn:aws:batch:{self.region}:{Aws.ACCOUNT_ID}:job/*"],
+            conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]}},
+            because="Batch chooses the ids of jobs; the condition leaves only traingrid's own tags",
+        )
+        grant(
+            role,
+            ["batch:ListJobs", "batch:DescribeJobs"],
+            ["*"],
+            because="These actions know no resource; they find a submission that was sent before its reply was lost",
+        )
+
+    def _let_children_train(self) -> None:
+        """Allow a child to read its line, keep its item, and run training jobs of this grid in this grid's Regions."""
+        role, bucket = self.orchestrator.role, self.manifests.bucket_arn
+        grant(
+            role,
+            ["s3:GetObject", "s3:GetObjectVersion"],
+            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*"],
+            because="Any submission, and by hand from the Batch console any manifest",
+        )
+        grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
+        jobs, whose = self._training_jobs(), "The jobs of this grid: their names begin with its name, in its Regions"
+        grant(
+            role,
+            ["sagemaker:CreateTrainingJob"],
+            jobs,
+            conditions={"StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": self._grid.name}},
+            because=whose,
+        )
+        grant(
+            role,
+            ["sagemaker:AddTags"],
+            jobs,
+            conditions={"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}},
+            because=whose,
+        )
+        grant(role, ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob"], jobs, because=whose)
+        self._let_pass_execution_roles(role)
+        self._let_read_training_logs(role)
+
+    def _let_pass_execution_roles(self, role: iam.Role) -> None:
+        """Allow passing exactly one role for each Region, and to SageMaker only."""
+        roles = [names.execution_role_arn(self._grid.name, Aws.ACCOUNT_ID, region) for region in self._grid.regions]
+        to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+        grant(role, ["iam:PassRole"], roles, conditions=to_sagemaker)
+
+    def _let_read_training_logs(self, role: iam.Role) -> None:
+        groups = [
+            f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs"
+            for region in self._grid.regions
+        ]
+        grant(
+            role,
+            ["logs:GetLogEvents"],
+            [f"{group}:log-stream:{self._grid.name}-*" for group in groups],
+            because="The streams of this grid's jobs: SageMaker names them after job and host",
+        )
+        grant(
+            role,
+            ["logs:DescribeLogStreams", "logs:FilterLogEvents"],
+            [f"{group}:*" for group in groups],
+            because="The form of a log group's ARN ends in an asterisk; these actions cannot be narrowed to streams",
+        )
+
+    def _let_events_reach_the_ledger(self) -> None:
+        """Allow the recorder to see how a job of this grid ended and to write that down; it can start and stop none."""
+        role = self.job_events.role
+        grant(
+            role,
+            ["sagemaker:DescribeTrainingJob"],
+            self._training_jobs(),
+            because="The jobs of this grid: their names begin with its name, in its Regions",
+        )
+        grant(role, ["dynamodb:GetItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
+
+    def _training_jobs(self) -> list[str]:
+        prefix = f"training-job/{self._grid.name}-*"
+        return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in self._grid.regions]
+
+    def _outputs(self) -> None:
+        CfnOutput(self, "ManifestBucket", value=self.manifests.bucket_name)
+        CfnOutput(self, "LedgerTable", value=self.ledger.table_name)
+        CfnOutput(self, "JobQueue", value=self.orchestrator.queue.job_queue_arn)
+        CfnOutput(self, "JobDefinition", value=self.orchestrator.definition.job_definition_arn)
+        CfnOutput(self, "IntakeFunction", value=self.intake.function.function_name)
+        CfnOutput(self, "IntakeDeadLetterQueue", value=self.intake.dead_letters.queue_url)
+        CfnOutput(self, "LogGroup", value=self.orchestrator.log_group.log_group_name)

@@ -1,0 +1,55 @@
+"""From a training Region home: the state changes of the grid's training jobs."""
+
+from aws_cdk import Aws, Duration
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from stacks.grants import acknowledge, same_account
+from traingrid import names
+from traingrid.grid import Grid
+
+
+def state_changes(grid: Grid) -> events.EventPattern:
+    """Return the pattern of the state changes of a grid's training jobs, which its names begin with."""
+    return events.EventPattern(
+        source=["aws.sagemaker"],
+        detail_type=["SageMaker Training Job State Change"],
+        detail={"TrainingJobName": [{"prefix": f"{grid.name}-"}]},
+    )
+
+
+class EventForwarding(Construct):
+    """A rule on a Region's default bus that sends the grid's state changes to the home bus."""
+
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
+        super().__init__(scope, identifier)
+        dead_letters = sqs.Queue(
+            self,
+            "DeadLetters",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
+        )
+        acknowledge(dead_letters, "AwsSolutions-SQS3", "This is a dead-letter queue")
+        # A rule without a name is called after its stack.
+        rules = f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{names.region_stack(grid.name, region)}-*"
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=same_account(rules)),
+            description=f"Sends state changes of training jobs from {region} home",
+        )
+        home_bus = events.EventBus.from_event_bus_arn(
+            self, "HomeBus", f"arn:aws:events:{grid.home}:{Aws.ACCOUNT_ID}:event-bus/{names.event_bus(grid.name)}"
+        )
+        rule = events.Rule(
+            self,
+            "Rule",
+            description=f"Sends state changes of training jobs to {grid.home}",
+            event_pattern=state_changes(grid),
+        )
+        # The target itself allows the role events:PutEvents on the home bus, and nothing else.
+        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters))

@@ -1,0 +1,92 @@
+"""The role that training containers run with, and so the code that a manifest names."""
+
+import re
+from collections.abc import Sequence
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.grants import grant, same_account
+from traingrid import names
+from traingrid.grid import Grid
+
+_ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
+
+
+class ExecutionRole(Construct):
+    """What SageMaker does for a training job in one Region, and no more.
+
+    It reads data, writes output and logs, and pulls the grid's images. It can start nothing, pass no role, and see
+    neither the ledger nor the manifests: a job cannot launch jobs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        grid: Grid,
+        region: str,
+        output: s3.Bucket,
+        repositories: Sequence[str],
+    ) -> None:
+        super().__init__(scope, identifier)
+        account = Aws.ACCOUNT_ID
+        self.role = iam.Role(
+            self,
+            "Role",
+            role_name=names.execution_role(grid.name, region),
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions=same_account(f"arn:aws:sagemaker:{region}:{account}:*")
+            ),
+            description=f"What training jobs of {grid.name} may do in {region}",
+        )
+        self._read_data(grid.data_buckets(account, region))
+        self._write_output(output)
+        self._pull_images([*repositories, *_foreign_repositories(grid, region)])
+        self._write_logs_and_metrics(region)
+
+    def _read_data(self, buckets: Sequence[str]) -> None:
+        arns = [f"arn:aws:s3:::{bucket}" for bucket in buckets]
+        objects = [f"{arn}/*" for arn in arns]
+        grant(self.role, ["s3:GetObject"], objects, because="A manifest line may name any data in the Region's buckets")
+        grant(self.role, ["s3:ListBucket"], arns)
+
+    def _write_output(self, bucket: s3.Bucket) -> None:
+        grant(
+            self.role,
+            ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
+            [f"{bucket.bucket_arn}/*"],
+            because="Every job writes below its own prefix, and reads its checkpoints back after an interruption",
+        )
+        grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
+
+    def _pull_images(self, repositories: Sequence[str]) -> None:
+        pull = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]
+        grant(self.role, pull, repositories)
+        because = "The token is the account's: the action has no resource"
+        grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
+
+    def _write_logs_and_metrics(self, region: str) -> None:
+        grant(
+            self.role,
+            ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+            [f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs:*"],
+            because="SageMaker names a log stream after every host of a job",
+        )
+        grant(
+            self.role,
+            ["cloudwatch:PutMetricData"],
+            ["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}},
+            because="The action has no resource; the condition names the one namespace",
+        )
+
+
+def _foreign_repositories(grid: Grid, region: str) -> list[str]:
+    """Return the ARNs of the ECR repositories, outside the grid, of the images that grid.yaml gives by their URI."""
+    uris = sorted(image.uri.replace("{region}", region) for image in grid.images.values() if image.uri)
+    found = [match for match in map(_ECR_IMAGE.match, uris) if match]
+    return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]

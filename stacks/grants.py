@@ -1,0 +1,63 @@
+"""Giving permissions, so that a wildcard cannot be given without its reason."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import Acknowledgment, Aws, Stack, Validations
+from aws_cdk import aws_iam as iam
+from constructs import IConstruct
+
+
+def grant(
+    role: iam.Role,
+    actions: Sequence[str],
+    resources: Sequence[str],
+    *,
+    conditions: Mapping[str, Any] | None = None,
+    because: str = "",
+) -> None:
+    """Allow a role some actions on some resources.
+
+    `because` is the reason of a "*" in `resources`. It is recorded as the acknowledgment of cdk-nag's rule IAM5 on that
+    very resource, so another wildcard of the same role is still a finding. `conditions` are IAM's.
+    Raises ValueError for a wildcard without a reason, and for a reason without a wildcard.
+    """
+    wildcards = [resource for resource in resources if "*" in resource]
+    if bool(wildcards) != bool(because):
+        raise ValueError(
+            f"{role.node.path}: {list(actions)} on {list(resources)}: a wildcard needs `because`, only that"
+        )
+    role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions))
+    for wildcard in wildcards:
+        acknowledge(role, f"AwsSolutions-IAM5[Resource::{flat(role, wildcard)}]", because)
+
+
+def same_account(arn: str) -> dict[str, dict[str, str]]:
+    """Return the conditions of a trust policy that keep a service from acting for another account (confused deputy).
+
+    `arn` is the pattern of the resources on whose behalf the service may assume the role.
+    """
+    return {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": arn}}
+
+
+def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
+    """Record why a construct breaks a rule of cdk-nag; `rule` is the id that the finding shows."""
+    Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+
+
+def flat(scope: IConstruct, value: str) -> str:
+    """Return a string with CDK tokens as cdk-nag writes it in a finding's id: `<Queue.Arn>`, `<AWS::AccountId>`."""
+    return _flat(Stack.of(scope).resolve(value))
+
+
+def _flat(node: Any) -> str:
+    match node:
+        case str():
+            return node.replace("${", "<").replace("}", ">")
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(_flat, parts))
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+    raise TypeError(f"no flat form of {node!r}: cdk-nag would write something that nobody can predict")

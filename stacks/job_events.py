@@ -1,0 +1,42 @@
+"""The home bus: state changes of training jobs, from every Region, on their way to the ledger."""
+
+from collections.abc import Mapping
+
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.event_forwarding import state_changes
+from stacks.event_function import EventFunction, FunctionCode
+from traingrid import names
+from traingrid.grid import Grid
+
+
+class JobEvents(Construct):
+    """An event bus and lambda/record_job_event, which is invoked for every state change that reaches it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        grid: Grid,
+        code: FunctionCode,
+        environment: Mapping[str, str],
+        log_retention: logs.RetentionDays,
+    ) -> None:
+        super().__init__(scope, identifier)
+        self.bus = events.EventBus(self, "Bus", event_bus_name=names.event_bus(grid.name))
+        recorder = EventFunction(
+            self,
+            "Record",
+            handler="lambda.record_job_event.handler",
+            description="Records state changes of training jobs in the ledger",
+            code=code,
+            environment=environment,
+            log_retention=log_retention,
+            pattern=state_changes(grid),
+            bus=self.bus,
+        )
+        self.role: iam.Role = recorder.role

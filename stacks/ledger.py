@@ -1,0 +1,27 @@
+"""The ledger's table: one item for each submission and one for each of its jobs."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+
+class Ledger(Construct):
+    """A table with the partition key `submission` and the sort key `item` ("submission", "job#00000").
+
+    It holds what ran and what came of it, so it is kept when the stack goes and cannot be deleted by accident.
+    """
+
+    def __init__(self, scope: Construct, identifier: str) -> None:
+        super().__init__(scope, identifier)
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="item", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=True,
+            removal_policy=RemovalPolicy.RETAIN,
+        )

@@ -1,0 +1,49 @@
+"""The intake: every object under manifests/ becomes a submission, or a report of what is wrong with it."""
+
+from collections.abc import Mapping
+
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from stacks.event_function import EventFunction, FunctionCode
+from traingrid import names
+
+
+class ManifestIntake(Construct):
+    """lambda/accept_manifest, invoked for every new object under manifests/ of the manifest bucket."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        bucket: s3.Bucket,
+        code: FunctionCode,
+        environment: Mapping[str, str],
+        log_retention: logs.RetentionDays,
+    ) -> None:
+        super().__init__(scope, identifier)
+        intake = EventFunction(
+            self,
+            "Accept",
+            handler="lambda.accept_manifest.handler",
+            description="Turns a manifest into a submission, or into a report of its mistakes",
+            code=code,
+            environment=environment,
+            log_retention=log_retention,
+            pattern=events.EventPattern(
+                source=["aws.s3"],
+                detail_type=["Object Created"],
+                detail={
+                    "bucket": {"name": [bucket.bucket_name]},
+                    "object": {"key": [{"prefix": names.MANIFEST_PREFIX}]},
+                },
+            ),
+        )
+        self.function = intake.function
+        self.role: iam.Role = intake.role
+        self.dead_letters: sqs.Queue = intake.dead_letters

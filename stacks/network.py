@@ -1,0 +1,51 @@
+"""The network of the Batch children: out to AWS by HTTPS, and nothing in."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+
+class Network(Construct):
+    """A VPC of public subnets in two availability zones.
+
+    A child calls SageMaker in every training Region. Interface endpoints reach their own Region only, and a NAT gateway
+    costs $32 a month while nothing runs, so children have public addresses ($0.005 an hour each) behind a security
+    group that lets nothing in. S3 and DynamoDB are reached by gateway endpoints, which are free.
+    """
+
+    def __init__(self, scope: Construct, identifier: str, *, log_retention: logs.RetentionDays) -> None:
+        super().__init__(scope, identifier)
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            max_azs=2,
+            nat_gateways=0,
+            subnet_configuration=[
+                # Fargate asks for a public address itself; nothing else that lands here shall get one.
+                ec2.SubnetConfiguration(
+                    name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
+                )
+            ],
+            # Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it
+            # admits only its own members.
+            restrict_default_security_group=False,
+            gateway_endpoints={
+                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
+                "DynamoDb": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.DYNAMODB),
+            },
+        )
+        self.vpc.add_flow_log(
+            "FlowLog",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(
+                logs.LogGroup(self, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+            ),
+        )
+        self.security_group = ec2.SecurityGroup(
+            self,
+            "ChildrenSecurityGroup",
+            vpc=self.vpc,
+            description="Batch children: HTTPS to AWS, nothing in",
+            allow_all_outbound=False,
+        )
+        self.security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "HTTPS to the AWS APIs")

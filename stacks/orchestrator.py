@@ -1,0 +1,124 @@
+"""AWS Batch: the queue and the job definition whose children each start and watch one training job."""
+
+from collections.abc import Mapping
+
+from aws_cdk import Aws, Duration, RemovalPolicy, Size
+from aws_cdk import aws_batch as batch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.grants import grant, same_account
+from stacks.network import Network
+from stacks.registry import registry
+from traingrid import names
+from traingrid.grid import Grid
+
+ATTEMPTS = 10
+"""Most that Batch allows. A child that is tried again attaches to its training job: nothing is paid twice."""
+
+LIFETIME = Duration.days(14)
+"""Fargate may retire the host of an older task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
+
+
+class Orchestrator(Construct):
+    """A Fargate compute environment, its queue, and the definition of the job that runs the orchestrator's image.
+
+    `role` is what a child may do; the stack grants it. `queue` and `definition` are what the intake submits to.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        identifier: str,
+        *,
+        grid: Grid,
+        environment: Mapping[str, str],
+        log_retention: logs.RetentionDays,
+    ) -> None:
+        super().__init__(scope, identifier)
+        self.registry = registry(self, "Repository", name=names.orchestrator_repository(grid.name))
+        self.log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        trust = iam.ServicePrincipal(
+            "ecs-tasks.amazonaws.com", conditions=same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
+        )
+        self.role = iam.Role(self, "Role", assumed_by=trust, description="What a Batch child may do")
+        self.queue = self._queue(grid, Network(self, "Network", log_retention=log_retention))
+        self.definition = batch.EcsJobDefinition(
+            self,
+            "JobDefinition",
+            job_definition_name=names.job_definition(grid.name),
+            container=self._container(grid, environment, self._pull_role(trust)),
+            retry_attempts=ATTEMPTS,
+            retry_strategies=retry_strategies(),
+            timeout=LIFETIME,
+            propagate_tags=True,
+        )
+
+    def _queue(self, grid: Grid, network: Network) -> batch.JobQueue:
+        compute = batch.FargateComputeEnvironment(
+            self,
+            "Compute",
+            vpc=network.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC),
+            security_groups=[network.security_group],
+            maxv_cpus=grid.orchestrator.max_vcpus,
+        )
+        return batch.JobQueue(
+            self,
+            "Queue",
+            job_queue_name=names.job_queue(grid.name),
+            compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
+        )
+
+    def _pull_role(self, trust: iam.IPrincipal) -> iam.Role:
+        """Return the role with which ECS starts a child: it may pull this one image and write this one log."""
+        role = iam.Role(self, "PullRole", assumed_by=trust, description="How Batch starts a child")
+        grant(
+            role,
+            ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
+            [self.registry.repository_arn],
+        )
+        grant(
+            role, ["ecr:GetAuthorizationToken"], ["*"], because="The token is the account's: the action has no resource"
+        )
+        self.log_group.grant_write(role)
+        return role
+
+    def _container(
+        self, grid: Grid, environment: Mapping[str, str], pull_role: iam.Role
+    ) -> batch.EcsFargateContainerDefinition:
+        return batch.EcsFargateContainerDefinition(
+            self,
+            "Container",
+            image=ecs.ContainerImage.from_registry(
+                names.orchestrator_image(grid.name, Aws.ACCOUNT_ID, grid.home, grid.orchestrator.image_tag)
+            ),
+            cpu=grid.orchestrator.vcpu,
+            memory=Size.mebibytes(grid.orchestrator.memory_mib),
+            job_role=self.role,
+            execution_role=pull_role,
+            assign_public_ip=True,
+            readonly_root_filesystem=True,
+            environment=dict(environment),
+            logging=ecs.LogDriver.aws_logs(stream_prefix="orchestrator", log_group=self.log_group),
+        )
+
+
+def retry_strategies() -> list[batch.RetryStrategy]:
+    """Return what Batch does when a child ends: try again what another host may do better, give up on all else.
+
+    Batch tries again what matches no entry, hence the last one; five entries are its limit, and a pattern may end in an
+    asterisk (https://docs.aws.amazon.com/batch/latest/APIReference/API_EvaluateOnExit.html).
+    """
+    retry, stop = batch.Action.RETRY, batch.Action.EXIT
+    return [
+        batch.RetryStrategy.of(retry, batch.Reason.custom(on_exit_code="75")),  # the child itself: try again
+        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="Host EC2*")),  # the host was lost
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html
+        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="ECS is performing maintenance*")),
+        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="Task failed to start*")),
+        batch.RetryStrategy.of(stop, batch.Reason.custom(on_reason="*")),
+    ]

@@ -1,0 +1,45 @@
+"""A training Region: where data lies, models train, and results are kept."""
+
+from aws_cdk import Aws, CfnOutput, Environment, Stack
+from constructs import Construct
+
+from stacks.buckets import private_bucket
+from stacks.event_forwarding import EventForwarding
+from stacks.execution_role import ExecutionRole
+from stacks.registry import registry
+from traingrid import names
+from traingrid.grid import Grid
+
+
+class RegionStack(Stack):
+    """Data bucket, output bucket, image repositories, execution role, and the rule that reports home."""
+
+    def __init__(self, scope: Construct, *, grid: Grid, region: str) -> None:
+        super().__init__(
+            scope,
+            names.region_stack(grid.name, region),
+            env=Environment(region=region),
+            description=f"traingrid {grid.name}: training in {region}",
+        )
+        account = Aws.ACCOUNT_ID
+        # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
+        data = private_bucket(self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False)
+        output = private_bucket(self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True)
+        repositories = {
+            short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
+            for short in grid.repositories()
+        }
+        ExecutionRole(
+            self,
+            "Execution",
+            grid=grid,
+            region=region,
+            output=output,
+            repositories=[repository.repository_arn for repository in repositories.values()],
+        )
+        EventForwarding(self, "Forwarding", grid=grid, region=region)
+
+        CfnOutput(self, "DataBucket", value=data.bucket_name)
+        CfnOutput(self, "OutputBucket", value=output.bucket_name)
+        CfnOutput(self, "TrainingRepository", value=repositories["training"].repository_uri)
+        CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, account, region))

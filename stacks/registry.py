@@ -1,0 +1,26 @@
+"""Image repositories as traingrid makes them."""
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_ecr as ecr
+from constructs import Construct
+
+
+def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
+    """Return a new ECR repository whose tags never change their image, and that goes with its stack, images included.
+
+    Untagged images are removed after 14 days.
+    """
+    return ecr.Repository(
+        scope,
+        identifier,
+        repository_name=name,
+        image_scan_on_push=True,
+        image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+        lifecycle_rules=[
+            ecr.LifecycleRule(
+                description="Untagged images", tag_status=ecr.TagStatus.UNTAGGED, max_image_age=Duration.days(14)
+            )
+        ],
+        empty_on_delete=True,
+        removal_policy=RemovalPolicy.DESTROY,
+    )
