@@ -1,27 +1,220 @@
-"""EventBridge: events reach rules, and rules reach targets, without anybody waiting for it."""
+"""EventBridge: events reach rules, and rules reach targets, without anybody waiting for it.
 
-import queue
+Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: schedules, retries of a delivery (what
+fails here fails for good, so it goes to the rule's dead-letter queue at once), FIFO queues, other targets.
+"""
+
+import json
+import logging
+import random
 import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from moto.awslambda.models import lambda_backends
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.events.models import Rule, events_backends
+from moto.events.utils import EventTemplateParser
+from moto.iam.models import iam_backends
+from moto.logs.models import logs_backends
+from moto.sqs.models import sqs_backends
+
+from localcloud import destinations, policies
+from localcloud.logstreams import LogStream
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
+_log = logging.getLogger(__name__)
+_WORKERS = 4
+Event = dict[str, Any]
+
+
+class DeliveryError(Exception):
+    """A target cannot be reached; carries EventBridge's error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
 
 class Router:
-    """Takes events in and delivers them from threads of its own."""
+    """Takes events in and delivers them from threads of its own, at least once, in no promised order."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
-        self._events: queue.Queue[tuple[str, str, dict[str, Any]] | None] = queue.Queue()
-        self._threads: list[threading.Thread] = []
-
-    def put(self, region: str, bus: str, event: dict[str, Any]) -> None:
-        """Take one event for a bus of a Region."""
-        self._events.put((region, bus, event))
+        self._random = random.Random(cloud.settings.seed)  # noqa: S311 - chance of a duplicate, not a secret
+        self._random_lock = threading.Lock()
+        self._workers: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
-        """Begin delivering."""
+        """Begin delivering, and take over what moto's rules would do themselves.
+
+        moto 5.2.5 calls `Rule.send_to_targets` inside the API call that caused the event, knows no Lambda target and
+        raises for it, and ignores the rule's dead-letter queue. It has no seam there, so the method is replaced.
+        """
+        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="eventbridge")
+        Rule.send_to_targets = lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
 
     def stop(self) -> None:
-        """Stop delivering."""
+        """Stop delivering; what has not left is lost with the account."""
+        if self._workers:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            self._workers = None
+
+    def put(self, region: str, bus: str, event: Event) -> None:
+        """Take one event for a bus of a Region; SageMaker's are sometimes taken twice, as AWS documents.
+
+        Args:
+            region: Region of the bus.
+            bus: Its name.
+            event: The event; see `LocalCloud.put_event`.
+        """
+        filled = {
+            "id": str(uuid.uuid4()),
+            "time": _iso(time.time()),
+            "resources": [],
+            **event,
+            "version": "0",
+            "account": DEFAULT_ACCOUNT_ID,
+            "region": event.get("region", region),
+        }
+        for _ in range(2 if self._repeats(filled) else 1):
+            self._submit(self._route, region, bus, filled)
+
+    def _repeats(self, event: Event) -> bool:
+        with self._random_lock:
+            drawn = self._random.random()
+        return event["source"] == "aws.sagemaker" and drawn < self._cloud.settings.duplicate_event_rate
+
+    def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        workers = self._workers
+        if workers:
+            workers.submit(_logging_failures, work, *arguments)
+
+    def _route(self, region: str, bus: str, event: Event) -> None:
+        found = events_backends[DEFAULT_ACCOUNT_ID][region].event_buses.get(bus)
+        for rule in list(found.rules.values()) if found else ():
+            self._apply(rule, event)
+
+    def _apply(self, rule: Rule, event: Event) -> None:
+        if rule.state != "ENABLED" or not rule.event_pattern.get_pattern():
+            return
+        if rule.event_pattern.matches_event(event):
+            for target in list(rule.targets):
+                self._deliver(rule, target, event)
+
+    def _deliver(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+        arn = target["Arn"]
+        service = arn.split(":")[2]
+        deliver = {
+            "lambda": self._to_function,
+            "sqs": self._to_queue,
+            "events": self._to_bus,
+            "logs": self._to_log_group,
+        }.get(service)
+        try:
+            if deliver is None:
+                message = f"localcloud has no EventBridge target of the kind {service}"
+                raise DeliveryError("INTERNAL_ERROR", message)
+            deliver(rule, target, event)
+        except DeliveryError as error:
+            _log.warning("EventBridge could not deliver from %s to %s: %s", rule.name, arn, error)
+            _to_dead_letters(rule, target, event, error)
+
+    def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+        arn = target["Arn"]
+        function = lambda_backends[DEFAULT_ACCOUNT_ID][arn.split(":")[3]].get_function_by_arn(arn)
+        if function is None:
+            raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
+        if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
+            message = f"The resource policy of {arn} does not let events.amazonaws.com invoke it for {rule.arn}"
+            raise DeliveryError("NO_PERMISSIONS", message)
+        if self._cloud.functions:
+            self._cloud.functions.run_later(function, _input(target, event).encode())
+
+    def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+        arn = target["Arn"]
+        queue = sqs_backends[DEFAULT_ACCOUNT_ID][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+        if queue is None:
+            raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
+        statements = json.loads(queue.policy or "{}").get("Statement", [])
+        if not policies.allows(statements, "sqs:SendMessage", rule.arn):
+            message = f"The policy of the queue {arn} does not let events.amazonaws.com send to it for {rule.arn}"
+            raise DeliveryError("NO_PERMISSIONS", message)
+        destinations.send_to_queue(arn, _input(target, event))
+
+    def _to_bus(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
+        arn = target["Arn"]
+        region, name = arn.split(":")[3], arn.rsplit("/", 1)[-1]
+        if name not in events_backends[DEFAULT_ACCOUNT_ID][region].event_buses:
+            raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
+        role = target.get("RoleArn", "").rsplit("/", 1)[-1]
+        if role not in {known.name for known in iam_backends[DEFAULT_ACCOUNT_ID]["aws"].roles.values()}:
+            message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
+            raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
+        self._submit(self._route, region, name, event)
+
+    def _to_log_group(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
+        arn = target["Arn"].removesuffix(":*")
+        region, group = arn.split(":")[3], arn.split(":", 6)[-1]
+        if group not in logs_backends[DEFAULT_ACCOUNT_ID][region].groups:
+            raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
+        stream = LogStream(DEFAULT_ACCOUNT_ID, region, group, str(uuid.uuid4()))
+        stream.write(_input(target, event))
+        stream.flush()
+
+
+def normalised(event: Event, rule: Rule) -> Event:
+    """An event of moto's in the form that EventBridge delivers: ISO time, nothing of moto's own."""
+    when = event.get("time") or time.time()
+    plain = {key: value for key, value in event.items() if key != "ingestion-time"}
+    return plain | {"time": when if isinstance(when, str) else _iso(float(when)), "region": rule.region_name}
+
+
+def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
+    """Run in a worker, whose errors nobody else would see."""
+    try:
+        work(*arguments)
+    except Exception:
+        _log.exception("EventBridge of localcloud lost an event: this is an error in localcloud")
+        raise
+
+
+def _input(target: dict[str, Any], event: Event) -> str:
+    """What the target is given (EventBridge, "Target input": Input, InputPath of one field, InputTransformer)."""
+    if "Input" in target:
+        return str(target["Input"])
+    if "InputTransformer" in target:
+        transformer = target["InputTransformer"]
+        return json.dumps(
+            EventTemplateParser.parse(transformer["InputTemplate"], transformer.get("InputPathsMap", {}), event)
+        )
+    if "InputPath" in target:
+        part: Any = event
+        for name in target["InputPath"].removeprefix("$").strip(".").split("."):
+            part = part[name] if name else part
+        return json.dumps(part)
+    return json.dumps(event)
+
+
+def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
+    """EventBridge, "Using dead-letter queues": the event as body, the failure as attributes."""
+    arn = target.get("DeadLetterConfig", {}).get("Arn")
+    if arn:
+        attributes = {
+            "RULE_ARN": rule.arn,
+            "TARGET_ARN": target["Arn"],
+            "ERROR_CODE": error.code,
+            "ERROR_MESSAGE": str(error),
+        }
+        attributed = {name: destinations.text_attribute(value) for name, value in attributes.items()}
+        destinations.send_to_queue(arn, json.dumps(event), attributed)
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
-from werkzeug.wrappers import Response
+from werkzeug.wrappers import Request, Response
 
 from localcloud import isolation
 from localcloud.record import Record, StartResponse, WsgiApp
@@ -18,18 +18,21 @@ _XML_SERVICES = frozenset(
 )
 """Signing names of the services that answer in XML (protocols query, ec2 and rest-xml in botocore's models)."""
 
+Page = Callable[[Request], Response]
+
 
 class Gate:
     """WSGI middleware in front of everything else.
 
     `GET /localcloud/status` answers `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` answers
-    `{"entries": [...]}`.
+    `{"entries": [...]}`. Other modules add pages of their own.
     """
 
-    def __init__(self, application: WsgiApp, record: Record, data_dir: str) -> None:
+    def __init__(self, application: WsgiApp, record: Record, data_dir: str, pages: Mapping[str, Page]) -> None:
         self._application = application
         self._record = record
         self._data_dir = data_dir
+        self._pages = pages
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer, refuse or pass on one request."""
@@ -39,6 +42,9 @@ class Gate:
         if path == "/localcloud/record":
             after = int(parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0])
             return _json({"entries": self._record.entries(after=after)})(environ, start_response)
+        for beginning, page in self._pages.items():
+            if path.startswith(beginning):
+                return page(Request(environ))(environ, start_response)
         signature = signature_of(environ)
         if signature and isolation.is_foreign(signature.access_key):
             return _refusal(environ, signature)(environ, start_response)

@@ -132,7 +132,8 @@ def _route(operation: OperationModel) -> _Route:
     shapes = operation.input_shape.members if operation.input_shape else {}
     required = operation.input_shape.required_members if operation.input_shape else []
     places = {
-        name: (shape.serialization.get("location"), shape.serialization.get("name")) for name, shape in shapes.items()
+        name: (str(shape.serialization.get("location")), str(shape.serialization.get("name")))
+        for name, shape in shapes.items()
     }
     return _Route(
         operation.name,

@@ -15,7 +15,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from localcloud import eventbridge, isolation
-from localcloud.gate import Gate
+from localcloud.functions import Functions
+from localcloud.gate import Gate, Page
 from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
 
@@ -23,6 +24,7 @@ HOST = "127.0.0.1"
 
 FEATURES = (
     "localcloud.cloudformation",
+    "localcloud.object_events",
     "localcloud.functions",
     "localcloud.batch",
     "localcloud.training",
@@ -47,6 +49,8 @@ class LocalCloud:
         settings: The settings it was made with.
         data_dir: Absolute path of the folder for work files, logs and the record.
         events: The EventBridge of this account.
+        functions: Its Lambda, once started.
+        pages: Handlers of paths outside AWS's APIs, by the beginning of the path.
         record: Every accepted mutating call; empty again after each start.
     """
 
@@ -55,6 +59,8 @@ class LocalCloud:
         self.data_dir: Path = self.settings.data_dir.resolve()
         self.events = eventbridge.Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
+        self.functions: Functions | None = None
+        self.pages: dict[str, Page] = {}
         self._stop_callbacks: list[Callable[[], None]] = []
         self._resources = ExitStack()
         self._server: BaseWSGIServer | None = None
@@ -79,7 +85,7 @@ class LocalCloud:
         moto_api_backends["global"].reset()
         self.record.begin()
         application = Recorder(DomainDispatcherApplication(create_backend_app), self.record)
-        gate = Gate(application, self.record, str(self.data_dir))
+        gate = Gate(application, self.record, str(self.data_dir), self.pages)
         self._server = make_server(HOST, self.settings.port, gate, threaded=True, request_handler=_RequestHandler)
         self._resources.callback(self._server.server_close)
         self.events.start()

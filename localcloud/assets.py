@@ -1,0 +1,67 @@
+"""Unpacked code of Lambda functions and layers, and the packages that AWS's Python runtime brings along."""
+
+import importlib.util
+import io
+import sys
+import zipfile
+from pathlib import Path
+from threading import Lock
+
+RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six")
+"""What a function may import beside the standard library (AWS Lambda, "Runtime-included SDK versions"): boto3 and
+what it requires. Nothing else of this interpreter's site-packages is visible to it."""
+
+_unpacking = Lock()
+
+
+def unpack(archive: bytes, digest: str, parent: Path) -> Path:
+    """Unpack a ZIP archive once.
+
+    Args:
+        archive: The archive.
+        digest: Its hash, which names the folder.
+        parent: Folder to unpack under.
+
+    Returns:
+        The folder.
+
+    Raises:
+        zipfile.BadZipFile: It is not a ZIP archive.
+    """
+    folder = parent / digest.replace("/", "_").rstrip("=")
+    with _unpacking:
+        if folder.exists():
+            return folder
+        partial = folder.with_suffix(".partial")
+        with zipfile.ZipFile(io.BytesIO(archive)) as zipped:
+            for item in zipped.infolist():
+                path = Path(zipped.extract(item, partial))  # extract() keeps names inside the folder
+                mode = item.external_attr >> 16
+                if mode and path.is_file():
+                    path.chmod(mode & 0o777 | 0o444)
+        partial.mkdir(parents=True, exist_ok=True)
+        partial.rename(folder)
+    return folder
+
+
+def runtime_packages(parent: Path) -> Path:
+    """A folder with links to the packages of AWS's runtime and nothing else."""
+    folder = parent / "runtime"
+    with _unpacking:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in RUNTIME_PACKAGES:
+            spec = importlib.util.find_spec(name)
+            if spec is None or spec.origin is None:
+                continue
+            origin = Path(spec.origin)
+            source = origin.parent if origin.name == "__init__.py" else origin
+            link = folder / source.name
+            if not link.is_symlink():
+                link.symlink_to(source)
+    return folder
+
+
+def layer_paths(layer: Path) -> tuple[Path, Path]:
+    """Where Python looks into a layer (AWS Lambda, "Layer paths for each Lambda runtime")."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return layer / "python", layer / "python" / "lib" / version / "site-packages"

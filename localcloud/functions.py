@@ -1,0 +1,211 @@
+"""Lambda: invocations run the deployed asset's own code, synchronously or with AWS's asynchronous retries.
+
+Not enforced: memory size, reserved concurrency, IAM permission to invoke. Container-image functions are refused.
+"""
+
+import base64
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from moto.awslambda import urls as lambda_urls
+from moto.awslambda.exceptions import LambdaClientError
+from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFunction, lambda_backends
+from moto.core import DEFAULT_ACCOUNT_ID
+from werkzeug.wrappers import Request, Response
+
+from localcloud import assets, destinations
+from localcloud.sandbox import FunctionSpec, Outcome, Sandbox
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+_IDLE_SECONDS = 120.0
+_ASYNC_WORKERS = 4
+
+
+def install(cloud: "LocalCloud") -> None:
+    """Put our backend in moto's place; it starts no process before the first invocation."""
+    functions = Functions(cloud)
+    FunctionsBackend.functions = functions
+    lambda_backends.backend = FunctionsBackend
+    cloud.functions = functions
+    cloud.pages["/localcloud/runtime/"] = functions.serve_runtime
+    cloud.on_stop(functions.stop)
+
+
+class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
+    """moto 5.2.5 runs functions in Docker, forgets DeadLetterConfig and keeps the oldest of two invoke configs."""
+
+    functions: ClassVar["Functions"]
+    _url_module = lambda_urls
+
+    def create_function(self, spec: dict[str, Any]) -> LambdaFunction:
+        """Create a function from a ZIP archive.
+
+        Raises:
+            LambdaClientError: It is a container image, which cannot run here.
+        """
+        if spec.get("PackageType") == "Image":
+            message = "localcloud runs functions from ZIP archives; PackageType Image needs a container engine."
+            raise LambdaClientError("InvalidParameterValueException", message)
+        function = super().create_function(spec)
+        self.get_function(spec["FunctionName"]).dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        return function
+
+    def update_function_configuration(
+        self, function_name: str, qualifier: str | None, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Update, the dead-letter queue too."""
+        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        if "DeadLetterConfig" in body:
+            function = self.get_function(function_name, qualifier)
+            function.dead_letter_target = body["DeadLetterConfig"].get("TargetArn")
+        return answer
+
+    def put_function_event_invoke_config(self, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
+        """Replace the configuration; moto appends and then reads the first."""
+        function = self.get_function(function_name)
+        function.event_invoke_config = [EventInvokeConfig(function.function_arn, function.last_modified, config)]
+        return cast(dict[str, Any], function.event_invoke_config[0].response())
+
+    def invoke(
+        self, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
+    ) -> str | bytes | None:
+        """Run the function's own code; `Event` only queues it."""
+        function = self.get_function(function_name, qualifier)
+        event = body.encode() if isinstance(body, str) else body or b"{}"
+        named = {key.lower(): value for key, value in dict(headers).items()}
+        kind = named.get("x-amz-invocation-type", "RequestResponse")
+        response_headers["x-amz-executed-version"] = str(function.version)
+        if kind == "RequestResponse":
+            outcome = self.functions.run(function, event, str(uuid.uuid4()))
+            response_headers["x-amz-log-result"] = base64.b64encode(outcome.log_tail).decode()
+            if outcome.error:
+                response_headers["x-amz-function-error"] = outcome.error
+            return outcome.payload
+        if kind == "Event":
+            self.functions.run_later(function, event)
+        return b""
+
+
+class Functions:
+    """Runs functions: finds or makes an execution environment, retries asynchronous events, and tells destinations."""
+
+    def __init__(self, cloud: "LocalCloud") -> None:
+        self._cloud = cloud
+        self._folder = cloud.data_dir / "lambda"
+        self._idle: list[Sandbox] = []
+        self._all: dict[str, Sandbox] = {}
+        self._lock = threading.Lock()
+        self._workers = ThreadPoolExecutor(_ASYNC_WORKERS, thread_name_prefix="lambda-event")
+        self._timers: set[threading.Timer] = set()
+        self._stopped = False
+
+    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome:
+        """Run a function once and wait for its end."""
+        sandbox = self._take(self._spec(function))
+        outcome = sandbox.invoke(event, request_id)
+        self._give_back(sandbox)
+        return outcome
+
+    def run_later(self, function: LambdaFunction, event: bytes) -> None:
+        """Queue an asynchronous event: up to three tries, then the function's destinations."""
+        self._submit(function.function_arn, event, str(uuid.uuid4()), 1)
+
+    def serve_runtime(self, request: Request) -> Response:
+        """The runtime API of every execution environment."""
+        token = request.path.removeprefix("/localcloud/runtime/").split("/", 1)[0]
+        sandbox = self._all.get(token)
+        return sandbox.serve(request.path, request) if sandbox else Response(status=410)
+
+    def stop(self) -> None:
+        """End every execution environment; events that wait for a retry are lost, as the whole account is."""
+        with self._lock:
+            self._stopped = True
+            timers, sandboxes = list(self._timers), list(self._all.values())
+        for timer in timers:
+            timer.cancel()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        for sandbox in sandboxes:
+            sandbox.close()
+
+    def _submit(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
+        if not self._stopped:
+            self._workers.submit(self._attempt, arn, event, request_id, attempt)
+
+    def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
+        """One try; the function is looked up anew, because an update may have mended it."""
+        function = lambda_backends[DEFAULT_ACCOUNT_ID][arn.split(":")[3]].get_function_by_arn(arn)
+        if function is None or self._stopped:
+            return
+        outcome = self.run(function, event, request_id)
+        config = function.event_invoke_config[0].config if function.event_invoke_config else {}
+        retries = config.get("MaximumRetryAttempts", 2)
+        if outcome.error and attempt <= retries and not self._stopped:
+            self._retry(arn, event, request_id, attempt)
+        elif not self._stopped:
+            destinations.tell(function, config, event, outcome, attempt)
+
+    def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
+        delays = self._cloud.settings.lambda_retry_delays_seconds
+        timer = threading.Timer(
+            delays[min(attempt, len(delays)) - 1], self._submit, (arn, event, request_id, attempt + 1)
+        )
+        timer.daemon = True
+        with self._lock:
+            self._timers = {waiting for waiting in self._timers if waiting.is_alive()} | {timer}
+            timer.start()
+
+    def _take(self, spec: FunctionSpec) -> Sandbox:
+        with self._lock:
+            stale = [sandbox for sandbox in self._idle if not self._usable(sandbox, spec)]
+            self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
+            found = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
+            if found:
+                self._idle.remove(found)
+        for sandbox in stale:
+            self._close(sandbox)
+        if found:
+            return found
+        sandbox = Sandbox(self._cloud, spec, self._all)
+        if self._stopped:
+            self._close(sandbox)
+        return sandbox
+
+    def _usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
+        """Whether to keep an idle environment: not too long idle, and not of an older state of the function."""
+        replaced = (sandbox.spec.arn, sandbox.spec.version) == (spec.arn, spec.version) and sandbox.spec != spec
+        return sandbox.alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
+
+    def _give_back(self, sandbox: Sandbox) -> None:
+        if sandbox.alive and not self._stopped:
+            with self._lock:
+                self._idle.append(sandbox)
+        else:
+            self._close(sandbox)
+
+    def _close(self, sandbox: Sandbox) -> None:
+        self._all.pop(sandbox.token, None)
+        sandbox.close()
+
+    def _spec(self, function: LambdaFunction) -> FunctionSpec:
+        backend = lambda_backends[DEFAULT_ACCOUNT_ID][function.region]
+        layers = [backend.layers_versions_by_arn(layer["Arn"]) for layer in function.layers]
+        folders = [assets.unpack(layer.code_bytes, layer.code_sha_256, self._folder / "layers") for layer in layers]
+        code = assets.unpack(function.code_bytes, function.code_sha_256, self._folder / "code")
+        in_layers = (path for folder in reversed(folders) for path in assets.layer_paths(folder))
+        return FunctionSpec(
+            name=function.function_name,
+            arn=function.function_arn,
+            version=str(function.version),
+            region=function.region,
+            role=function.role,
+            handler=function.handler,
+            timeout=float(function.timeout),
+            memory=int(function.memory_size),
+            variables=tuple(sorted(function.environment_vars.items())),
+            code=code,
+            import_path=(code, *in_layers, assets.runtime_packages(self._folder)),
+        )

@@ -1,0 +1,204 @@
+import base64
+import io
+import json
+import time
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+ROLE = "arn:aws:iam::123456789012:role/function"
+CODE = """
+import os, sys, time, json
+def handler(event, context):
+    print("got", json.dumps(event))
+    kind = event.get("do") if isinstance(event, dict) else None
+    if kind == "raise":
+        raise ValueError("no good")
+    if kind == "sleep":
+        time.sleep(30)
+    if kind == "exit":
+        os._exit(3)
+    if kind == "import":
+        __import__(event["name"])
+    if kind == "connect":
+        import socket
+        socket.create_connection(("192.0.2.1", 80), timeout=1)
+    if kind == "who":
+        import boto3
+        return boto3.client("sts").get_caller_identity()["Arn"]
+    if kind == "object":
+        import boto3
+        boto3.client("s3").put_object(Bucket=event["bucket"], Key=event["key"], Body=b"x")
+    return {"event": event, "environment": dict(os.environ), "path": sys.path, "pid": os.getpid()}
+"""
+
+
+def archive(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as zipped:
+        for name, text in files.items():
+            zipped.writestr(name, text)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def functions(client: Callable[..., Any]) -> Any:
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    client("iam").create_role(RoleName="function", AssumeRolePolicyDocument=policy)
+    service = client("lambda")
+    layer = service.publish_layer_version(
+        LayerName="extra", Content={"ZipFile": archive({"python/in_the_layer.py": "VALUE = 1"})}
+    )
+    service.create_function(
+        FunctionName="probe",
+        Role=ROLE,
+        Runtime="python3.11",
+        Handler="lambda.probe.handler",
+        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
+        Layers=[layer["LayerVersionArn"]],
+        Timeout=2,
+        Environment={"Variables": {"COLOUR": "green"}},
+    )
+    return service
+
+
+def call(functions: Any, event: Any, name: str = "probe") -> tuple[Any, str | None, str]:
+    answer = functions.invoke(FunctionName=name, Payload=json.dumps(event), LogType="Tail")
+    log = base64.b64decode(answer["LogResult"]).decode()
+    return json.load(answer["Payload"]), answer.get("FunctionError"), log
+
+
+def test_the_assets_own_code_runs_with_the_functions_environment(functions: Any) -> None:
+    answer, error, log = call(functions, {"a": 1})
+    assert error is None
+    assert answer["event"] == {"a": 1}
+    environment = answer["environment"]
+    assert environment["COLOUR"] == "green"
+    assert environment["AWS_LAMBDA_FUNCTION_NAME"] == "probe"
+    assert environment["AWS_REGION"] == "us-east-1"
+    assert environment["AWS_CONFIG_FILE"] == "/dev/null"
+    assert "START RequestId" in log
+    assert 'got {"a": 1}' in log
+    assert "REPORT RequestId" in log
+
+
+def test_one_process_serves_several_events(functions: Any) -> None:
+    assert call(functions, {})[0]["pid"] == call(functions, {})[0]["pid"]
+
+
+@pytest.mark.parametrize("name", ["boto3", "dateutil", "urllib3", "in_the_layer", "sqlite3"])
+def test_runtime_packages_layers_and_standard_library_can_be_imported(functions: Any, name: str) -> None:
+    assert call(functions, {"do": "import", "name": name})[1] is None
+
+
+@pytest.mark.parametrize("name", ["pydantic", "moto", "localcloud", "traingrid", "yaml"])
+def test_what_aws_does_not_have_cannot_be_imported(functions: Any, name: str) -> None:
+    answer, error, _ = call(functions, {"do": "import", "name": name})
+    assert error == "Unhandled"
+    assert answer["errorType"] == "ModuleNotFoundError"
+
+
+def test_the_function_acts_as_its_role(functions: Any) -> None:
+    assert call(functions, {"do": "who"})[0] == "arn:aws:sts::123456789012:assumed-role/function/localcloud"
+
+
+def test_the_function_cannot_reach_another_machine(functions: Any) -> None:
+    answer, error, _ = call(functions, {"do": "connect"})
+    assert error == "Unhandled"
+    assert answer["errorType"] == "PermissionError"
+
+
+def test_an_exception_is_an_unhandled_error_with_its_message(functions: Any) -> None:
+    answer, error, log = call(functions, {"do": "raise"})
+    assert error == "Unhandled"
+    assert answer["errorMessage"] == "no good"
+    assert answer["errorType"] == "ValueError"
+    assert "[ERROR] ValueError: no good" in log
+
+
+def test_a_function_that_takes_too_long_is_killed(functions: Any) -> None:
+    begin = time.monotonic()
+    answer, error, log = call(functions, {"do": "sleep"})
+    assert time.monotonic() - begin < 10
+    assert error == "Unhandled"
+    assert answer["errorMessage"].endswith("Task timed out after 2.00 seconds")
+    assert "Task timed out after 2.00 seconds" in log
+
+
+def test_a_function_that_ends_its_process_is_an_exit_error(functions: Any) -> None:
+    answer, error, _ = call(functions, {"do": "exit"})
+    assert error == "Unhandled"
+    assert answer["errorType"] == "Runtime.ExitError"
+    assert call(functions, {})[1] is None
+
+
+def test_a_missing_handler_is_named(functions: Any) -> None:
+    functions.create_function(
+        FunctionName="wrong",
+        Role=ROLE,
+        Runtime="python3.11",
+        Handler="nowhere.handler",
+        Code={"ZipFile": archive({"a.py": ""})},
+    )
+    answer, _, _ = call(functions, {}, "wrong")
+    assert answer["errorType"] == "Runtime.ImportModuleError"
+    assert "Unable to import module 'nowhere'" in answer["errorMessage"]
+
+
+def test_new_code_replaces_the_warm_process(functions: Any) -> None:
+    new = archive({"lambda/probe.py": "def handler(event, context): return 'new'"})
+    functions.create_function(
+        FunctionName="changing", Role=ROLE, Runtime="python3.11", Handler="lambda.probe.handler",
+        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
+    )  # fmt: skip
+    assert "event" in call(functions, {}, "changing")[0]
+    functions.update_function_code(FunctionName="changing", ZipFile=new)
+    assert call(functions, {}, "changing")[0] == "new"
+
+
+def test_logs_are_in_cloudwatch(functions: Any, client: Callable[..., Any]) -> None:
+    call(functions, {"marker": "in the log"})
+    events = client("logs").filter_log_events(logGroupName="/aws/lambda/probe")["events"]
+    assert any("in the log" in event["message"] for event in events)
+
+
+def test_a_failed_asynchronous_event_is_tried_three_times_and_then_goes_to_both_queues(
+    functions: Any, client: Callable[..., Any]
+) -> None:
+    queues = client("sqs")
+    urls = [queues.create_queue(QueueName=name)["QueueUrl"] for name in ("failures", "dead-letters")]
+    functions.create_function(
+        FunctionName="failing",
+        Role=ROLE,
+        Runtime="python3.11",
+        Handler="lambda.probe.handler",
+        Code={"ZipFile": archive({"lambda/probe.py": CODE})},
+        DeadLetterConfig={"TargetArn": "arn:aws:sqs:us-east-1:123456789012:dead-letters"},
+    )
+    destination = {"OnFailure": {"Destination": "arn:aws:sqs:us-east-1:123456789012:failures"}}
+    functions.put_function_event_invoke_config(FunctionName="failing", DestinationConfig=destination)
+    event = {"do": "raise"}
+    answer = functions.invoke(FunctionName="failing", InvocationType="Event", Payload=json.dumps(event))
+    assert answer["StatusCode"] == 202
+    failure, dead = (received(queues, url) for url in urls)
+    record = json.loads(failure["Body"])
+    assert record["requestContext"]["condition"] == "RetriesExhausted"
+    assert record["requestContext"]["approximateInvokeCount"] == 3
+    assert record["requestPayload"] == event
+    assert record["responsePayload"]["errorMessage"] == "no good"
+    assert json.loads(dead["Body"]) == event
+    assert dead["MessageAttributes"]["ErrorMessage"]["StringValue"] == "no good"
+    log = client("logs").filter_log_events(logGroupName="/aws/lambda/failing")["events"]
+    assert sum("START RequestId" in line["message"] for line in log) == 3
+
+
+def received(queues: Any, url: str) -> Any:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = queues.receive_message(QueueUrl=url, WaitTimeSeconds=1, MessageAttributeNames=["All"]).get("Messages")
+        if found:
+            return found[0]
+    pytest.fail("no message arrived")
