@@ -3,7 +3,7 @@ SHELL := /bin/sh
 PYTHON ?= python3.11
 export PYTHON
 # jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old; the CDK CLI pinned in package.json supports it.
-export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 1
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
