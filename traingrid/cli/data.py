@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError
 from traingrid.s3_uri import S3Uri
 
+if TYPE_CHECKING:
+    from traingrid.deployment import Deployment
+
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -23,7 +27,24 @@ from traingrid.s3_uri import S3Uri
 @click.pass_obj
 def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None:
     """Upload FOLDER as a data set into REGION's data bucket and print the manifest line for it."""
-    deployment = find_deployment(grid_file)
+    click.echo(f"{region},{upload_folder(find_deployment(grid_file), folder, region, name)}")
+
+
+def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
+    """Upload a folder into a Region's data bucket.
+
+    Args:
+        deployment: The grid.
+        folder: What to upload, with the channels' folders in it.
+        region: One of the grid's training Regions.
+        name: What to call it there; the folder's own name where none is given.
+
+    Returns:
+        Where it lies, as a manifest line names it.
+
+    Raises:
+        UsageError: The Region is not the grid's, or the folder is empty.
+    """
     if region not in deployment.grid.regions:
         known = ", ".join(deployment.grid.regions)
         raise UsageError(f"{region} is not a training Region of this grid.", f"It has {known}.")
@@ -35,7 +56,7 @@ def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None
     s3 = client("s3", region)
     for path in files:
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
-    click.echo(f"{region},{target}")
+    return target
 
 
 @click.command()

@@ -1,0 +1,1 @@
+"""Handwritten digits: four campaigns, four Regions, four Horovod clusters."""

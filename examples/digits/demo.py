@@ -1,0 +1,188 @@
+"""`make demo`: four campaigns of handwritten digits, four Regions, four Horovod clusters, one manifest.
+
+AWS is localcloud; everything that talks to it is what talks to AWS otherwise: the CDK CLI deploys the real templates,
+the manifest is dropped into S3, and from then on this program only watches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypedDict, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from localcloud.checkout_images import push_images
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid import names
+from traingrid.cli.data import upload_folder
+from traingrid.cli.status import ControlPlane, watch_submission
+from traingrid.cli.status_table import reasons
+from traingrid.cli.submit import wait_for_report
+from traingrid.errors import TraingridError
+from traingrid.grid import Grid, load_grid
+from traingrid.s3_uri import S3Uri
+from traingrid.status import JobStatus
+
+ROOT = Path(__file__).resolve().parents[2]
+GRID_FILE = Path(__file__).parent / "grid.yaml"
+DATA = ROOT / "build/digits"
+WORK = ROOT / "build/demo"
+REPORT = ROOT / "demo-report.json"
+ENOUGH = 0.95  # held-out top-1 that every Region must reach
+
+Result = TypeVar("Result")
+
+
+class ReportRow(TypedDict):
+    """A Region's row of demo-report.json."""
+
+    region: str
+    training_job: str
+    state: str
+    ranks: int
+    top1: float | None
+    images_per_second: float | None
+    seconds: int
+    artifact: str
+
+
+console = Console(highlight=False)
+
+
+def main() -> int:
+    """Run the demo; return 0 only if every Region trained well enough."""
+    started = time.monotonic()
+    grid = load_grid(GRID_FILE)
+    shutil.rmtree(WORK, ignore_errors=True)
+    with LocalCloud(Settings(data_dir=WORK, lambda_retry_delays_seconds=(1, 2))) as cloud:
+        os.environ.update(user_environment(cloud.endpoint_url))
+        say(f"AWS for this run is localcloud at {cloud.endpoint_url}; any AWS client works on it")
+        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud, grid))
+        plane = ControlPlane.of(GRID_FILE)
+        manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane))
+        say("drop the manifest into S3, and watch:\n" + manifest)
+        jobs = submit_and_watch(plane, manifest)
+    rows = [report_row(job) for job in jobs]
+    seconds = round(time.monotonic() - started, 1)
+    REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds}, indent=2) + "\n")
+    show(rows, seconds)
+    good = all(row["state"] == "Completed" and (row["top1"] or 0) >= ENOUGH for row in rows)
+    if not good:
+        say(f"not every Region reached a held-out top-1 of {ENOUGH}")
+    return 0 if good and rows else 1
+
+
+def deploy(cloud: LocalCloud, grid: Grid) -> None:
+    """Deploy the stacks as in AWS, and push the images that they run."""
+    account = "123456789012"
+    regions = sorted({grid.home, *grid.regions})
+    cdk("bootstrap", *(f"aws://{account}/{region}" for region in regions))
+    cdk("deploy", "--all", "--require-approval", "never", "--concurrency", str(len(regions)))
+    for _ in push_images(cloud.endpoint_url, grid):
+        pass
+
+
+def cdk(*arguments: str) -> None:
+    """Run the CDK CLI of this checkout on the demo's grid."""
+    log = WORK / f"cdk-{arguments[0]}.log"
+    command = [str(ROOT / "node_modules/.bin/cdk"), *arguments, "--context", f"grid={GRID_FILE}", "--no-notices"]
+    with log.open("wb") as output:
+        ended = subprocess.run(
+            [*command, "--output", str(WORK / "cdk.out")],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if ended.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+        raise TraingridError(f"`cdk {arguments[0]}` failed:\n{tail}", f"The whole log is in {log}.")
+
+
+def upload_campaigns(plane: ControlPlane) -> str:
+    """Upload one campaign to each training Region and return the manifest: a line per Region."""
+    regions = plane.deployment.grid.regions
+    campaigns = sorted(path for path in DATA.iterdir() if path.is_dir())
+    lines = [
+        f"{region},{upload_folder(plane.deployment, folder, region)}\n"
+        for region, folder in zip(regions, campaigns, strict=True)
+    ]
+    return "".join(lines)
+
+
+def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
+    """Put the manifest into S3, wait for the intake's report, and watch until every job has ended."""
+    uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}digits.csv")
+    version = plane.storage.write(uri, manifest.encode(), "text/csv")
+    report = wait_for_report(plane.storage, uri, version)
+    if report["state"] != "submitted":
+        raise TraingridError(f"The manifest was rejected: {report['errors']}.")
+    status = watch_submission(plane, report["submission"], console)
+    for reason in reasons(status):
+        say(reason)
+    return status.jobs
+
+
+def report_row(job: JobStatus) -> ReportRow:
+    """Return a job's row of demo-report.json; numbers are those that its training printed and SageMaker picked up."""
+    return {
+        "region": job.region,
+        "training_job": job.training_job,
+        "state": job.state,
+        "ranks": int(job.metrics.get("ranks", 0)),
+        "top1": job.metrics.get("validation_top1"),
+        "images_per_second": job.metrics.get("images_per_second"),
+        "seconds": job.seconds,
+        "artifact": job.artifact,
+    }
+
+
+def show(rows: Sequence[ReportRow], seconds: float) -> None:
+    """Print the closing table and what to try next."""
+    table = Table(title="held-out digits, by Region", title_justify="left", box=None, pad_edge=False)
+    for heading in ("Region", "state", "ranks", "top-1", "seconds", "artifact"):
+        table.add_column(
+            heading, overflow="fold", justify="left" if heading in ("Region", "state", "artifact") else "right"
+        )
+    for row in rows:
+        top1 = f"{row['top1']:.4f}" if row["top1"] is not None else ""
+        table.add_row(
+            str(row["region"]), str(row["state"]), str(row["ranks"]), top1, str(row["seconds"]), str(row["artifact"])
+        )
+    console.print(table)
+    say(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
+    say('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
+    say("  .venv/bin/traingrid --help               everything the command can do")
+    say("  npx cdk synth traingrid-control          the template that AWS would get")
+
+
+def timed(what: str, act: Callable[[], Result]) -> Result:
+    """Say what is done, do it, say how long it took."""
+    started = time.monotonic()
+    with console.status(what):
+        result = act()
+    say(f"{what}: {time.monotonic() - started:.1f} s")
+    return result
+
+
+def say(text: str) -> None:
+    """Print text as it is."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TraingridError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

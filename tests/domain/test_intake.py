@@ -1,0 +1,170 @@
+"""An uploaded manifest is submitted once, or rejected with a report next to it."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.domain.deployments import SAMPLE
+from traingrid.batch import SubmitFailedError
+from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
+from traingrid.intake import BusyError, Intake, ManifestVersion
+from traingrid.job import Job
+from traingrid.ledger import Ledger
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+
+
+class FakeBatch:
+    """A job queue that remembers what it was given, and can lose a reply or refuse."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[str, S3Uri, int]] = []
+        self.refuses = False
+
+    def submit(self, submission: str, jobs: S3Uri, count: int) -> str:
+        if self.refuses:
+            raise SubmitFailedError("the queue is disabled")
+        self.submitted.append((submission, jobs, count))
+        return f"batch-{submission}"
+
+    def find(self, submission: str) -> str | None:
+        return next((f"batch-{name}" for name, *_ in self.submitted if name == submission), None)
+
+
+@pytest.fixture
+def batch() -> FakeBatch:
+    return FakeBatch()
+
+
+@pytest.fixture
+def intake(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any) -> Intake:
+    return Intake(deployment=deployment, storage=storage, ledger=ledger, batch=batch)
+
+
+def upload(intake: Intake, content: str, key: str = "manifests/x.csv") -> ManifestVersion:
+    uri = S3Uri(intake.deployment.manifest_bucket, key)
+    return ManifestVersion(uri=uri, version=intake.storage.write(uri, content.encode(), "text/csv"))
+
+
+def report_of(intake: Intake, source: ManifestVersion) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(intake.storage.read(source.report))
+    return report
+
+
+def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    report = intake.accept(source, owner="request-1")
+    assert report == report_of(intake, source)
+    assert report["state"] == "submitted"
+    ((submission, jobs, count),) = batch.submitted
+    assert (count, report["jobs"], report["submission"]) == (4, 4, submission)
+    lines = [Job.model_validate_json(line) for line in intake.storage.read(jobs).splitlines()]
+    assert [job.index for job in lines] == [0, 1, 2, 3]
+    item = intake.ledger.submission(submission)
+    assert item is not None
+    assert (item["state"], item["jobs"], item["batch_job"]) == ("Submitted", 4, f"batch-{submission}")
+
+
+def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n")
+    intake.accept(source, owner="request-1")
+    (error,) = report_of(intake, source)["errors"]
+    assert (error["line"], error["field"]) == (5, "region")
+    assert error["reason"]
+    assert error["next_step"]
+    assert batch.submitted == []
+    assert list(intake.ledger.submissions()) == []
+
+
+def test_the_same_version_is_submitted_once_however_often_it_is_announced(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    reports = [intake.accept(source, owner=f"request-{n}") for n in range(5)]
+    assert len(batch.submitted) == 1
+    assert len({report["batch_job"] for report in reports}) == 1
+
+
+def test_another_version_of_the_same_file_is_another_submission(intake: Intake, batch: FakeBatch) -> None:
+    for _ in range(2):
+        intake.accept(upload(intake, SAMPLE), owner="request-1")
+    assert len({submission for submission, *_ in batch.submitted}) == 2
+
+
+def test_a_try_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1")
+    batch.refuses = False
+    intake.accept(source, owner="request-1")
+    assert len(batch.submitted) == 1
+
+
+def test_a_try_after_a_death_between_submit_and_record_finds_the_job(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = upload(intake, SAMPLE)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record_submitted", dies)
+        with pytest.raises(KeyboardInterrupt):
+            intake.accept(source, owner="request-1")
+    report = intake.accept(source, owner="request-1")
+    assert len(batch.submitted) == 1
+    assert report["state"] == "submitted"
+
+
+def test_a_request_waits_for_another_that_is_at_it_and_takes_over_when_it_must_be_dead(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1")
+    batch.refuses = False
+    with pytest.raises(BusyError):
+        intake.accept(source, owner="request-2")
+    assert batch.submitted == []
+    later = time.time() + 120
+    monkeypatch.setattr("traingrid.intake.time.time", lambda: later)
+    intake.accept(source, owner="request-2")
+    assert len(batch.submitted) == 1
+
+
+def test_two_manifests_whose_ids_collide_are_two_submissions(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "traingrid.intake.submission_id", lambda *identity: "00000000" if len(identity) == 2 else "00000001"
+    )
+    intake.accept(upload(intake, SAMPLE, "manifests/a.csv"), owner="request-1")
+    intake.accept(upload(intake, SAMPLE, "manifests/b.csv"), owner="request-2")
+    assert [submission for submission, *_ in batch.submitted] == ["00000000", "00000001"]
+
+
+def event(key: str, version: str | None = "v1") -> dict[str, Any]:
+    detail: dict[str, Any] = {"bucket": {"name": "bucket"}, "object": {"key": key}}
+    if version:
+        detail["object"]["version-id"] = version
+    return {"detail": detail}
+
+
+def test_keys_with_blanks_and_plus_signs_are_taken_as_they_are() -> None:
+    source = ManifestVersion.from_event(event("manifests/my file+1 %41.csv"))
+    assert source is not None
+    assert source.uri.key == "manifests/my file+1 %41.csv"
+
+
+@pytest.mark.parametrize("key", ["manifests/", "manifests/x.csv.report.json"])
+def test_folders_and_our_own_reports_are_no_manifests(key: str) -> None:
+    assert ManifestVersion.from_event(event(key)) is None
+
+
+def test_a_bucket_without_versions_is_refused() -> None:
+    with pytest.raises(UsageError, match="keeps no versions"):
+        ManifestVersion.from_event(event("manifests/x.csv", version=None))

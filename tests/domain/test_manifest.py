@@ -1,0 +1,176 @@
+"""A manifest is taken as a whole or rejected with every reason, by line and field."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
+from traingrid.manifest import MAX_BYTES, MAX_LINES, Line, parse
+from traingrid.manifest_errors import LineError, ManifestError
+
+DEPLOYMENT = sample_deployment()
+
+
+def errors_of(content: bytes) -> list[LineError]:
+    with pytest.raises(ManifestError) as caught:
+        parse(content, DEPLOYMENT)
+    return caught.value.errors
+
+
+def only_error(content: bytes) -> LineError:
+    (error,) = errors_of(content)
+    return error
+
+
+def test_the_plainest_form_works_verbatim() -> None:
+    lines = parse(SAMPLE.encode(), DEPLOYMENT)
+    assert [line.region for line in lines] == list(REGIONS)
+    assert [line.data.bucket for line in lines] == list(SAMPLE_BUCKETS.values())
+    assert {line.data.key for line in lines} == {"imagenet2012/tf-imagenet/resized"}
+
+
+def test_a_job_is_named_by_its_third_field_or_by_its_data() -> None:
+    lines = parse(b"us-east-1,s3://ragab-ml/a/monday\nus-east-1,s3://ragab-ml/a/monday,second try\n", DEPLOYMENT)
+    assert [line.name for line in lines] == ["monday", "second try"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + SAMPLE.encode(),
+        SAMPLE.replace("\n", "\r\n").encode(),
+        SAMPLE.replace("\n", "\r").encode(),
+        SAMPLE.rstrip("\n").encode(),
+        ("\n\n# a remark\n   \n" + SAMPLE + "\n\n").encode(),
+        SAMPLE.replace(",", " , ").encode(),
+        SAMPLE.replace("us-west-2", '"us-west-2"').encode(),
+    ],
+    ids=["byte-order mark", "CRLF", "CR", "no end of line", "blank lines and remarks", "blanks", "quotes"],
+)
+def test_what_spreadsheets_and_editors_do_to_a_file_changes_nothing(content: bytes) -> None:
+    plain = [(line.region, line.data) for line in parse(SAMPLE.encode(), DEPLOYMENT)]
+    assert [(line.region, line.data) for line in parse(content, DEPLOYMENT)] == plain
+
+
+def test_line_numbers_are_those_of_the_editor() -> None:
+    error = only_error(b"# remark\r\n\r\nus-east-1,s3://ragab-ml/x\r\nus-east-9,s3://ragab-ml/x\r\n")
+    assert (error.line, error.field) == (4, "region")
+
+
+def test_an_unknown_region_is_named_with_the_nearest_one() -> None:
+    error = only_error(b"us-wst-2,s3://ragab-ml-pdx/x")
+    assert error.value == "'us-wst-2'"
+    assert "Did you mean us-west-2?" in error.next_step
+
+
+def test_a_bucket_of_another_region_is_named_with_its_region() -> None:
+    error = only_error(b"us-east-1,s3://ragab-ml-fra/x")
+    assert error.field == "s3_uri"
+    assert "is in eu-central-1" in error.reason
+
+
+def test_a_bucket_that_the_grid_does_not_know_is_refused() -> None:
+    error = only_error(b"us-east-1,s3://somebody-elses/x")
+    assert "not one that this grid may read" in error.reason
+    assert "data_buckets of us-east-1" in error.next_step
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("http://ragab-ml/x", "does not start with s3://"),
+        ("ragab-ml/x", "does not start with s3://"),
+        ("s3:/ragab-ml/x", "does not start with s3://"),
+        ("s3://Ragab_ML/x", "not a legal bucket name"),
+        ("s3:///x", "not a legal bucket name"),
+        ("s3://10.0.0.1/x", "not a legal bucket name"),
+        ("s3://ragab-ml/a//b", "empty, '.' or '..' part"),
+        ("s3://ragab-ml/a/../b", "empty, '.' or '..' part"),
+        ("s3://ragab-ml/a\x07b", "control character"),
+        ("s3://ragab-ml/" + "x" * 1025, "longer than 1024 bytes"),
+        ("", "does not start with s3://"),
+    ],
+)
+def test_a_malformed_uri_says_which_rule_it_breaks(uri: str, reason: str) -> None:
+    error = only_error(f"us-east-1,{uri}".encode())
+    assert (error.field, error.line) == ("s3_uri", 1)
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize("line", ["us-east-1", "us-east-1,s3://ragab-ml/x,name,more", ","])
+def test_too_few_or_too_many_fields_are_refused(line: str) -> None:
+    assert errors_of(line.encode())[0].line == 1
+
+
+def test_a_header_is_told_from_a_job() -> None:
+    assert "header" in only_error(b"region,s3_uri\nus-east-1,s3://ragab-ml/x\n").reason
+
+
+def test_all_errors_are_reported_in_the_order_of_the_file() -> None:
+    found = errors_of(b"mars,s3://ragab-ml/x\nus-east-1,s3://ragab-ml/ok\nus-east-1\nmoon,ftp://x\n")
+    assert [(error.line, error.field) for error in found] == [
+        (1, "region"),
+        (3, "line"),
+        (4, "region"),
+        (4, "s3_uri"),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# nothing but a remark\n", b"\xef\xbb\xbf"])
+def test_a_file_without_a_job_is_refused(content: bytes) -> None:
+    error = only_error(content)
+    assert (error.line, error.field) == (0, "file")
+    assert "no job" in error.reason
+
+
+def test_two_megabytes_of_garbage_give_a_report_that_a_person_can_read() -> None:
+    garbage = bytes(range(256)) * 8192
+    error = only_error(garbage)
+    assert "not UTF-8" in error.reason
+    letters = only_error(b"x" * 2 * 1024 * 1024)
+    assert "2,097,152 characters" in letters.reason
+    assert len(str(letters)) < 500
+
+
+def test_garbage_of_many_lines_is_counted_and_its_report_is_capped() -> None:
+    with pytest.raises(ManifestError) as caught:
+        parse(b"garbage\n" * 50_000, DEPLOYMENT)
+    assert caught.value.total == 50_000
+    assert len(caught.value.errors) == 1_000
+
+
+def test_a_byte_that_is_not_utf8_is_found_by_line() -> None:
+    error = only_error(SAMPLE.encode() + b"us-east-1,s3://ragab-ml/caf\xe9\n")
+    assert (error.line, error.value[:2]) == (5, "e9")
+
+
+def test_utf16_is_recognised() -> None:
+    assert "UTF-16" in only_error(SAMPLE.encode("utf-16")).reason
+
+
+def test_control_characters_never_reach_a_report_raw() -> None:
+    for error in errors_of(b"us-east-1\x1b[31m,s3://ragab-ml/x\x00,na\x07me\n"):
+        assert str(error).isprintable()
+
+
+def test_more_jobs_than_an_array_holds_are_refused() -> None:
+    line = b"us-east-1,s3://ragab-ml/x\n"
+    assert len(parse(line * MAX_LINES, DEPLOYMENT)) == MAX_LINES
+    assert "10,001 jobs" in only_error(line * (MAX_LINES + 1)).reason
+
+
+def test_a_file_beyond_the_limit_is_refused_unread() -> None:
+    assert f"{MAX_BYTES + 1:,} bytes" in only_error(b"x" * (MAX_BYTES + 1)).reason
+
+
+@given(st.binary(max_size=300) | st.text(alphabet="us-eat1,3:/ragbml.\"'#\n\r\t\0é", max_size=200).map(str.encode))
+def test_any_bytes_are_taken_or_rejected_with_a_line(content: bytes) -> None:
+    errors: list[LineError] = []
+    lines: list[Line] = []
+    try:
+        lines = parse(content, DEPLOYMENT)
+    except ManifestError as error:
+        errors = error.errors
+    assert bool(lines) != bool(errors)
+    assert all(line.region in REGIONS for line in lines)
+    assert all(error.reason and error.next_step and str(error).isprintable() for error in errors)
