@@ -1,0 +1,132 @@
+"""SageMaker's `train`: reads the job, starts its ranks, passes their output on, and explains a failure.
+
+By hand, on two ranks, where FOLDER stands for /opt/ml:
+
+    SAGEMAKER_BASE_DIR=FOLDER python -m training_container
+
+Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; else failed, and output/failure says why.
+Imports no TensorFlow: a wrong hyperparameter fails in a tenth of a second.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from training_container import hosts, launch
+from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
+from training_container.failure import FailureWatch
+from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
+from training_container.trainer.config import Config, HyperparameterError
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Run this host's part of the job and return the exit status."""
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
+    folders = Folders.from_environment(os.environ)
+    try:
+        job = read_training_job(folders)
+        check(job)
+        with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
+            return run(job, Path(scratch) / "stop")
+    except (ContractError, HyperparameterError, hosts.HostError) as error:
+        return fail(folders, f"{error}\n")
+
+
+def check(job: TrainingJob) -> None:
+    """Check on every host what can be checked without TensorFlow.
+
+    Raises:
+        HyperparameterError, ContractError: what is wrong, in sentences.
+    """
+    Config.from_hyperparameters(job.hyperparameters)
+    if "train" not in job.channels:
+        raise ContractError(
+            f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "
+            "Give it one whose S3 prefix holds TFRecord files."
+        )
+
+
+def run(job: TrainingJob, stop_file: Path) -> int:
+    """Start and follow the ranks on the main host; let them in on another. Return the exit status."""
+    # On another host a stop is the main host's affair: it gets the same signal.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
+    if not job.is_main_host:
+        return hosts.serve(job.folders.base)
+    others, status = job.hosts[1:], 1
+    try:
+        hosts.wait_for(others, stop_file.exists)
+        status = STOPPED_STATUS if stop_file.exists() else follow(job, stop_file)
+    finally:
+        hosts.tell_ended(others, status)
+    return status
+
+
+def follow(job: TrainingJob, stop_file: Path) -> int:
+    """Start the ranks, pass their output on line by line, and return 0, 143 after a stop, or 1 with output/failure."""
+    environment = launch.rank_environment(job, os.environ, PACKAGE)
+    environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
+    command = launch_command(job, environment)
+    print(launch.shown(command))
+    watch = FailureWatch()
+    # In a session of its own: a signal to our process group must not reach mpirun, which kills the ranks at once.
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as ranks:
+        assert ranks.stdout is not None  # noqa: S101  # for the type checker: we asked for a pipe
+        for line in ranks.stdout:
+            if watch.passes(line):
+                sys.stdout.write(line)
+    if ranks.returncode == 0:
+        return STOPPED_STATUS if stop_file.exists() else 0
+    return fail(job.folders, watch.reason(ranks.returncode))
+
+
+def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
+    """Return the command that starts the ranks: mpirun where there is one and Horovod knows MPI, else Gloo.
+
+    HOROVOD_CONTROLLER=gloo, Horovod's own variable, chooses Gloo in any case.
+    """
+    names = [name for _, name in socket.if_nameindex()]
+    interface = job.network_interface if job.network_interface in names else None
+    wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
+    command = launch.mpirun_command if wanted and has_mpi() else launch.gloo_command
+    return command(job, environment, interface)
+
+
+def has_mpi() -> bool:
+    """Return whether mpirun is on PATH and Horovod was built with MPI.
+
+    hvd.mpi_built() would say the second, but only after TensorFlow's seconds of import; so do the names of the
+    libraries that Horovod's extension links to.
+    """
+    import horovod  # noqa: PLC0415  # its package is empty, and only needed here
+
+    extensions = Path(horovod.__file__).parent.glob("tensorflow/mpi_lib*.so")
+    return shutil.which("mpirun") is not None and any(b"libmpi" in path.read_bytes() for path in extensions)
+
+
+def fail(folders: Folders, reason: str) -> int:
+    """Write output/failure, which SageMaker shows as FailureReason, and return the exit status of a failure."""
+    folders.output.mkdir(parents=True, exist_ok=True)
+    folders.failure.write_text(reason, encoding="utf-8")
+    print(reason, file=sys.stderr, end="", flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

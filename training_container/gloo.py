@@ -1,0 +1,86 @@
+"""Starts ranks with Horovod's Gloo launcher: `python -m training_container.gloo --hosts algo-1:2 ... -- COMMAND`.
+
+`horovodrun --gloo` would do on one host, but it asks the resolver which host is this one, and SageMaker's names need
+not resolve. So its parts are used: host assignment, rendezvous server and process supervision, with ssh of our own.
+"""
+
+import argparse
+import os
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+from horovod.runner.common.util import safe_shell_exec
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.gloo_run import launch_gloo
+
+from training_container.launch import SSH
+
+
+def main(arguments: list[str]) -> int:
+    """Start the ranks, wait for them, and return 0 if all ended well, else 1."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hosts", required=True)
+    parser.add_argument("--current-host", required=True)
+    parser.add_argument("--forward", default="")
+    parser.add_argument("--interface")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args(arguments)
+
+    slots = [int(host.rpartition(":")[2]) for host in options.hosts.split(",")]
+    interface, address = _interface(options.interface, several_hosts=len(slots) > 1)
+    settings = Settings(num_proc=sum(slots), hosts=options.hosts, verbose=0)
+    environment = {name: os.environ[name] for name in options.forward.split(",") if name in os.environ}
+    try:
+        launch_gloo(options.command, _start_rank(options.current_host), settings, [interface], environment, address)
+    except RuntimeError:  # a rank's exit status was not 0, which _start_rank has said
+        return 1
+    return 0
+
+
+def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
+    """Return the function that Horovod calls for every slot, each in a thread: run it, return its status and time."""
+    one_failed = threading.Event()
+
+    def start(command: str, slot: Any, events: list[threading.Event]) -> tuple[int, float]:
+        if slot.hostname != current_host:
+            command = f"{SSH} {slot.hostname} {shlex.quote(command)}"
+        status = safe_shell_exec.execute(command, events=[*events, one_failed])
+        if status != 0 and not one_failed.is_set():
+            one_failed.set()
+            print(f"Rank {slot.rank} on {slot.hostname} died {_how(status)}.", flush=True)
+        return status, time.time()
+
+    return start
+
+
+def _how(status: int) -> str:
+    """Return how a process ended; a shell between it and us turns a signal into 128 plus its number."""
+    if status < 0 or status > 128:
+        return f"by signal {-status if status < 0 else status - 128}"
+    return f"with exit status {status}"
+
+
+def _interface(name: str | None, *, several_hosts: bool) -> tuple[str, str]:
+    """Return a network interface and its IPv4 address: the loopback for one host, else the named or first other one."""
+    addresses = {
+        interface: str(entry.address)
+        for interface, entries in psutil.net_if_addrs().items()
+        for entry in entries
+        if entry.family == socket.AF_INET
+    }
+    if name is not None and name in addresses:
+        return name, addresses[name]
+    loopback = next(item for item in addresses.items() if item[1].startswith("127."))
+    if not several_hosts:
+        return loopback
+    return next((item for item in addresses.items() if not item[1].startswith("127.")), loopback)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

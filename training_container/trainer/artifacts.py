@@ -1,0 +1,58 @@
+"""What rank 0 leaves behind: checkpoints, TensorBoard's events, the SavedModel and its report."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import tensorflow as tf
+
+from training_container.trainer.config import Config
+
+
+class Artifacts:
+    """Checkpoints and TensorBoard events of one training. For rank 0 alone: ranks that write one file spoil it."""
+
+    def __init__(self, checkpoints: Path, tensorboard: Path, **tracked: object) -> None:
+        self._checkpoints = tf.train.CheckpointManager(
+            tf.train.Checkpoint(**tracked), str(checkpoints), max_to_keep=3, step_counter=None
+        )
+        self._events = tf.summary.create_file_writer(str(tensorboard))
+
+    def restore(self) -> str | None:
+        """Load the latest checkpoint, which SageMaker brings back after an interruption; return its path, if any."""
+        path: str | None = self._checkpoints.restore_or_initialize()
+        return path
+
+    def checkpoint(self, step: int) -> None:
+        """Save everything tracked under the number of the step."""
+        self._checkpoints.save(checkpoint_number=step)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars for TensorBoard."""
+        with self._events.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+        self._events.flush()
+
+
+def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[str, object]) -> None:
+    """Write the trained network as a SavedModel, and report.json next to it.
+
+    The network lies in the folder `1`, where TensorFlow Serving and SageMaker's TensorFlow endpoints look for versions.
+    Its signature takes `images` [batch, height, width, 3] in 0..255 of any size and returns `probabilities` and
+    `classes`, counted from first_label as in the training records.
+    """
+
+    any_size = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
+
+    @tf.function(autograph=False, input_signature=[any_size])  # type: ignore[untyped-decorator]
+    def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
+        resized = tf.image.resize(images, [config.image_size, config.image_size])
+        probabilities = tf.nn.softmax(model(resized, training=False))
+        return {"probabilities": probabilities, "classes": tf.argmax(probabilities, axis=-1) + config.first_label}
+
+    servable = tf.Module()
+    servable.model_variables = model.variables
+    servable.serve = serve
+    tf.saved_model.save(servable, str(folder / "1"), signatures={"serving_default": serve})
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

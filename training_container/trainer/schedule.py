@@ -1,0 +1,23 @@
+"""The learning rate of every step. Imports no TensorFlow."""
+
+import math
+
+from training_container.trainer.config import Config
+
+
+def learning_rate(config: Config, ranks: int, epoch: float) -> float:
+    """Return the rate at a moment of training: linear warm-up to `ranks` times one rank's rate, then half a cosine.
+
+    Args:
+        config: its learning_rate is that of one rank.
+        ranks: how many ranks share a step; the global batch grows with them, and so does the rate.
+        epoch: epochs done so far, as a fraction.
+
+    Source: Goyal et al. 2017 (arXiv:1706.02677), sections 2.1 and 2.2: scale linearly, start from one rank's rate.
+    """
+    peak = config.learning_rate * ranks
+    warmup = min(config.warmup_epochs, config.epochs / 2)
+    if epoch < warmup:
+        return config.learning_rate + (peak - config.learning_rate) * epoch / warmup
+    progress = (epoch - warmup) / max(config.epochs - warmup, 1e-9)
+    return peak * 0.5 * (1.0 + math.cos(math.pi * min(progress, 1.0)))
