@@ -79,8 +79,8 @@ class ControlStack(Stack):
         grant(
             role,
             ["s3:PutObject"],
-            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.REPORT_PREFIX}*"],
-            because="One object for each manifest, named after it",
+            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*{names.REPORT_SUFFIX}"],
+            because="A report lies next to its manifest; the suffix keeps manifests themselves from being written",
         )
         grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
         definition = (
@@ -154,9 +154,9 @@ class ControlStack(Stack):
         )
         grant(
             role,
-            ["logs:DescribeLogStreams", "logs:FilterLogEvents"],
+            ["logs:DescribeLogStreams"],
             [f"{group}:*" for group in groups],
-            because="The form of a log group's ARN ends in an asterisk; these actions cannot be narrowed to streams",
+            because="The ARN of a log group ends in an asterisk; the action cannot be narrowed to some streams",
         )
 
     def _let_events_reach_the_ledger(self) -> None:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid import manifest
+from traingrid import manifest, names
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import epoch_seconds, now
 from traingrid.manifest_errors import ManifestError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from traingrid.ledger import Item, Ledger
     from traingrid.storage import Storage
 
-REPORT_SUFFIX = ".report.json"
 # The intake function is ended after 60 s (stacks/manifest_intake.py), so a claim older than this has no living owner.
 _CLAIM_OUTLIVES_OWNER_SECONDS = 90
 # Two submissions whose 8 digits collide are told apart by trying the next id; more than a few cannot happen.
@@ -57,7 +56,7 @@ class ManifestVersion:
         """
         detail = event["detail"]
         key, bucket = detail["object"]["key"], detail["bucket"]["name"]
-        if key.endswith(("/", REPORT_SUFFIX)):
+        if key.endswith(("/", names.REPORT_SUFFIX)):
             return None
         version = detail["object"].get("version-id")
         if not version:
@@ -67,7 +66,7 @@ class ManifestVersion:
     @property
     def report(self) -> S3Uri:
         """Where the report of this manifest lies: next to it."""
-        return S3Uri(self.uri.bucket, self.uri.key + REPORT_SUFFIX)
+        return S3Uri(self.uri.bucket, self.uri.key + names.REPORT_SUFFIX)
 
 
 @dataclass(frozen=True, kw_only=True)

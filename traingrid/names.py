@@ -13,8 +13,8 @@ MANIFEST_PREFIX = "manifests/"
 SUBMISSION_PREFIX = "submissions/"
 """Where the intake writes the normalised submissions that Batch children read."""
 
-REPORT_PREFIX = "reports/"
-"""Where the intake writes the reports of rejected manifests."""
+REPORT_SUFFIX = ".report.json"
+"""What the intake puts behind a manifest's key to write its report next to it. Never a manifest itself."""
 
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"

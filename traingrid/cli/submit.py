@@ -12,7 +12,6 @@ import click
 from traingrid import names
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError
-from traingrid.intake import REPORT_SUFFIX
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 
@@ -46,7 +45,7 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         TraingridError: The intake has not answered within four minutes.
     """
     deadline = time.monotonic() + _WAIT_SECONDS
-    where = S3Uri(uri.bucket, uri.key + REPORT_SUFFIX)
+    where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
     while time.monotonic() < deadline:
         content = storage.read_if_exists(where)
         report: dict[str, Any] = json.loads(content) if content else {}
@@ -64,7 +63,7 @@ def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
         lines.append(f"{manifest}{where} {error['value']}".rstrip() + f": {error['reason']}. {error['next_step']}")
     more = report["errors_in_total"] - _SHOWN_ERRORS
     if more > 0:
-        lines.append(f"... and {more} more in {report['manifest']}{REPORT_SUFFIX}")
+        lines.append(f"... and {more} more in {report['manifest']}{names.REPORT_SUFFIX}")
     failed = TraingridError("\n".join(lines), "Mend the lines and submit it again.")
     failed.exit_code = 2
     return failed
