@@ -87,8 +87,9 @@ class SageMaker:
         try:
             reply = self._reading.describe_training_job(TrainingJobName=name)
         except ClientError as error:
-            # SageMaker answers ValidationException "Requested resource not found." for a name that it does not know.
-            if "not found" in error.response["Error"].get("Message", "").lower():
+            # SageMaker answers a name that it does not know with ValidationException ("Requested resource not found.").
+            # Nothing else can be invalid: the name is all we send, and names.training_job makes legal ones.
+            if error.response["Error"]["Code"] in ("ValidationException", "ResourceNotFound"):
                 return None
             raise
         return Seen(

@@ -1,0 +1,77 @@
+"""The Lambda functions, imported by string as AWS imports them."""
+
+import importlib
+import json
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.domain.deployments import SAMPLE
+from traingrid.deployment import Deployment
+from traingrid.ledger import Ledger
+from traingrid.manifest import parse
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+from traingrid.submission import jobs_of_lines
+
+CONTEXT = SimpleNamespace(aws_request_id="request-1")
+
+
+@pytest.fixture(autouse=True)
+def _environment(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINGRID_GRID", deployment.grid.to_environment())
+    monkeypatch.setenv("TRAINGRID_ACCOUNT", deployment.account)
+    monkeypatch.setenv("TRAINGRID_TABLE", deployment.table)
+    monkeypatch.setenv("TRAINGRID_MANIFEST_BUCKET", deployment.manifest_bucket)
+    monkeypatch.setenv("TRAINGRID_JOB_QUEUE", deployment.job_queue)
+    monkeypatch.setenv("TRAINGRID_JOB_DEFINITION", deployment.job_definition)
+
+
+def fresh(name: str) -> ModuleType:
+    """Import a handler's module as a cold start does."""
+    return importlib.reload(importlib.import_module(name))
+
+
+def object_created(bucket: str, key: str, version: str) -> dict[str, Any]:
+    return {
+        "source": "aws.s3",
+        "detail-type": "Object Created",
+        "detail": {"bucket": {"name": bucket}, "object": {"key": key, "version-id": version}},
+    }
+
+
+def test_a_wrong_manifest_gets_its_report_and_the_log_says_so(
+    deployment: Deployment, storage: Storage, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/my file+1.csv")
+    version = storage.write(uri, b"mars,s3://ragab-ml/x\n", "text/csv")
+    event = object_created(uri.bucket, uri.key, version)
+    report = fresh("lambda.accept_manifest").handler(event, CONTEXT)
+    assert report["state"] == "rejected"
+    written = json.loads(storage.read(S3Uri(uri.bucket, "manifests/my file+1.csv.report.json")))
+    assert written == report == json.loads(capsys.readouterr().out)
+    assert list(ledger.submissions()) == []
+
+
+def test_the_report_itself_is_not_taken_for_a_manifest(deployment: Deployment) -> None:
+    event = object_created(deployment.manifest_bucket, "manifests/x.csv.report.json", "v1")
+    assert fresh("lambda.accept_manifest").handler(event, CONTEXT)["state"] == "ignored"
+
+
+def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> None:
+    monkeypatch.delenv("TRAINGRID_TABLE")
+    handler = fresh("lambda.accept_manifest").handler
+    with pytest.raises(Exception, match="TRAINGRID_TABLE is not set"):
+        handler(object_created(deployment.manifest_bucket, "manifests/x.csv", "v1"), CONTEXT)
+
+
+def test_an_event_for_an_unknown_training_job_changes_nothing(deployment: Deployment, ledger: Ledger) -> None:
+    (job, *_) = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
+    ledger.open_job("0123abcd", job)
+    event = {"region": "us-west-2", "detail": {"TrainingJobName": "traingrid-0123abcd-0-1"}}
+    answer = fresh("lambda.record_job_event").handler(event, CONTEXT)
+    assert answer == {"training_job": "traingrid-0123abcd-0-1", "region": "us-west-2", "changed": False}
+    item = ledger.job("0123abcd", 0)
+    assert item is not None
+    assert item["state"] == "Pending"

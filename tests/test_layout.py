@@ -1,0 +1,62 @@
+"""The house: which folder may import which, and what a file may not be called."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PRODUCT = ("app.py", "stacks", "lambda", "batch_job", "traingrid", "localcloud", "training_container")
+# A folder may import itself and what stands here; third-party libraries that would weigh it down are named as well.
+FORBIDDEN = {
+    "traingrid": {"stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto"},
+    "lambda": {"stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"},
+    "batch_job": {"stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click"},
+    "stacks": {"localcloud", "training_container", "batch_job", "moto"},
+    "app.py": {"localcloud", "training_container", "batch_job", "moto"},
+    "localcloud": {"stacks", "training_container", "batch_job", "aws_cdk", "tensorflow"},
+    "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto", "boto3"},
+}
+EXCEPTIONS = {("traingrid/cli/local.py", "localcloud")}  # the verb that starts it
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}
+
+
+def files() -> list[Path]:
+    return [
+        path for part in PRODUCT for path in ([ROOT / part] if part.endswith(".py") else (ROOT / part).rglob("*.py"))
+    ]
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("part", PRODUCT)
+def test_imports_run_one_way(part: str) -> None:
+    wrong = []
+    for path in files():
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.partition("/")[0] == part:
+            wrong += [(relative, name) for name in imported(path) & FORBIDDEN[part]]
+    assert set(wrong) <= EXCEPTIONS
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    assert [path for path in files() if path.stem in NAMES_THAT_SAY_NOTHING] == []
+
+
+def test_the_product_does_not_know_where_it_runs() -> None:
+    """The local mode is a place, not a branch: no product file mentions it."""
+    mentions = [
+        path.relative_to(ROOT).as_posix()
+        for path in files()
+        if path.is_relative_to(ROOT) and "localcloud" in path.read_text() and "localcloud" not in path.parts
+    ]
+    allowed = {"traingrid/cli/local.py"}
+    assert set(mentions) <= allowed
