@@ -1,0 +1,189 @@
+"""One attempt of a Batch job: a process of its image, from the pull to the exit code."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moto.batch.models import ComputeEnvironment
+from moto.iam.exceptions import NotFoundException
+from moto.iam.models import iam_backends
+from moto.logs.exceptions import ResourceNotFoundException
+
+from localcloud import images
+from localcloud.batch.jobs import Job, now_ms
+from localcloud.batch.retries import Outcome
+from localcloud.logstreams import LogStream, ensure_group
+from localcloud.processes import ProcessGroup
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+DEFAULT_LOG_GROUP = "/aws/batch/job"
+EXITED = "Essential container in task exited"
+NOT_STARTED = "Task failed to start"
+TIMED_OUT = "Job attempt duration exceeded timeout"
+"""Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries")."""
+
+
+class CannotStartError(Exception):
+    """The container could not be started; the text is the container's reason."""
+
+
+class Attempt:
+    """Runs one attempt in a thread of its own.
+
+    Attributes:
+        job: The job it belongs to.
+        environment: The compute environment whose vCPUs it holds.
+        timed_out: Whether the job's timeout ended it.
+    """
+
+    def __init__(
+        self,
+        cloud: "LocalCloud",
+        job: Job,
+        environment: ComputeEnvironment,
+        *,
+        on_running: Callable[[Job, str], None],
+        on_end: Callable[["Attempt", Outcome], None],
+    ) -> None:
+        self.job, self.environment, self.timed_out = job, environment, False
+        self._cloud, self._on_running, self._on_end = cloud, on_running, on_end
+        self._number = job.attempt
+        self._task = uuid.uuid4().hex
+        self._log_stream: str | None = None
+        self._group: ProcessGroup | None = None
+        self._stop_after: float | None = None
+        self._thread = threading.Thread(target=self._run, name=f"batch-{job.id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, grace_seconds: float) -> None:
+        """SIGTERM, then SIGKILL after the grace; an attempt that has not started yet does not start any more."""
+        self._stop_after = grace_seconds
+        if self._group:
+            self._group.stop(grace_seconds)
+
+    def kill(self) -> None:
+        """SIGKILL at once."""
+        self.stop(0)
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def describe(self, started_at: int | None, outcome: Outcome) -> dict[str, Any]:
+        """The finished attempt as DescribeJobs shows it (AttemptDetail)."""
+        container = {"exitCode": outcome.exit_code, "reason": outcome.reason, "logStreamName": self._log_stream}
+        region, account = self._place
+        container["taskArn"] = f"arn:aws:ecs:{region}:{account}:task/{self.environment.name}/{self._task}"
+        answer: dict[str, Any] = {"container": {key: value for key, value in container.items() if value is not None}}
+        if started_at is not None:
+            answer["startedAt"] = started_at
+        return answer | {"stoppedAt": now_ms(), "statusReason": outcome.status_reason}
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        backend = self.job.submission.queue.backend
+        return str(backend.region_name), str(backend.account_id)
+
+    def _run(self) -> None:
+        outcome = Outcome(exit_code=None, reason="localcloud failed; see its log", status_reason=NOT_STARTED)
+        try:
+            outcome = self._outcome()
+        except CannotStartError as error:
+            outcome = Outcome(exit_code=None, reason=str(error), status_reason=NOT_STARTED)
+        finally:
+            self._on_end(self, outcome)
+
+    def _outcome(self) -> Outcome:
+        image = self._image()
+        log = self._log()
+        self._group = self._spawn(image, log)
+        if self._stop_after is not None:  # stopped between the check in _spawn and this line, or just now
+            self._group.stop(self._stop_after)
+        self._on_running(self.job, self._log_stream or "")
+        limit = (self.job.submission.timeout or {}).get("attemptDurationSeconds")
+        code = self._group.wait(limit)
+        if code is None:
+            self.timed_out = True
+            self._group.stop(self._cloud.settings.batch_stop_grace_seconds)
+            code = self._group.wait()
+        log.flush()
+        return Outcome(exit_code=code, reason=None, status_reason=TIMED_OUT if self.timed_out else EXITED)
+
+    def _image(self) -> images.ProcessImage:
+        uri = str(self.job.submission.container["image"])
+        try:
+            return images.resolve(self._place[1], uri)
+        except (images.InvalidImageError, images.ImageNotFoundError) as error:
+            raise CannotStartError(f"CannotPullContainerError: failed to resolve ref {error}") from error
+
+    def _log(self) -> LogStream:
+        region, account = self._place
+        configuration = self.job.submission.container.get("logConfiguration") or {}
+        options = configuration.get("options") or {}
+        region = options.get("awslogs-region", region)
+        group = options.get("awslogs-group", DEFAULT_LOG_GROUP)
+        if group == DEFAULT_LOG_GROUP or str(options.get("awslogs-create-group")).lower() == "true":
+            ensure_group(account, region, group)
+        prefix = options.get("awslogs-stream-prefix", self.job.submission.definition.name)
+        self._log_stream = f"{prefix}/default/{self._task}"
+        try:
+            return LogStream(account, region, group, self._log_stream)
+        except ResourceNotFoundException as error:
+            message = (
+                "ResourceInitializationError: failed to validate logger args: failed to create Cloudwatch log stream: "
+                f"ResourceNotFoundException: The specified log group does not exist: {group} in {region}"
+            )
+            raise CannotStartError(message) from error
+
+    def _spawn(self, image: images.ProcessImage, log: LogStream) -> ProcessGroup:
+        if self._stop_after is not None:
+            raise CannotStartError("the job was stopped before its container started")
+        container = self.job.submission.container
+        region, _ = self._place
+        variables = dict(image.environment)
+        variables |= {entry["name"]: str(entry.get("value", "")) for entry in container["environment"]}
+        variables |= self._batch_variables()
+        environment = self._cloud.environment_for(region, self._role(container.get("jobRoleArn")), variables)
+        command = [*image.command, *container["command"]]
+        try:
+            return ProcessGroup(
+                command,
+                environment=environment,
+                working_directory=image.working_directory,
+                on_line=log.write,
+            )
+        except OSError as error:
+            raise CannotStartError(f"CannotStartContainerError: {command[0]}: {error}") from error
+
+    def _role(self, role_arn: str | None) -> str | None:
+        if not role_arn:
+            return None
+        try:
+            iam_backends[self._place[1]]["aws"].get_role_by_arn(role_arn)
+        except NotFoundException as error:
+            message = (
+                f"ECS was unable to assume the role {role_arn!r} that was provided for this task. Please verify that "
+                "the role being passed has the proper trust relationship and permissions and that your IAM user has "
+                "permissions to pass this role."
+            )
+            raise CannotStartError(message) from error
+        return role_arn
+
+    def _batch_variables(self) -> dict[str, str]:
+        """AWS Batch User Guide, "Job environment variables"; the array's are set in children only."""
+        variables = {
+            "AWS_BATCH_JOB_ID": self.job.id,
+            "AWS_BATCH_JOB_ATTEMPT": str(self._number),
+            "AWS_BATCH_JQ_NAME": self.job.submission.queue.name,
+            "AWS_BATCH_CE_NAME": self.environment.name,
+        }
+        if self.job.index is not None:
+            variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(self.job.index)
+            variables["AWS_BATCH_JOB_ARRAY_SIZE"] = str(self.job.submission.size)
+        return variables

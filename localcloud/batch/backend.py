@@ -1,0 +1,170 @@
+"""AWS Batch that runs jobs: moto's backend and API with its jobs replaced.
+
+Compute environments, queues and job definitions stay moto's own. What moto 5.2.5 lacks, and each override adds: jobs
+run without a container engine; array children do not cost a thread each; retryStrategy, evaluateOnExit and vCPU limits
+are honoured; TerminateJob signals; DescribeJobs and ListJobs answer as AWS does, in pages.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from moto.batch import urls
+from moto.batch.exceptions import ClientException
+from moto.batch.models import BatchBackend, batch_backends
+from moto.batch.responses import BatchResponse
+from moto.batch.utils import make_arn_for_job
+
+from localcloud.batch import listing, submission
+from localcloud.batch.jobs import Job
+from localcloud.batch.scheduler import Scheduler
+
+DESCRIBE_LIMIT = 100
+"""API reference, DescribeJobs: "A list of up to 100 job IDs"."""
+
+
+class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
+    """The Batch of one account and Region."""
+
+    scheduler: ClassVar[Scheduler]
+
+    def __init__(self, region_name: str, account_id: str) -> None:
+        super().__init__(region_name, account_id)
+        self._jobs: dict[str, Job] = {}
+        self._by_queue: dict[str, list[Job]] = {}
+
+    @property
+    def _url_module(self) -> Any:
+        """moto derives the module of its URLs from the class's own module, which is ours."""
+        return urls
+
+    def reset(self) -> None:
+        """moto's reset joins its job threads, which do not exist here."""
+        self.__init__(self.region_name, self.account_id)  # type: ignore[misc]
+
+    def submit(self, request: Mapping[str, Any]) -> Job:
+        """SubmitJob; moto knows neither retryStrategy nor propagateTags and checks no size, state or timeout."""
+        asked = submission.read(self, request)
+        job_id = str(uuid.uuid4())
+        job = Job(id=job_id, arn=self._arn(job_id), submission=asked)
+        job.children = [
+            Job(id=f"{job_id}:{index}", arn=self._arn(f"{job_id}:{index}"), submission=asked, index=index, parent=job)
+            for index in range(asked.size or 0)
+        ]
+        self._jobs[job_id] = job
+        self._by_queue.setdefault(asked.queue.arn, []).append(job)
+        if asked.tags:
+            self.tag_resource(job.arn, asked.tags)
+        self.scheduler.submit(job)
+        return job
+
+    def find(self, identifier: str) -> Job | None:
+        """A job by id or ARN; "<id>:<index>" is an array's child."""
+        parent_id, _, index = identifier.rpartition("/")[2].partition(":")
+        job = self._jobs.get(parent_id)
+        if job is None or not index:
+            return job
+        return job.children[int(index)] if index.isdigit() and int(index) < len(job.children) else None
+
+    def describe_all(self, identifiers: Iterable[str]) -> list[dict[str, Any]]:
+        """DescribeJobs: unknown ids are left out, and no ids means no jobs (moto: all)."""
+        with self.scheduler.lock:
+            found = (self.find(identifier) for identifier in identifiers)
+            return [job.describe() | {"tags": self._tags_of(job)} for job in found if job]
+
+    def list_page(self, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
+        """ListJobs, with the filters and pages that moto leaves out."""
+        with self.scheduler.lock:
+            jobs, token = listing.page(listing.select(self._listed(request), request), request)
+            return [job.summary() for job in jobs], token
+
+    def _listed(self, request: Mapping[str, Any]) -> list[Job]:
+        given = [name for name in ("jobQueue", "arrayJobId", "multiNodeJobId") if request.get(name)]
+        if len(given) != 1:
+            raise ClientException("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be given")
+        if given == ["arrayJobId"]:
+            job = self.find(request["arrayJobId"])
+            return job.children if job else []
+        queue = self.get_job_queue(str(request.get("jobQueue")))
+        if queue is None:
+            raise ClientException(f"JobQueue {request.get('jobQueue')!r} does not exist in {self.region_name}")
+        return self._by_queue.get(queue.arn, [])
+
+    def _tags_of(self, job: Job) -> dict[str, str]:
+        return dict(self.list_tags_for_resource((job.parent or job).arn))
+
+    def _arn(self, job_id: str) -> str:
+        return str(make_arn_for_job(self.account_id, job_id, self.region_name))
+
+    def cancel_job(self, job_id: str, reason: str) -> None:
+        """CancelJob; moto's terminates a whole array and has no isCancelled."""
+        self._require(job_id, reason)
+        job = self.find(job_id)
+        if job:
+            self.scheduler.cancel(job, reason)
+
+    def terminate_job(self, job_id: str, reason: str) -> None:
+        """TerminateJob; moto's sends no signal and has no isTerminated."""
+        self._require(job_id, reason)
+        job = self.find(job_id)
+        if job:
+            self.scheduler.terminate(job, reason)
+
+    @staticmethod
+    def _require(job_id: str, reason: str) -> None:
+        for name, value in (("jobId", job_id), ("reason", reason)):
+            if not value:
+                raise ClientException(f"'{name}' is a required field (cannot be an empty string)")
+
+    def update_compute_environment(self, *args: Any, **kwargs: Any) -> tuple[str, str]:
+        """moto's own; then waiting jobs look whether they fit now."""
+        answer: tuple[str, str] = super().update_compute_environment(*args, **kwargs)
+        self.scheduler.poke()
+        return answer
+
+    def delete_job_queue(self, queue_name: str) -> None:
+        """moto's own; AWS refuses to delete a queue that is ENABLED, and ends the jobs of one that is not."""
+        queue = self.get_job_queue(queue_name)
+        if queue is not None and queue.state == "ENABLED":
+            raise ClientException(
+                f"Cannot delete, found existing JobQueue {queue.name} in state ENABLED; disable it first"
+            )
+        if queue is not None:
+            for job in self._by_queue.pop(queue.arn, []):
+                self.scheduler.terminate(job, "Job queue deleted")
+        super().delete_job_queue(queue_name)
+
+
+class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
+    """The HTTP side of what moto's response class does not pass on to the backend."""
+
+    @property
+    def _request(self) -> dict[str, Any]:
+        return dict(json.loads(self.body or "{}"))
+
+    def submitjob(self) -> str:
+        """Pass the whole request on; moto's picks some of its members."""
+        job = self.batch_backend.submit(self._request)
+        return json.dumps({"jobArn": job.arn, "jobName": job.submission.name, "jobId": job.id})
+
+    def describejobs(self) -> str:
+        """moto has no limit of ids."""
+        identifiers = self._request.get("jobs") or []
+        if len(identifiers) > DESCRIBE_LIMIT:
+            raise ClientException(f"jobs holds {len(identifiers)} ids; DescribeJobs takes at most {DESCRIBE_LIMIT}")
+        return json.dumps({"jobs": self.batch_backend.describe_all(identifiers)})
+
+    def listjobs(self) -> str:
+        """moto has no pages."""
+        summaries, token = self.batch_backend.list_page(self._request)
+        return json.dumps({"jobSummaryList": summaries} | ({"nextToken": token} if token else {}))
+
+
+def replace(scheduler: Scheduler) -> None:
+    """Make moto create and serve our backend, with this scheduler."""
+    BatchCompute.scheduler = scheduler
+    batch_backends.backend = BatchCompute
+    batch_backends.clear()
+    for path in urls.url_paths:
+        urls.url_paths[path] = BatchComputeResponse.dispatch

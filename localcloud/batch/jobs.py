@@ -1,0 +1,140 @@
+"""Jobs of AWS Batch as data: a submission, its jobs or children, and what DescribeJobs says of them."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.batch.models import JobDefinition, JobQueue
+
+STATUSES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
+ENDED = frozenset({"SUCCEEDED", "FAILED"})
+NOT_STARTED = frozenset({"SUBMITTED", "PENDING", "RUNNABLE"})
+
+
+def now_ms() -> int:
+    """The time in Batch's unit: milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Submission:
+    """What one SubmitJob call asked for, shared by an array job and all its children.
+
+    Attributes:
+        container: containerProperties with the overrides and parameters applied.
+        size: Array size, None for a plain job.
+        milli_vcpus: CPU that one attempt takes, in thousandths of a vCPU.
+    """
+
+    name: str
+    definition: JobDefinition
+    queue: JobQueue
+    container: dict[str, Any]
+    retry_strategy: dict[str, Any] | None
+    timeout: dict[str, int] | None
+    parameters: dict[str, str]
+    tags: dict[str, str]
+    propagate_tags: bool
+    size: int | None
+    milli_vcpus: int
+    created_at: int = field(default_factory=now_ms)
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Job:
+    """A plain job, an array child, or an array parent. It changes under the scheduler's lock only.
+
+    Attributes:
+        index: Array index of a child.
+        parent: The array job of a child.
+        children: The children of an array job, by index.
+        tally: How many children are in which status; kept by every change, so that no one ever counts 10,000 of them.
+        attempts: Finished attempts, as DescribeJobs shows them.
+        stop_reason: Reason of TerminateJob or CancelJob; its presence forbids a retry.
+    """
+
+    id: str
+    arn: str
+    submission: Submission
+    status: str = "SUBMITTED"
+    status_reason: str | None = None
+    index: int | None = None
+    parent: "Job | None" = None
+    children: "list[Job]" = field(default_factory=list)
+    tally: dict[str, int] = field(default_factory=dict)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    started_at: int | None = None
+    stopped_at: int | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    log_stream: str | None = None
+    stop_reason: str | None = None
+    is_cancelled: bool = False
+    is_terminated: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether this is an array parent, which never runs itself."""
+        return self.submission.size is not None and self.index is None
+
+    @property
+    def attempt(self) -> int:
+        """Number of the current or next attempt, from 1."""
+        return len(self.attempts) + 1
+
+    def summary(self) -> dict[str, Any]:
+        """The job as ListJobs shows it (JobSummary of the API reference)."""
+        answer = _without_none(
+            {
+                "jobArn": self.arn,
+                "jobId": self.id,
+                "jobName": self.submission.name,
+                "createdAt": self.submission.created_at,
+                "status": self.status,
+                "statusReason": self.status_reason,
+                "startedAt": self.started_at,
+                "stoppedAt": self.stopped_at,
+                "jobDefinition": self.submission.definition.arn,
+            }
+        )
+        if self.exit_code is not None or self.reason is not None:
+            answer["container"] = _without_none({"exitCode": self.exit_code, "reason": self.reason})
+        if self.is_array:
+            answer["arrayProperties"] = {"size": self.submission.size}
+        elif self.index is not None:
+            answer["arrayProperties"] = {"index": self.index}
+        return answer
+
+    def describe(self) -> dict[str, Any]:
+        """The job as DescribeJobs shows it (JobDetail of the API reference)."""
+        asked = self.submission
+        answer = self.summary() | {
+            "jobQueue": asked.queue.arn,
+            "dependsOn": [],
+            "parameters": asked.parameters,
+            "tags": asked.tags,
+            "propagateTags": asked.propagate_tags,
+            "platformCapabilities": asked.definition.platform_capabilities or ["EC2"],
+            "attempts": list(self.attempts),
+            "container": self._container(),
+            "isCancelled": self.is_cancelled,
+            "isTerminated": self.is_terminated,
+        }
+        answer |= _without_none({"retryStrategy": asked.retry_strategy, "timeout": asked.timeout})
+        if self.is_array:
+            answer["arrayProperties"] = {"statusSummary": dict(self.tally), "size": asked.size}
+        return answer
+
+    def _container(self) -> dict[str, Any]:
+        ran = {"exitCode": self.exit_code, "reason": self.reason, "logStreamName": self.log_stream}
+        return {**self.submission.container, **_without_none(ran)}
+
+    def ids(self) -> "Iterator[Job]":
+        """The job itself and, for an array, its children."""
+        yield self
+        yield from self.children
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,217 @@
+"""The scheduler of AWS Batch: states of jobs, queues, and the vCPUs of compute environments.
+
+One thread starts what fits; a job has a thread only while an attempt of it runs, so an array of 10,000 costs 10,000
+small objects. Every change of a job goes through `_move`, which keeps the parent's tally and tells EventBridge.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from moto.batch.models import ComputeEnvironment, JobQueue
+
+from localcloud.batch.attempts import Attempt
+from localcloud.batch.jobs import ENDED, NOT_STARTED, STATUSES, Job, now_ms
+from localcloud.batch.retries import Outcome, should_retry
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+CHILD_FAILED = "Array Child Job failed"
+
+
+class Scheduler:
+    """All jobs of one localcloud, in every Region.
+
+    Attributes:
+        lock: Held by whoever reads or changes a job.
+    """
+
+    def __init__(self, cloud: "LocalCloud") -> None:
+        self._cloud = cloud
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._arrived: deque[Job] = deque()
+        self._runnable: dict[str, tuple[JobQueue, deque[Job]]] = {}
+        self._used: dict[str, int] = {}
+        self._attempts: dict[str, Attempt] = {}
+        self._stopping = False
+        self._wake = False
+        self._thread = threading.Thread(target=self._run, name="batch-scheduler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to schedule."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Kill every attempt and end the scheduler's threads; jobs stay in the state they have."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.kill()
+        for attempt in attempts:
+            attempt.join()
+        self._thread.join()
+
+    def submit(self, job: Job) -> None:
+        """Take a job, or an array parent with its children, in status SUBMITTED."""
+        with self._changed:
+            if job.is_array:
+                job.tally = dict.fromkeys(STATUSES, 0) | {"SUBMITTED": len(job.children)}
+            self._arrived.append(job)
+            self._notify()
+
+    def poke(self) -> None:
+        """Look again: a queue or compute environment may have changed."""
+        with self._changed:
+            self._notify()
+
+    def cancel(self, job: Job, reason: str) -> None:
+        """CancelJob: end what has not started; what is STARTING or RUNNING goes on, and the call succeeds anyway."""
+        with self._changed:
+            for one in job.ids():
+                if one.status in NOT_STARTED:
+                    one.is_cancelled = True
+                    self._end_unstarted(one, reason)
+
+    def terminate(self, job: Job, reason: str) -> None:
+        """TerminateJob: end what has not started, stop what runs; neither is retried."""
+        with self._changed:
+            for one in job.ids():
+                if one.status in ENDED:
+                    continue
+                one.is_terminated = True
+                one.stop_reason = reason
+                attempt = self._attempts.get(one.id)
+                if attempt:
+                    attempt.stop(self._cloud.settings.batch_stop_grace_seconds)
+                else:
+                    self._end_unstarted(one, reason)
+
+    def running(self, job: Job, log_stream: str) -> None:
+        """An attempt's process has started."""
+        with self.lock:
+            job.started_at = now_ms()
+            job.log_stream = log_stream
+            self._move(job, "RUNNING")
+
+    def finished(self, attempt: Attempt, outcome: Outcome) -> None:
+        """An attempt is over: free its vCPUs, then succeed, fail or queue its job again."""
+        job = attempt.job
+        with self._changed:
+            self._used[attempt.environment.arn] -= job.submission.milli_vcpus
+            del self._attempts[job.id]
+            if self._stopping:
+                return
+            number = job.attempt
+            job.attempts.append(attempt.describe(job.started_at, outcome))
+            job.exit_code, job.reason = outcome.exit_code, outcome.reason
+            reason = job.stop_reason or outcome.status_reason
+            if outcome.succeeded and job.stop_reason is None:
+                self._end(job, "SUCCEEDED", reason)
+            elif job.stop_reason is None and not attempt.timed_out and self._retries(job, number, outcome):
+                self._queue(job, reason)
+            else:
+                self._end(job, "FAILED", reason)
+            self._notify()
+
+    def _retries(self, job: Job, attempt: int, outcome: Outcome) -> bool:
+        return should_retry(job.submission.retry_strategy, attempt, outcome)
+
+    def _notify(self) -> None:
+        self._wake = True
+        self._changed.notify_all()
+
+    def _run(self) -> None:
+        with self._changed:
+            while not self._stopping:
+                self._changed.wait_for(lambda: self._wake or self._stopping)
+                self._wake = False
+                self._accept_arrivals()
+                self._dispatch()
+
+    def _accept_arrivals(self) -> None:
+        while self._arrived:
+            job = self._arrived.popleft()
+            for one in job.children if job.is_array else [job]:
+                if one.status == "SUBMITTED":
+                    self._queue(one, None)
+
+    def _queue(self, job: Job, reason: str | None) -> None:
+        queue = job.submission.queue
+        job.started_at = job.stopped_at = None
+        self._runnable.setdefault(queue.arn, (queue, deque()))[1].append(job)
+        self._move(job, "RUNNABLE", reason)
+
+    def _dispatch(self) -> None:
+        """Start from the head of every queue while there is room, queues of higher priority first (FIFO queues)."""
+        for queue, jobs in sorted(self._runnable.values(), key=lambda pair: -int(pair[0].priority)):
+            while jobs and not self._stopping:
+                if jobs[0].status != "RUNNABLE":  # cancelled or terminated while it waited
+                    jobs.popleft()
+                    continue
+                environment = self._room(queue.environments, jobs[0].submission.milli_vcpus)
+                if environment is None:
+                    break
+                self._start(jobs.popleft(), environment)
+
+    def _room(self, environments: Iterable[ComputeEnvironment], needed: int) -> ComputeEnvironment | None:
+        if len(self._attempts) >= self._cloud.settings.batch_max_processes:
+            return None
+        for environment in environments:
+            used = self._used.get(environment.arn, 0)
+            # moto keeps None where the caller left the state out; AWS: ENABLED
+            if environment.state != "DISABLED" and used + needed <= _milli_vcpus(environment):
+                return environment
+        return None
+
+    def _start(self, job: Job, environment: ComputeEnvironment) -> None:
+        self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus
+        attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.finished)
+        self._attempts[job.id] = attempt
+        self._move(job, "STARTING")
+        attempt.start()
+
+    def _end_unstarted(self, job: Job, reason: str) -> None:
+        if not job.is_array:  # a parent ends with its last child
+            job.stop_reason = reason
+            self._end(job, "FAILED", reason)
+
+    def _end(self, job: Job, status: str, reason: str) -> None:
+        job.stopped_at = now_ms()
+        self._move(job, status, reason)
+
+    def _move(self, job: Job, status: str, reason: str | None = None) -> None:
+        before, job.status = job.status, status
+        job.status_reason = reason
+        self._tell(job)
+        parent = job.parent
+        if parent is None:
+            return
+        parent.tally[before] -= 1
+        parent.tally[status] += 1
+        if parent.status == "SUBMITTED":
+            self._move(parent, "PENDING")
+        elif parent.tally["SUCCEEDED"] + parent.tally["FAILED"] == parent.submission.size:
+            parent.stopped_at = now_ms()
+            failed = parent.tally["FAILED"] > 0
+            self._move(parent, "FAILED" if failed else "SUCCEEDED", CHILD_FAILED if failed else None)
+
+    def _tell(self, job: Job) -> None:
+        """AWS Batch User Guide, "AWS Batch job state change events"."""
+        event: dict[str, Any] = {
+            "source": "aws.batch",
+            "detail-type": "Batch Job State Change",
+            "resources": [job.arn],
+            "detail": job.describe(),
+        }
+        self._cloud.put_event(job.submission.queue.backend.region_name, event)
+
+
+def _milli_vcpus(environment: ComputeEnvironment) -> int:
+    """The environment's limit; an unmanaged one has none that Batch knows of."""
+    limit = (environment.compute_resources or {}).get("maxvCpus")
+    return 10**9 if limit is None else int(limit) * 1000

@@ -1,0 +1,140 @@
+"""SubmitJob: what AWS Batch checks, and what a job's container is after overrides and parameters."""
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from moto.batch.exceptions import ClientException
+from moto.batch.models import BatchBackend, JobDefinition, JobQueue
+
+from localcloud.batch.jobs import Submission
+from localcloud.batch.retries import problem_with
+
+# API reference, SubmitJob: "up to 128 letters (uppercase and lowercase), numbers, hyphens, and underscores";
+# "The first character must be alphanumeric".
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+MIN_ARRAY, MAX_ARRAY = 2, 10_000
+MIN_TIMEOUT_SECONDS = 60
+_PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
+
+
+def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
+    """Check a SubmitJob request against a Region's queues and definitions.
+
+    Args:
+        backend: The Region's Batch.
+        request: The request's body, in the API's own names.
+
+    Raises:
+        ClientException: AWS would refuse the request, or it needs a part of Batch that localcloud leaves out.
+    """
+    name = str(request.get("jobName") or "")
+    if not _NAME.fullmatch(name):
+        _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")
+    for left_out in ("dependsOn", "nodeOverrides", "eksPropertiesOverride", "ecsPropertiesOverride"):
+        if request.get(left_out):
+            _refuse(f"{left_out} is not supported by localcloud; submit the job without it")
+    definition = _definition(backend, str(request.get("jobDefinition") or ""))
+    strategy = request.get("retryStrategy") or definition.retry_strategy or None
+    problem = problem_with(strategy)
+    if problem:
+        _refuse(problem)
+    parameters = {**(definition.parameters or {}), **(request.get("parameters") or {})}
+    container = _container(definition, request.get("containerOverrides") or {}, parameters)
+    propagate = request.get("propagateTags")
+    return Submission(
+        name=name,
+        definition=definition,
+        queue=_queue(backend, str(request.get("jobQueue") or "")),
+        container=container,
+        retry_strategy=strategy,
+        timeout=_timeout(request.get("timeout") or definition.timeout),
+        parameters=parameters,
+        tags=_tags(request.get("tags")),
+        propagate_tags=bool(definition.propagate_tags if propagate is None else propagate),
+        size=_size(request.get("arrayProperties") or {}),
+        milli_vcpus=_milli_vcpus(container),
+    )
+
+
+def _refuse(message: str) -> None:
+    raise ClientException(f"Error executing request, Exception : {message}")
+
+
+def _definition(backend: BatchBackend, identifier: str) -> JobDefinition:
+    definition = backend.get_job_definition(identifier)
+    if definition is None or definition.status != "ACTIVE":
+        raise ClientException(f"JobDefinition {identifier!r} does not exist or is not ACTIVE in {backend.region_name}")
+    if definition.container_properties is None:
+        raise ClientException(f"localcloud runs container jobs only, and {definition.arn} has no containerProperties")
+    return definition
+
+
+def _queue(backend: BatchBackend, identifier: str) -> JobQueue:
+    queue = backend.get_job_queue(identifier)
+    if queue is None:
+        raise ClientException(f"JobQueue {identifier!r} does not exist in {backend.region_name}")
+    if queue.state != "ENABLED" or queue.status != "VALID":
+        _refuse(f"JobQueue {queue.name} is {queue.state} and {queue.status}; it must be ENABLED and VALID")
+    return queue
+
+
+def _size(array: Mapping[str, Any]) -> int | None:
+    size = array.get("size")
+    if size is not None and not MIN_ARRAY <= int(size) <= MAX_ARRAY:
+        _refuse(f"arrayProperties.size must be between {MIN_ARRAY} and {MAX_ARRAY}, not {size}")
+    return None if size is None else int(size)
+
+
+def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
+    if not timeout or timeout.get("attemptDurationSeconds") is None:
+        return None
+    seconds = int(timeout["attemptDurationSeconds"])
+    if seconds < MIN_TIMEOUT_SECONDS:
+        _refuse(f"timeout.attemptDurationSeconds must be at least {MIN_TIMEOUT_SECONDS}, not {seconds}")
+    return {"attemptDurationSeconds": seconds}
+
+
+def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
+    if tags is not None and not 1 <= len(tags) <= 50:
+        _refuse(f"tags must hold 1 to 50 entries, not {len(tags)}")
+    return dict(tags or {})
+
+
+def _container(
+    definition: JobDefinition, overrides: Mapping[str, Any], parameters: Mapping[str, str]
+) -> dict[str, Any]:
+    """containerProperties with containerOverrides applied: environment and resources by name, the rest as a whole."""
+    container: dict[str, Any] = dict(definition.container_properties or {})
+    for whole in ("command", "instanceType", "vcpus", "memory"):
+        if overrides.get(whole) is not None:
+            container[whole] = overrides[whole]
+    container["environment"] = _by("name", container.get("environment") or [], overrides.get("environment") or [])
+    container["resourceRequirements"] = _by(
+        "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []
+    )
+    container["command"] = [_with_parameters(part, parameters) for part in container.get("command") or []]
+    return container
+
+
+def _by(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    merged = {entry[key]: dict(entry) for entry in (*first, *second)}
+    return list(merged.values())
+
+
+def _with_parameters(part: str, parameters: Mapping[str, str]) -> str:
+    """`Ref::name` becomes the parameter's value; an unknown one stays as it is (User Guide, job parameters)."""
+    return _PARAMETER.sub(lambda match: parameters.get(match[1], match[0]), str(part))
+
+
+def _milli_vcpus(container: Mapping[str, Any]) -> int:
+    values = [entry["value"] for entry in container["resourceRequirements"] if entry["type"].upper() == "VCPU"]
+    value = values[-1] if values else container.get("vcpus", 1)
+    try:
+        milli = int(Decimal(str(value)) * 1000)
+    except InvalidOperation:
+        milli = 0
+    if milli <= 0:
+        _refuse(f"VCPU must be a positive number, not {value!r}")
+    return milli

@@ -1,0 +1,146 @@
+"""Images of localcloud: a tag in ECR whose manifest describes a process of this machine instead of layers.
+
+Nothing is pulled and no container engine is needed, yet the account, Region, repository and tag of an image URI mean
+what they mean in AWS: an image that was not pushed to a Region does not exist there.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.ecr.exceptions import ImageNotFoundException, RepositoryNotFoundException
+from moto.ecr.models import ecr_backends
+
+MEDIA_TYPE = "application/vnd.traingrid.localcloud.process.v1+json"
+"""Media type of a manifest that describes a process."""
+
+# https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html: <account>.dkr.ecr.<region>.amazonaws.com
+_URI = re.compile(
+    r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
+    r"(?P<repository>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>[\w][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessImage:
+    """What "running the image" means on this machine.
+
+    Attributes:
+        command: Program and first arguments, the image's entry point; a job's own command is appended.
+        environment: The image's ENV.
+        working_directory: The image's WORKDIR, a folder of this machine.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_directory: str = "/"
+
+
+class InvalidImageError(ValueError):
+    """The image URI is not one of ECR."""
+
+
+class ImageNotFoundError(LookupError):
+    """The repository, tag or digest does not exist in the URI's account and Region.
+
+    Attributes:
+        repository_exists: Whether at least the repository does.
+    """
+
+    def __init__(self, message: str, *, repository_exists: bool) -> None:
+        super().__init__(message)
+        self.repository_exists = repository_exists
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageUri:
+    """The parts of an ECR image URI."""
+
+    account: str
+    region: str
+    repository: str
+    tag: str | None
+    digest: str | None
+
+    @classmethod
+    def parse(cls, uri: str) -> "ImageUri":
+        """Read `<account>.dkr.ecr.<region>.amazonaws.com/<repository>[:tag][@digest]`; no tag means "latest".
+
+        Raises:
+            InvalidImageError: It is anything else.
+        """
+        match = _URI.fullmatch(uri)
+        if match is None:
+            message = (
+                f"{uri!r} is not an image URI of Amazon ECR (<account>.dkr.ecr.<region>.amazonaws.com/<name>:<tag>)"
+            )
+            raise InvalidImageError(message)
+        parts = match.groupdict()
+        if not parts["tag"] and not parts["digest"]:
+            parts["tag"] = "latest"
+        return cls(**parts)
+
+
+def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str:
+    """Put a process image into an existing repository.
+
+    Args:
+        ecr_client: boto3 client of the Region to push to.
+        repository: Name of the repository.
+        tag: Tag of the image; an existing one moves, unless the repository's tags are immutable.
+        image: What the image runs.
+
+    Returns:
+        The image's digest.
+    """
+    manifest = json.dumps({"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(image)}, sort_keys=True)
+    answer = ecr_client.put_image(
+        repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
+    )
+    return str(answer["image"]["imageId"]["imageDigest"])
+
+
+def resolve(account: str, image_uri: str) -> ProcessImage:
+    """The process behind an image URI.
+
+    Args:
+        account: Account that asks; repositories of other accounts are not visible to it.
+        image_uri: ECR URI with a tag, a digest, both or neither.
+
+    Raises:
+        InvalidImageError: The URI is not one of ECR.
+        ImageNotFoundError: Nothing was pushed there, or it is no process image.
+    """
+    uri = ImageUri.parse(image_uri)
+    if uri.account != account:
+        message = f"{image_uri}: registry {uri.account} is not this account's ({account})"
+        raise ImageNotFoundError(message, repository_exists=False)
+    try:
+        found = ecr_backends[account or DEFAULT_ACCOUNT_ID][uri.region].batch_get_image(
+            uri.repository, uri.account, [{"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}]
+        )["images"]
+    except RepositoryNotFoundException as error:
+        message = f"{image_uri}: not found"
+        raise ImageNotFoundError(message, repository_exists=False) from error
+    except (ImageNotFoundException, KeyError) as error:  # KeyError: a Region that does not exist
+        message = f"{image_uri}: not found"
+        raise ImageNotFoundError(message, repository_exists=False) from error
+    if not found:
+        message = f"{image_uri}: not found"
+        raise ImageNotFoundError(message, repository_exists=True)
+    return _process(image_uri, found[0].image_manifest)
+
+
+def _process(image_uri: str, manifest: str) -> ProcessImage:
+    process = json.loads(manifest).get("process")
+    if process is None:
+        message = f"{image_uri}: this image has layers; localcloud runs only process images, see localcloud.images.push"
+        raise ImageNotFoundError(message, repository_exists=True)
+    return ProcessImage(
+        command=tuple(process["command"]),
+        environment=dict(process["environment"]),
+        working_directory=process["working_directory"],
+    )

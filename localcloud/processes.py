@@ -1,0 +1,134 @@
+"""Containers of localcloud: groups of processes that start, speak, stop and end together."""
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from localcloud.leash import MARK, Leash, kill_group, kill_marked
+
+LINE_BYTES = 256 * 1024
+"""Longest line handed on in one piece (CloudWatch Logs quotas: an event is at most 256 KB); longer ones are cut."""
+
+_DRAIN_SECONDS = 2.0
+
+_leash = Leash()
+atexit.register(_leash.close)
+
+
+class ProcessGroup:
+    """A program and everything it starts, in a session of its own, as a container is.
+
+    Attributes:
+        pid: Process id of the program, which is also the id of its process group and session.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        working_directory: str | Path,
+        on_line: Callable[[str], None],
+    ) -> None:
+        """Start the program.
+
+        Args:
+            command: Program and arguments.
+            environment: Its whole environment; nothing of ours is inherited.
+            working_directory: Folder to start in.
+            on_line: Called, in a thread of this group, with each line of stdout and stderr, without its end.
+
+        Raises:
+            OSError: The program or the folder does not exist, or may not be used.
+        """
+        self._mark = _leash.new_mark()
+        self._process = subprocess.Popen(
+            list(command),
+            env={**environment, MARK: self._mark},
+            cwd=working_directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+        _leash.hold(self.pid)
+        self._ended = threading.Event()
+        self._reaping = threading.Lock()
+        self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
+        self._reader.start()
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the program alone, as container runtimes do to PID 1; passing it on is the program's duty."""
+        if not self._ended.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL the whole group at once."""
+        kill_group(self.pid)
+        kill_marked(f"{self._mark}\0")  # the end of the variable, or group 1 would take group 12 along
+
+    def stop(self, grace_seconds: float) -> None:
+        """SIGTERM now, SIGKILL to whatever is left after the grace. Returns at once: `wait` tells the end.
+
+        Args:
+            grace_seconds: Time between the two signals.
+        """
+        self.terminate()
+        threading.Thread(target=self._kill_after, args=(grace_seconds,), name=f"stop-{self.pid}", daemon=True).start()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait until the program has ended and nothing of its group is left.
+
+        Args:
+            timeout: Seconds to wait at most; None waits for ever.
+
+        Returns:
+            The exit code as a container runtime gives it (128 + signal for a killed program), or None while it runs.
+        """
+        try:
+            code = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        with self._reaping:
+            if not self._ended.is_set():
+                self._reap()
+        return 128 - code if code < 0 else code
+
+    def _reap(self) -> None:
+        """End what the program left behind, as the end of PID 1 ends its container, and hear its last words."""
+        self.kill()
+        _leash.release(self.pid)
+        self._reader.join(_DRAIN_SECONDS)
+        self._ended.set()
+
+    def _kill_after(self, seconds: float) -> None:
+        if not self._ended.wait(seconds) and self._process.poll() is None:
+            self.kill()
+
+    def _read(self, on_line: Callable[[str], None]) -> None:
+        output = self._process.stdout
+        if output is None:
+            return
+        with output:
+            while line := output.readline(LINE_BYTES):
+                on_line(line.decode(errors="replace").rstrip("\r\n"))
+
+
+def signal_name(exit_code: int) -> str | None:
+    """The signal behind a container's exit code ("SIGKILL" for 137), or None."""
+    try:
+        return signal.Signals(exit_code - 128).name
+    except ValueError:
+        return None
+
+
+def search_path(first: str | Path, rest: str) -> str:
+    """A PATH with one folder put in front."""
+    return f"{first}{os.pathsep}{rest}"

@@ -1,0 +1,55 @@
+"""What the tests of Batch and of training jobs need to exist first."""
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from localcloud import images
+
+ACCOUNT = "123456789012"
+
+
+def role(iam: Any, name: str, service: str) -> str:
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}],
+    }
+    try:
+        return str(iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"])
+    except iam.exceptions.EntityAlreadyExistsException:
+        return str(iam.get_role(RoleName=name)["Role"]["Arn"])
+
+
+def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:
+    """Push an image that runs a line of Python; returns its URI."""
+    with contextlib.suppress(ecr.exceptions.RepositoryAlreadyExistsException):
+        ecr.create_repository(repositoryName=repository)
+    with contextlib.suppress(ecr.exceptions.ImageAlreadyExistsException):
+        images.push(ecr, repository, "v1", images.ProcessImage(command=(sys.executable, "-c", code, *arguments)))
+    return f"{ACCOUNT}.dkr.ecr.{ecr.meta.region_name}.amazonaws.com/{repository}:v1"
+
+
+T = TypeVar("T")
+
+
+def wait_until(question: Callable[[], T], seconds: float = 20) -> T:
+    """The first true answer to a question."""
+    deadline = time.monotonic() + seconds
+    while not (answer := question()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
+        time.sleep(0.02)
+    return answer
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs; a zombie that nobody reaps does not."""
+    try:
+        os.kill(pid, 0)
+        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
