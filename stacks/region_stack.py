@@ -41,5 +41,6 @@ class RegionStack(Stack):
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)
-        CfnOutput(self, "TrainingRepository", value=repositories["training"].repository_uri)
+        training = names.repository_uri(account, region, names.training_repository(grid.name))
+        CfnOutput(self, "TrainingRepository", value=training)
         CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, account, region))

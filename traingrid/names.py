@@ -92,9 +92,14 @@ def orchestrator_repository(grid: str) -> str:
     return repository(grid, "orchestrator")
 
 
+def repository_uri(account: str, region: str, repository_name: str) -> str:
+    """Return the URI, without a tag, that images are pushed to; `repository_name` is the full name."""
+    return f"{account}.dkr.ecr.{region}.amazonaws.com/{repository_name}"
+
+
 def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
     """Return the URI under which Batch and SageMaker pull an image; `repository_name` is the full name."""
-    return f"{account}.dkr.ecr.{region}.amazonaws.com/{repository_name}:{tag}"
+    return f"{repository_uri(account, region, repository_name)}:{tag}"
 
 
 def training_image(grid: str, account: str, region: str, tag: str) -> str:

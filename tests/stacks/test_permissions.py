@@ -1,0 +1,139 @@
+"""Who may do what: least privilege, statement by statement."""
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
+
+from stacks.grants import grant
+from tests.stacks.templates import REGIONS, Template, actions, flat, resources, statements
+
+INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
+
+WITHOUT_A_RESOURCE = {
+    "ecr:GetAuthorizationToken",
+    "batch:ListJobs",
+    "batch:DescribeJobs",
+    "cloudwatch:PutMetricData",
+}
+"""Actions that IAM grants on "*" only (Service Authorization Reference of each service)."""
+
+
+def test_the_bare_wildcard_stands_only_with_actions_that_know_no_resource(control: Template, oregon: Template) -> None:
+    for template in (control, oregon):
+        for statement in statements(template):
+            assert not [action for action in statement["Action"] if "*" in action]
+            if "*" in statement["Resource"]:
+                assert set(statement["Action"]) <= WITHOUT_A_RESOURCE
+
+
+def test_no_role_has_a_managed_policy(control: Template, oregon: Template) -> None:
+    for template in (control, oregon):
+        for role in resources(template, "AWS::IAM::Role").values():
+            assert "ManagedPolicyArns" not in role["Properties"]
+            assert "Policies" not in role["Properties"]
+
+
+def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(control: Template) -> None:
+    passing = [statement for statement in statements(control) if "iam:PassRole" in statement["Action"]]
+    assert len(passing) == 1
+    (statement,) = [statement for statement in statements(control, CHILD) if "iam:PassRole" in statement["Action"]]
+    assert sorted(statement["Resource"]) == sorted(
+        f"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-{region}" for region in REGIONS[:4]
+    )
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+
+
+def test_a_child_creates_jobs_of_this_grid_in_its_regions_with_its_tag(control: Template) -> None:
+    (statement,) = [entry for entry in statements(control) if "sagemaker:CreateTrainingJob" in entry["Action"]]
+    assert sorted(statement["Resource"]) == sorted(
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-*" for region in REGIONS[:4]
+    )
+    assert statement["Condition"] == {"StringEquals": {"aws:RequestTag/traingrid:grid": "traingrid"}}
+    (tagging,) = [entry for entry in statements(control) if "sagemaker:AddTags" in entry["Action"]]
+    assert tagging["Condition"] == {"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}}
+
+
+def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None:
+    assert actions(control, CHILD) == {
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "sagemaker:CreateTrainingJob",
+        "sagemaker:AddTags",
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:StopTrainingJob",
+        "iam:PassRole",
+        "logs:GetLogEvents",
+        "logs:DescribeLogStreams",
+    }
+
+
+def test_the_intake_submits_to_this_queue_and_can_neither_train_nor_pass_a_role(control: Template) -> None:
+    allowed = actions(control, INTAKE)
+    assert not {action for action in allowed if action.startswith(("sagemaker:", "iam:"))}
+    assert "s3:ListBucket" not in allowed
+    assert "batch:RegisterJobDefinition" not in allowed
+    (submit,) = [entry for entry in statements(control, INTAKE) if "batch:SubmitJob" in entry["Action"]]
+    (queue,) = resources(control, "AWS::Batch::JobQueue")
+    assert sorted(submit["Resource"]) == sorted(
+        [
+            f"<{queue}.JobQueueArn>",
+            "arn:aws:batch:us-east-1:<AWS::AccountId>:job-definition/traingrid-orchestrator:*",
+        ]
+    )
+
+
+def test_the_intake_reads_manifests_and_writes_submissions_and_reports_but_no_manifest(control: Template) -> None:
+    (bucket,) = resources(control, "AWS::S3::Bucket")
+    on_objects = {
+        action: set(statement["Resource"])
+        for statement in statements(control, INTAKE)
+        for action in statement["Action"]
+        if action.startswith("s3:")
+    }
+    assert on_objects["s3:GetObject"] == {f"<{bucket}.Arn>/manifests/*"}
+    assert on_objects["s3:PutObject"] == {f"<{bucket}.Arn>/submissions/*", f"<{bucket}.Arn>/manifests/*.report.json"}
+
+
+def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> None:
+    allowed = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:"))}
+    assert allowed == {"sagemaker:DescribeTrainingJob", "dynamodb:GetItem", "dynamodb:UpdateItem"}
+
+
+def test_a_training_job_cannot_launch_jobs_or_touch_the_control_plane(oregon: Template) -> None:
+    allowed = actions(oregon, EXECUTION)
+    assert "s3:PutObject" in allowed
+    assert not {
+        action for action in allowed if action.split(":")[0] in {"sagemaker", "iam", "sts", "dynamodb", "batch"}
+    }
+    touched = {resource for statement in statements(oregon, EXECUTION) for resource in statement["Resource"]}
+    assert not {resource for resource in touched if "manifests" in resource}
+
+
+def test_a_training_job_writes_to_the_output_bucket_only(oregon: Template) -> None:
+    (output,) = [name for name in resources(oregon, "AWS::S3::Bucket") if name.startswith("Output")]
+    (write,) = [entry for entry in statements(oregon, EXECUTION) if "s3:PutObject" in entry["Action"]]
+    assert write["Resource"] == [f"<{output}.Arn>/*"]
+
+
+@pytest.mark.parametrize("service", ["ecs-tasks.amazonaws.com", "sagemaker.amazonaws.com", "events.amazonaws.com"])
+def test_a_service_acts_for_this_account_only(control: Template, oregon: Template, service: str) -> None:
+    trusted = 0
+    for template in (control, oregon):
+        for role in resources(template, "AWS::IAM::Role").values():
+            for statement in role["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
+                if statement["Principal"] == {"Service": service}:
+                    trusted += 1
+                    assert flat(statement["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
+                    assert "<AWS::AccountId>" in flat(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+    assert trusted
+
+
+def test_a_wildcard_without_a_reason_cannot_be_granted() -> None:
+    role = iam.Role(Stack(App(), "S"), "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    with pytest.raises(ValueError, match="a wildcard needs `because`"):
+        grant(role, ["s3:GetObject"], ["arn:aws:s3:::bucket/*"])
+    with pytest.raises(ValueError, match="a wildcard needs `because`"):
+        grant(role, ["s3:ListBucket"], ["arn:aws:s3:::bucket"], because="there is none")

@@ -1,0 +1,104 @@
+"""What a region stack puts into a training Region."""
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, assertions
+
+from stacks.region_stack import RegionStack
+from tests.stacks.templates import Template, a_grid, flat, only, resources, statements
+
+
+@pytest.fixture
+def stack(oregon: Template) -> assertions.Template:
+    return assertions.Template.from_json(oregon)
+
+
+def test_outputs_name_what_a_job_of_the_region_uses(oregon: Template) -> None:
+    outputs = {name: flat(output["Value"]) for name, output in oregon["Outputs"].items()}
+    assert set(outputs) == {"DataBucket", "OutputBucket", "TrainingRepository", "ExecutionRole"}
+    assert outputs["TrainingRepository"] == "<AWS::AccountId>.dkr.ecr.us-west-2.amazonaws.com/traingrid/training"
+    assert outputs["ExecutionRole"] == "arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-us-west-2"
+
+
+def test_data_and_output_buckets_are_private_tls_only_and_kept(oregon: Template) -> None:
+    buckets = resources(oregon, "AWS::S3::Bucket")
+    names = {flat(bucket["Properties"]["BucketName"]) for bucket in buckets.values()}
+    assert names == {f"traingrid-{kind}-<AWS::AccountId>-us-west-2" for kind in ("data", "output")}
+    for bucket in buckets.values():
+        assert set(bucket["Properties"]["PublicAccessBlockConfiguration"].values()) == {True}
+        assert bucket["DeletionPolicy"] == "Retain"
+    policies = resources(oregon, "AWS::S3::BucketPolicy").values()
+    assert {policy["Properties"]["Bucket"]["Ref"] for policy in policies} == set(buckets)
+    for policy in policies:
+        conditions = [entry["Condition"] for entry in policy["Properties"]["PolicyDocument"]["Statement"]]
+        assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+
+
+def test_results_are_versioned(oregon: Template) -> None:
+    (output,) = [
+        bucket["Properties"]
+        for bucket in resources(oregon, "AWS::S3::Bucket").values()
+        if "-output-" in flat(bucket["Properties"]["BucketName"])
+    ]
+    assert output["VersioningConfiguration"] == {"Status": "Enabled"}
+
+
+def test_the_repository_has_one_name_everywhere_and_tags_that_never_move(stack: assertions.Template) -> None:
+    stack.has_resource_properties(
+        "AWS::ECR::Repository",
+        {
+            "RepositoryName": "traingrid/training",
+            "ImageTagMutability": "IMMUTABLE",
+            "ImageScanningConfiguration": {"ScanOnPush": True},
+        },
+    )
+
+
+def test_state_changes_of_this_grid_go_to_the_home_bus_or_are_kept(oregon: Template) -> None:
+    rule = only(oregon, "AWS::Events::Rule")
+    assert rule["EventPattern"] == {
+        "source": ["aws.sagemaker"],
+        "detail-type": ["SageMaker Training Job State Change"],
+        "detail": {"TrainingJobName": [{"prefix": "traingrid-"}]},
+    }
+    (target,) = rule["Targets"]
+    assert flat(target["Arn"]) == "arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"
+    assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0] in resources(oregon, "AWS::SQS::Queue")
+
+
+def test_the_forwarding_role_can_do_nothing_but_put_events_on_the_home_bus(oregon: Template) -> None:
+    (statement,) = statements(oregon, "Forwarding")
+    assert statement["Action"] == ["events:PutEvents"]
+    assert statement["Resource"] == ["arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"]
+
+
+def test_every_repository_that_an_image_names_exists_and_may_be_pulled(tmp_path: Path) -> None:
+    images = {
+        "resnet": {"repository": "training", "tag": "1"},
+        "bert": {"repository": "language", "tag": "7"},
+        "dlc": {"uri": "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"},
+    }
+    app = App(outdir=str(tmp_path))
+    RegionStack(app, grid=a_grid(images=images), region="us-west-2")
+    template = app.synth().stacks[0].template
+    found = {found["Properties"]["RepositoryName"] for found in resources(template, "AWS::ECR::Repository").values()}
+    assert found == {"traingrid/training", "traingrid/language"}
+    (pull,) = [entry for entry in statements(template, "Execution") if "ecr:BatchGetImage" in entry["Action"]]
+    assert len(pull["Resource"]) == 3
+    assert "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow-training" in pull["Resource"]
+
+
+def test_a_bucket_of_grid_yaml_may_be_read_in_its_own_region_only(tmp_path: Path) -> None:
+    grid = a_grid({"us-west-2": {"data_buckets": ["campaigns-pdx"]}, "eu-west-1": None})
+    app = App(outdir=str(tmp_path))
+    for region in grid.regions:
+        RegionStack(app, grid=grid, region=region)
+    readable = {
+        stack.stack_name: {
+            resource for entry in statements(stack.template, "Execution") for resource in entry["Resource"]
+        }
+        for stack in app.synth().stacks
+    }
+    assert "arn:aws:s3:::campaigns-pdx/*" in readable["traingrid-us-west-2"]
+    assert not {resource for resource in readable["traingrid-eu-west-1"] if "campaigns-pdx" in resource}
