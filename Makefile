@@ -43,7 +43,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 
 ##@ Set up (demo and test do this by themselves)
-setup: setup-control .venv-training/.installed  ## Install everything that is not there yet
+setup: setup-control .venv-training/.installed build/digits/.written  ## Install everything that is not there yet
 
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed  ## The same without the training environment
 
@@ -75,6 +75,11 @@ build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 .venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh
 	@setup/prerequisites.sh control training
 	@setup/training.sh .venv-training
+	@touch $@
+
+# scikit-learn's scans as TFRecords: what the demo and the end-to-end run train on.
+build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
+	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
 .PHONY: clean demo format help lint lock setup setup-control synth test

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from typing import TypedDict, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from localcloud.checkout_images import push_images
+from localcloud.deploy import deploy
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
@@ -29,7 +28,6 @@ from traingrid.cli.status import ControlPlane, watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.cli.submit import wait_for_report
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid, load_grid
 from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus
 
@@ -62,12 +60,11 @@ console = Console(highlight=False)
 def main() -> int:
     """Run the demo; return 0 only if every Region trained well enough."""
     started = time.monotonic()
-    grid = load_grid(GRID_FILE)
     shutil.rmtree(WORK, ignore_errors=True)
     with LocalCloud(Settings(data_dir=WORK, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         say(f"AWS for this run is localcloud at {cloud.endpoint_url}; any AWS client works on it")
-        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud, grid))
+        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, WORK))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane))
         say("drop the manifest into S3, and watch:\n" + manifest)
@@ -80,33 +77,6 @@ def main() -> int:
     if not good:
         say(f"not every Region reached a held-out top-1 of {ENOUGH}")
     return 0 if good and rows else 1
-
-
-def deploy(cloud: LocalCloud, grid: Grid) -> None:
-    """Deploy the stacks as in AWS, and push the images that they run."""
-    account = "123456789012"
-    regions = sorted({grid.home, *grid.regions})
-    cdk("bootstrap", *(f"aws://{account}/{region}" for region in regions))
-    cdk("deploy", "--all", "--require-approval", "never", "--concurrency", str(len(regions)))
-    for _ in push_images(cloud.endpoint_url, grid):
-        pass
-
-
-def cdk(*arguments: str) -> None:
-    """Run the CDK CLI of this checkout on the demo's grid."""
-    log = WORK / f"cdk-{arguments[0]}.log"
-    command = [str(ROOT / "node_modules/.bin/cdk"), *arguments, "--context", f"grid={GRID_FILE}", "--no-notices"]
-    with log.open("wb") as output:
-        ended = subprocess.run(
-            [*command, "--output", str(WORK / "cdk.out")],
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if ended.returncode:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
-        raise TraingridError(f"`cdk {arguments[0]}` failed:\n{tail}", f"The whole log is in {log}.")
 
 
 def upload_campaigns(plane: ControlPlane) -> str:

@@ -1,0 +1,60 @@
+"""Deploying a grid into a localcloud: what `cdk bootstrap`, `cdk deploy --all` and pushing the images do in AWS."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from moto.core import DEFAULT_ACCOUNT_ID
+
+from localcloud.checkout_images import push_images
+from localcloud.isolation import user_environment
+from traingrid.errors import TraingridError
+from traingrid.grid import load_grid
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_LAST_LINES = 30
+
+
+def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
+    """Deploy the stacks of this checkout with the real CDK CLI, and push the images that they run.
+
+    Args:
+        endpoint: Address of the localcloud.
+        grid_file: The grid's description.
+        work: Folder for the CLI's logs and for cdk.out.
+
+    Raises:
+        TraingridError: The CLI failed; the text ends with the last lines of its log.
+    """
+    grid = load_grid(grid_file)
+    regions = sorted({grid.home, *grid.regions})
+    context = ("--context", f"grid={grid_file.resolve()}", "--output", str(work / "cdk.out"))
+    run_cdk(endpoint, work, "bootstrap", *(f"aws://{DEFAULT_ACCOUNT_ID}/{region}" for region in regions), *context)
+    concurrency = ("--concurrency", str(len(regions)))
+    run_cdk(endpoint, work, "deploy", "--all", "--require-approval", "never", *concurrency, *context)
+    for _ in push_images(endpoint, grid):
+        pass
+
+
+def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:
+    """Run the checkout's CDK CLI against a localcloud; its log is `work`/cdk-<first argument>.log.
+
+    Raises:
+        TraingridError: It failed.
+    """
+    log = work / f"cdk-{arguments[0]}.log"
+    environment = {**os.environ, **user_environment(endpoint)}
+    environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
+    with log.open("wb") as output:
+        ended = subprocess.run(
+            [str(_CHECKOUT / "node_modules/.bin/cdk"), *arguments],
+            cwd=_CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if ended.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
+        raise TraingridError(f"`cdk {arguments[0]}` failed:\n{tail}", f"The whole log is in {log}.")

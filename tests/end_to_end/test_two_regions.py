@@ -1,0 +1,169 @@
+"""The whole way: a manifest in S3, an array job, a Horovod training in each Region, the ledger. Nothing is faked."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.server import LocalCloud
+from traingrid import names
+from traingrid.cli.data import upload_folder
+from traingrid.cli.status import ControlPlane
+from traingrid.cli.submit import wait_for_report
+from traingrid.clients import client
+from traingrid.s3_uri import S3Uri
+from traingrid.status import SubmissionStatus
+
+DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
+REGIONS = ("us-east-1", "eu-west-1")
+PATIENCE_SECONDS = 240
+
+
+def submit(plane: ControlPlane, key: str, content: str) -> dict[str, Any]:
+    uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{key}")
+    version = plane.storage.write(uri, content.encode(), "text/csv")
+    return wait_for_report(plane.storage, uri, version)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "not reached in time"
+        time.sleep(0.5)
+
+
+def ended(plane: ControlPlane, submission: str) -> SubmissionStatus:
+    until(lambda: plane.status(submission).ended)
+    return plane.status(submission)
+
+
+@pytest.fixture(scope="module")
+def lines(plane: ControlPlane) -> list[str]:
+    """A manifest line per Region; its data lies there."""
+    return [
+        f"{region},{upload_folder(plane.deployment, DIGITS / f'campaign-{number}', region)}\n"
+        for number, region in enumerate(REGIONS, start=1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(plane: ControlPlane, lines: list[str]) -> SubmissionStatus:
+    """A manifest of two good lines and one whose data is no TFRecord, at its end."""
+    bucket = names.data_bucket("traingrid", plane.deployment.account, "us-east-1")
+    for channel in ("train", "validation"):
+        plane.storage.write(S3Uri(bucket, f"broken/{channel}/a.tfrecord"), b"not a record" * 100, "application/x")
+    report = submit(plane, "my digits+1.csv", "".join([*lines, f"us-east-1,s3://{bucket}/broken\n"]))
+    assert report["state"] == "submitted"
+    return ended(plane, report["submission"])
+
+
+def test_each_line_trains_in_its_own_region(trained: SubmissionStatus) -> None:
+    good = trained.jobs[:2]
+    assert [(job.region, job.state) for job in good] == [(region, "Completed") for region in REGIONS]
+    for job in good:
+        assert job.metrics["ranks"] == 1
+        assert job.metrics["epoch"] == 1
+        assert 0 < job.metrics["validation_top1"] <= 1
+
+
+def test_the_model_lies_in_the_region_that_trained_it(trained: SubmissionStatus) -> None:
+    for job in trained.jobs[:2]:
+        assert job.artifact.startswith(f"s3://traingrid-output-123456789012-{job.region}/{trained.submission}/")
+        source = S3Uri.parse(job.artifact)
+        body = client("s3", job.region).get_object(Bucket=source.bucket, Key=source.key)["Body"].read()
+        with tarfile.open(fileobj=io.BytesIO(body)) as model:
+            assert any(name.endswith("saved_model.pb") for name in model.getnames())
+
+
+def test_a_training_that_fails_leaves_its_reason_and_the_others_go_on(
+    trained: SubmissionStatus, plane: ControlPlane
+) -> None:
+    broken = trained.jobs[2]
+    assert broken.state == "Failed"
+    assert broken.reason.startswith("AlgorithmError")
+    assert trained.batch_state == "FAILED"
+    children = list(plane.batch.children(trained.batch_job, 3))
+    assert [child["status"] for child in children] == ["SUCCEEDED", "SUCCEEDED", "FAILED"]
+    assert children[2]["container"]["exitCode"] == 1
+    assert len(children[2]["attempts"]) == 1
+
+
+def test_a_plain_client_sees_children_training_jobs_and_logs(trained: SubmissionStatus, plane: ControlPlane) -> None:
+    for index, job in enumerate(trained.jobs[:2]):
+        described = client("sagemaker", job.region).describe_training_job(TrainingJobName=job.training_job)
+        assert described["TrainingJobStatus"] == "Completed"
+        child = list(plane.batch.children(trained.batch_job, 3))[index]
+        group = child["container"]["logConfiguration"]["options"]["awslogs-group"]
+        stream = child["container"]["logStreamName"]
+        events = client("logs", "us-east-1").get_log_events(logGroupName=group, logStreamName=stream)["events"]
+        said = [event["message"] for event in events]
+        assert any("validation_top1=" in line for line in said)
+        assert any(f"{job.training_job}: Completed" in line for line in said)
+
+
+def test_one_training_job_was_created_for_each_line(trained: SubmissionStatus, cloud: LocalCloud) -> None:
+    created = [
+        entry["parameters"]["TrainingJobName"]
+        for entry in cloud.record.entries()
+        if entry["action"] == "CreateTrainingJob" and trained.submission in json.dumps(entry["parameters"])
+    ]
+    assert sorted(created) == sorted(job.training_job for job in trained.jobs)
+
+
+def test_a_retried_child_attaches_and_creates_nothing(
+    trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    before = len([entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"])
+    jobs = f"s3://{plane.deployment.manifest_bucket}/submissions/{trained.submission}/jobs.jsonl"
+    by_hand = client("batch", "us-east-1").submit_job(
+        jobName="by-hand",
+        jobQueue=plane.deployment.job_queue,
+        jobDefinition=plane.deployment.job_definition,
+        containerOverrides={"environment": [{"name": "S3_ARRAY_FILE", "value": jobs}]},
+    )["jobId"]
+    until(lambda: (plane.batch.describe(by_hand) or {})["status"] in ("SUCCEEDED", "FAILED"))
+    described = plane.batch.describe(by_hand)
+    assert described is not None
+    assert described["status"] == "SUCCEEDED"
+    after = len([entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"])
+    assert after == before
+
+
+def test_a_wrong_manifest_is_rejected_and_nothing_is_submitted(plane: ControlPlane, cloud: LocalCloud) -> None:
+    report = submit(plane, "wrong.csv", "us-east-1,s3://nobody/x\nmars,s3://nobody/x\n")
+    assert report["state"] == "rejected"
+    assert [error["line"] for error in report["errors"]] == [1, 2]
+    assert not [
+        entry
+        for entry in cloud.record.entries()
+        if entry["action"] == "SubmitJob" and "wrong.csv" in json.dumps(entry["parameters"])
+    ]
+
+
+def test_the_command_line_submits_watches_and_downloads(
+    plane: ControlPlane, cloud: LocalCloud, lines: list[str], tmp_path: Path
+) -> None:
+    """One line is a plain job, not an array. Also the only test of the installed command as a person types it."""
+
+    def traingrid(*arguments: str) -> str:
+        command = [str(Path(sys.executable).with_name("traingrid")), "--grid", str(cloud.data_dir / "grid.yaml")]
+        ended = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    (tmp_path / "one.csv").write_text(lines[1])
+    said = traingrid("submit", "one.csv")
+    submission = said.split("submission ")[1].split(":")[0]
+    assert "Completed" in traingrid("status", submission, "--watch")
+    assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
+    assert "validation_top1=" in traingrid("logs", submission)
+    traingrid("download", submission, "--to", "model")
+    assert list((tmp_path / "model").rglob("saved_model.pb"))
+    assert submission in traingrid("status")
