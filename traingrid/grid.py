@@ -124,7 +124,7 @@ class Image(_Model):
 class Orchestrator(_Model):
     """The Batch children that start and watch training jobs, one each."""
 
-    vcpu: float = Field(default=0.25, examples=[0.25])
+    vcpu: float = Field(default=0.25, strict=True, examples=[0.25])
     """vCPUs of one child: 0.25, 0.5, 1, 2 or 4."""
     memory_mib: Count = Field(default=512, examples=[512])
     """Memory of one child in MiB; Fargate offers few sizes for each number of vCPUs."""

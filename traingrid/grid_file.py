@@ -2,6 +2,7 @@
 
 import json
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,6 +38,7 @@ def check_grid_file(path: Path) -> Grid:
     return grid
 
 
+@cache
 def sagemaker_regions() -> tuple[str, ...]:
     """Return the Regions that offer SageMaker, as botocore's endpoint data knows them, without a call to AWS."""
     return tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
@@ -81,17 +83,36 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     if details["type"] == "missing":
         return f"{place} this key is missing. {_example(key, field)}"
     context = details.get("ctx", {})
-    value = context.get("value", _value(document.data, key))
+    refused_key = details["loc"][-1] == "[key]"  # pydantic's mark: not the value of the key but the key itself
+    value = key[-1] if refused_key else context.get("value", _value(document.data, key))
     shown = "" if isinstance(value, dict | list) else f" {value!r} is not allowed:"
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
     return f"{place}{shown} {_rule(details)}. {step}".rstrip()
 
 
 def _rule(details: ErrorDetails) -> str:
-    """Return pydantic's message as the end of a sentence."""
-    if details["type"] == "string_type":
-        return "this must be text; put it in quotation marks"
-    return details["msg"].removeprefix("Value error, ").replace("Input should", "it should").removesuffix(".")
+    """Return the rule that a value breaks as the end of a sentence: ours as it is, pydantic's in our words."""
+    context = details.get("ctx", {})
+    match details["type"], details["input"]:
+        case "string_type", dict() | list():
+            rule = "this must be one value, not a mapping or a list"
+        case "string_type", None:
+            rule = "there is no value behind this key"
+        case "string_type", _:
+            rule = "this must be text; put it in quotation marks"
+        case "string_pattern_mismatch", _:
+            rule = f"it must have the form {context['pattern']}"
+        case "too_short", _:
+            rule = f"there must be at least {context['min_length']}, not {context['actual_length']}"
+        case "too_long", _:
+            rule = f"there must be at most {context['max_length']}, not {context['actual_length']}"
+        case "dict_type" | "model_type", _:
+            rule = "this must be a mapping"
+        case "tuple_type", _:
+            rule = "this must be a list"
+        case _:
+            rule = details["msg"].replace("Input should", "it must").replace("String should", "it must")
+    return rule.removesuffix(".")
 
 
 def _meant(word: str, choices: tuple[str, ...]) -> str:
@@ -109,14 +130,14 @@ def _example(key: KeyPath, field: FieldInfo | None) -> str:
 
 
 def _value(data: object, key: KeyPath) -> object:
-    """Return what stands in the file at `key`; for a key of `regions` that is refused as a name, the name."""
+    """Return what stands in the file at `key`, or None if nothing does."""
     value: Any = data
     for part in key:
         try:
             value = value[part]
         except (KeyError, IndexError, TypeError):
             return None
-    return key[-1] if value is None and key[:-1] == ("regions",) else value
+    return value
 
 
 def _fields(key: KeyPath) -> dict[str, FieldInfo]:
