@@ -119,7 +119,7 @@ class EventFunction(Construct):
 def _lambda_role(scope: Construct) -> iam.Role:
     """Return a role that only Lambda may assume, and that may do nothing yet.
 
-    Lambda gives no source ARN when it assumes a role, so the trust has no condition
+    The trust has no condition, because Lambda documents none for it
     (https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html).
     """
     return iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))

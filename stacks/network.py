@@ -1,9 +1,12 @@
 """The network of the Batch children: out to AWS by HTTPS, and nothing in."""
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+
+from stacks.grants import same_account
 
 
 class Network(Construct):
@@ -35,12 +38,7 @@ class Network(Construct):
                 "DynamoDb": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.DYNAMODB),
             },
         )
-        self.vpc.add_flow_log(
-            "FlowLog",
-            destination=ec2.FlowLogDestination.to_cloud_watch_logs(
-                logs.LogGroup(self, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
-            ),
-        )
+        self._record_flows(log_retention)
         self.security_group = ec2.SecurityGroup(
             self,
             "ChildrenSecurityGroup",
@@ -49,3 +47,16 @@ class Network(Construct):
             allow_all_outbound=False,
         )
         self.security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "HTTPS to the AWS APIs")
+
+    def _record_flows(self, log_retention: logs.RetentionDays) -> None:
+        """Record who talked to whom, in a log group that goes with the stack."""
+        stack = Stack.of(self)
+        flows = same_account(f"arn:aws:ec2:{stack.region}:{stack.account}:vpc-flow-log/*")
+        role = iam.Role(
+            self,
+            "FlowLogRole",
+            assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com", conditions=flows),
+            description="Writes the flow logs of the Batch children's network",
+        )
+        group = logs.LogGroup(self, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group, role))

@@ -41,16 +41,16 @@ class Orchestrator(Construct):
         super().__init__(scope, identifier)
         self.registry = registry(self, "Repository", name=names.orchestrator_repository(grid.name))
         self.log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
-        trust = iam.ServicePrincipal(
-            "ecs-tasks.amazonaws.com", conditions=same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
-        )
+        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+        tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
+        trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         self.role = iam.Role(self, "Role", assumed_by=trust, description="What a Batch child may do")
         self.queue = self._queue(grid, Network(self, "Network", log_retention=log_retention))
         self.definition = batch.EcsJobDefinition(
             self,
             "JobDefinition",
             job_definition_name=names.job_definition(grid.name),
-            container=self._container(grid, environment, self._pull_role(trust)),
+            container=self._container(grid, environment, self._pull_role()),
             retry_attempts=ATTEMPTS,
             retry_strategies=retry_strategies(),
             timeout=LIFETIME,
@@ -73,8 +73,13 @@ class Orchestrator(Construct):
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 
-    def _pull_role(self, trust: iam.IPrincipal) -> iam.Role:
-        """Return the role with which ECS starts a child: it may pull this one image and write this one log."""
+    def _pull_role(self) -> iam.Role:
+        """Return the role with which ECS starts a child: it may pull this one image and write this one log.
+
+        The trust has no condition, because ECS documents one for the role of a task, but none for this role
+        (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_execution_IAM_role.html).
+        """
+        trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
         role = iam.Role(self, "PullRole", assumed_by=trust, description="How Batch starts a child")
         grant(
             role,
