@@ -1,5 +1,6 @@
 """The home Region: from a manifest in S3 to Batch children that train, and the ledger that knows what came of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from aws_cdk import Aws, CfnOutput, Environment, Stack
@@ -7,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.buckets import private_bucket, send_object_events
-from stacks.event_function import function_code
+from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import grant
 from stacks.job_events import JobEvents
 from stacks.ledger import Ledger
@@ -29,40 +30,46 @@ class ControlStack(Stack):
             description=f"traingrid {grid.name}: control plane",
         )
         self._grid = grid
-        retention = log_retention(grid)
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True)
         send_object_events(self.manifests)
         self.ledger = Ledger(self, "Ledger").table
-        environment = {
-            "TRAINGRID_GRID": grid.to_environment(),
-            "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
-            "TRAINGRID_TABLE": self.ledger.table_name,
-            "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
-        }
-        code = function_code(self, layer)
+        runtime = Runtime(
+            code=repository_code(),
+            libraries=libraries(self, layer),
+            environment=self._environment(),
+            log_retention=log_retention(grid),
+        )
         self.orchestrator = Orchestrator(
-            self, "Orchestrator", grid=grid, environment=environment, log_retention=retention
-        )
-        self.intake = ManifestIntake(
             self,
-            "Intake",
-            bucket=self.manifests,
-            code=code,
-            environment={
-                **environment,
-                "TRAINGRID_JOB_QUEUE": self.orchestrator.queue.job_queue_arn,
-                "TRAINGRID_JOB_DEFINITION": self.orchestrator.definition.job_definition_arn,
-            },
-            log_retention=retention,
+            "Orchestrator",
+            grid=grid,
+            environment=runtime.environment,
+            log_retention=runtime.log_retention,
         )
-        self.job_events = JobEvents(
-            self, "JobEvents", grid=grid, code=code, environment=environment, log_retention=retention
-        )
+        to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
+        self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
+        self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
         self._let_intake_submit()
         self._let_children_train()
         self._let_events_reach_the_ledger()
         self._outputs()
+
+    def _environment(self) -> dict[str, str]:
+        """Return what every process of the grid is told."""
+        return {
+            "TRAINGRID_GRID": self._grid.to_environment(),
+            "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
+            "TRAINGRID_TABLE": self.ledger.table_name,
+            "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
+        }
+
+    def _where_to_submit(self) -> dict[str, str]:
+        """Return what the intake is told beside that. A submission keeps the revision that it was submitted with."""
+        return {
+            "TRAINGRID_JOB_QUEUE": self.orchestrator.queue.job_queue_arn,
+            "TRAINGRID_JOB_DEFINITION": self.orchestrator.definition.job_definition_arn,
+        }
 
     def _let_intake_submit(self) -> None:
         """Allow the intake to read manifests, write submissions and reports, and submit to this grid's queue only.

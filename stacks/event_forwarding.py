@@ -1,13 +1,13 @@
 """From a training Region home: the state changes of the grid's training jobs."""
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Aws
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.grants import acknowledge, same_account
+from stacks.dead_letters import dead_letters
+from stacks.grants import same_account
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -26,14 +26,6 @@ class EventForwarding(Construct):
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
         super().__init__(scope, identifier)
-        dead_letters = sqs.Queue(
-            self,
-            "DeadLetters",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-        )
-        acknowledge(dead_letters, "AwsSolutions-SQS3", "This is a dead-letter queue")
         # A rule without a name is called after its stack.
         rules = f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{names.region_stack(grid.name, region)}-*"
         role = iam.Role(
@@ -52,4 +44,4 @@ class EventForwarding(Construct):
             event_pattern=state_changes(grid),
         )
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
-        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters))
+        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters(self)))

@@ -11,9 +11,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from stacks.dead_letters import dead_letters
 from stacks.grants import acknowledge
 
 ROOT = Path(__file__).parent.parent
@@ -22,34 +22,37 @@ EVENT_AGE = Duration.hours(6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionCode:
-    """What every function of a grid runs: the code of this repository, and its libraries as a layer."""
+class Runtime:
+    """What the functions of a grid have in common: code, libraries, environment, and how long their logs are kept."""
 
     code: lambda_.Code
-    layer: lambda_.LayerVersion
+    libraries: lambda_.LayerVersion
+    environment: Mapping[str, str]
+    log_retention: logs.RetentionDays
 
 
-def function_code(scope: Construct, layer: Path) -> FunctionCode:
-    """Return the code of lambda/ and traingrid/, and the layer in the folder `layer` (with a folder `python` in it)."""
-    return FunctionCode(
+def repository_code() -> lambda_.Code:
+    """Return lambda/ and traingrid/ of this repository, without the CLI and caches."""
+    return lambda_.Code.from_asset(
+        str(ROOT),
+        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/cli", "__pycache__", "*.pyc"],  # .gitignore's language
+        ignore_mode=IgnoreMode.GIT,
+    )
+
+
+def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
+    """Return the layer made of `folder`/python.
+
+    Compiled files are left out: they carry the time of their making, and a template must not depend on that.
+    """
+    return lambda_.LayerVersion(
+        scope,
+        "Libraries",
         code=lambda_.Code.from_asset(
-            str(ROOT),
-            # In .gitignore's language: nothing but lambda/ and traingrid/, of these neither the CLI nor caches.
-            exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/cli", "__pycache__", "*.pyc"],
-            ignore_mode=IgnoreMode.GIT,
+            str(folder), exclude=["/*", "!/python", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         ),
-        layer=lambda_.LayerVersion(
-            scope,
-            "Libraries",
-            code=lambda_.Code.from_asset(
-                # Compiled files carry the time of their making, and a template must not depend on that.
-                str(layer),
-                exclude=["/*", "!/python", "__pycache__", "*.pyc"],
-                ignore_mode=IgnoreMode.GIT,
-            ),
-            compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
-            description="What traingrid needs beyond the Python runtime of Lambda",
-        ),
+        compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
+        description="What traingrid needs beyond the Python runtime of Lambda",
     )
 
 
@@ -67,53 +70,48 @@ class EventFunction(Construct):
         *,
         handler: str,
         description: str,
-        code: FunctionCode,
-        environment: Mapping[str, str],
-        log_retention: logs.RetentionDays,
+        runtime: Runtime,
         pattern: events.EventPattern,
         bus: events.IEventBus | None = None,
     ) -> None:
         super().__init__(scope, identifier)
-        self.dead_letters = sqs.Queue(
-            self,
-            "DeadLetters",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-        )
-        acknowledge(self.dead_letters, "AwsSolutions-SQS3", "This is a dead-letter queue")
-        self.log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        self.dead_letters = dead_letters(self)
         self.role = _lambda_role(self)
-        self.log_group.grant_write(self.role)
-        self.function = lambda_.Function(
+        self.function = self._function(handler, description, runtime)
+        rule = events.Rule(self, "Rule", description=description, event_pattern=pattern, event_bus=bus)
+        rule.add_target(
+            targets.LambdaFunction(
+                self.function, dead_letter_queue=self.dead_letters, max_event_age=EVENT_AGE, retry_attempts=185
+            )
+        )
+
+    def _function(self, handler: str, description: str, runtime: Runtime) -> lambda_.Function:
+        log_group = logs.LogGroup(self, "Log", retention=runtime.log_retention, removal_policy=RemovalPolicy.DESTROY)
+        log_group.grant_write(self.role)
+        function = lambda_.Function(
             self,
             "Function",
             runtime=lambda_.Runtime.PYTHON_3_11,
             architecture=lambda_.Architecture.X86_64,
             handler=handler,
             description=description,
-            code=code.code,
-            layers=[code.layer],
-            environment=dict(environment),
+            code=runtime.code,
+            layers=[runtime.libraries],
+            environment=dict(runtime.environment),
             memory_size=512,
             timeout=Duration.seconds(60),
             role=self.role,
-            log_group=self.log_group,
+            log_group=log_group,
             on_failure=destinations.SqsDestination(self.dead_letters),
             retry_attempts=2,
             max_event_age=EVENT_AGE,
         )
         acknowledge(
-            self.function,
+            function,
             "AwsSolutions-L1",
             "Python 3.11 is what the whole of traingrid is built and tested on, the training image included",
         )
-        self.rule = events.Rule(self, "Rule", description=description, event_pattern=pattern, event_bus=bus)
-        self.rule.add_target(
-            targets.LambdaFunction(
-                self.function, dead_letter_queue=self.dead_letters, max_event_age=EVENT_AGE, retry_attempts=185
-            )
-        )
+        return function
 
 
 def _lambda_role(scope: Construct) -> iam.Role:

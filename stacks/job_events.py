@@ -1,14 +1,11 @@
 """The home bus: state changes of training jobs, from every Region, on their way to the ledger."""
 
-from collections.abc import Mapping
-
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.event_forwarding import state_changes
-from stacks.event_function import EventFunction, FunctionCode
+from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -22,9 +19,7 @@ class JobEvents(Construct):
         identifier: str,
         *,
         grid: Grid,
-        code: FunctionCode,
-        environment: Mapping[str, str],
-        log_retention: logs.RetentionDays,
+        runtime: Runtime,
     ) -> None:
         super().__init__(scope, identifier)
         self.bus = events.EventBus(self, "Bus", event_bus_name=names.event_bus(grid.name))
@@ -33,9 +28,7 @@ class JobEvents(Construct):
             "Record",
             handler="lambda.record_job_event.handler",
             description="Records state changes of training jobs in the ledger",
-            code=code,
-            environment=environment,
-            log_retention=log_retention,
+            runtime=runtime,
             pattern=state_changes(grid),
             bus=self.bus,
         )

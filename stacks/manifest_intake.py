@@ -1,15 +1,12 @@
 """The intake: every object under manifests/ becomes a submission, or a report of what is wrong with it."""
 
-from collections.abc import Mapping
-
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.event_function import EventFunction, FunctionCode
+from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 
 
@@ -22,9 +19,7 @@ class ManifestIntake(Construct):
         identifier: str,
         *,
         bucket: s3.Bucket,
-        code: FunctionCode,
-        environment: Mapping[str, str],
-        log_retention: logs.RetentionDays,
+        runtime: Runtime,
     ) -> None:
         super().__init__(scope, identifier)
         intake = EventFunction(
@@ -32,9 +27,7 @@ class ManifestIntake(Construct):
             "Accept",
             handler="lambda.accept_manifest.handler",
             description="Turns a manifest into a submission, or into a report of its mistakes",
-            code=code,
-            environment=environment,
-            log_retention=log_retention,
+            runtime=runtime,
             pattern=events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created"],

@@ -118,6 +118,8 @@ class Image(_Model):
     def _one_of_two(self) -> Self:
         if (self.uri is None) == (self.repository is None) or (self.tag is None) != (self.repository is None):
             raise broken_rule("an image is either a repository with a tag or a uri")
+        if self.repository == "orchestrator":
+            raise broken_rule("the control stack has a repository of this name already", at="repository")
         return self
 
 

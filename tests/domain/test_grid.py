@@ -99,6 +99,7 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ('tag: "1"', "tag: 1", 'this must be text; put it in quotation marks. Write for example `tag: "1"`'),
         ('{repository: training, tag: "1"}', "{}", "an image is either a repository with a tag or a uri"),
         ('tag: "1"', 'tag: "1", uri: x/y:1', "an image is either a repository with a tag or a uri"),
+        ("repository: training", "repository: orchestrator", "the control stack has a repository of this name already"),
         ("ml.g5.48xlarge", "g5.48xlarge", "job.instance_type: 'g5.48xlarge' is not allowed: it must have the form ^ml"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: two", "job.instance_count: 'two' is not allowed"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: 0", "it must be greater than or equal to 1"),
