@@ -20,6 +20,9 @@ from localcloud.loopback import refuse_other_machines
 DUMMY_KEY = "localcloud"
 """Access key id and secret of every user of a localcloud server."""
 
+CLOUDFORMATION_KEY = "localcloud-cloudformation"
+"""Access key id with which CloudFormation calls the other services here; the record shows who called."""
+
 _NO_AWS_FILES = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -98,10 +101,13 @@ def principal_of(access_key: str) -> str | None:
     """The ARN behind an access key that this server knows.
 
     Returns:
-        A user's, role session's or (dummy key) the account's ARN; None for a key nobody here issued.
+        A user's, role session's or (dummy key) the account's ARN, or CloudFormation's service name; None for a key
+        that nobody here issued.
     """
     if access_key == DUMMY_KEY:
         return f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:root"
+    if access_key == CLOUDFORMATION_KEY:
+        return "cloudformation.amazonaws.com"
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{DEFAULT_ACCOUNT_ID}:federated-user/localcloud"
     for assumed in list(sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles):
@@ -129,6 +135,7 @@ def closed_environment() -> Iterator[None]:
         if name.startswith(("AWS_", "MOTO_")):
             del os.environ[name]
     os.environ.update(_NO_AWS_FILES)
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the CDK's bootstrap stack attaches some of AWS's own
     try:
         yield
     finally:

@@ -30,7 +30,10 @@ def install(cloud: "LocalCloud") -> None:
     """
 
     def send(account_id: str, bucket: Any, event_name: Any, key: Any) -> None:  # noqa: ARG001 - moto's signature
-        cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key))
+        if event_name.value.removeprefix("s3:").startswith(
+            ("ObjectCreated", "ObjectRemoved")
+        ):  # moto tells of tags at each put
+            cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key))
 
     notifications._send_event_bridge_message = send
 

@@ -1,8 +1,8 @@
 """The record: every accepted mutating call, in the order in which it was accepted, never changed afterwards.
 
-It sees what comes over HTTP. What happens inside the server does not pass here: a resource that CloudFormation
-creates through moto's models, an event on its way to a target. What a Lambda function, an orchestrator or a training
-container calls comes over HTTP and is recorded.
+It sees what comes over HTTP: from users, Lambda functions, orchestrators, training containers, and from CloudFormation
+(principal "cloudformation.amazonaws.com") for the types that `cloudformation.providers` provision. What happens inside
+the server does not pass here: networks and other types that moto's own models create, an event on its way.
 """
 
 import io

@@ -24,6 +24,7 @@ HOST = "127.0.0.1"
 
 FEATURES = (
     "localcloud.cloudformation",
+    "localcloud.bucket_policies",
     "localcloud.object_events",
     "localcloud.functions",
     "localcloud.batch",

@@ -1,0 +1,157 @@
+"""What a provider is given to work with."""
+
+import functools
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.model import ListShape, MapShape, Shape, StructureShape
+from moto.cloudformation.exceptions import UnformattedGetAttTemplateException
+from moto.cloudformation.utils import random_suffix
+
+from localcloud.isolation import CLOUDFORMATION_KEY
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+
+class ProvisioningError(Exception):
+    """A resource cannot be provisioned; the text becomes its ResourceStatusReason."""
+
+
+class Clients:
+    """Clients of the server's own APIs, made once per service and Region."""
+
+    def __init__(self, cloud: "LocalCloud") -> None:
+        self._cloud = cloud
+        self._session = boto3.Session(aws_access_key_id=CLOUDFORMATION_KEY, aws_secret_access_key=CLOUDFORMATION_KEY)
+        self._lock = threading.Lock()
+        self.get = functools.cache(self._make)
+
+    def _make(self, service: str, region: str) -> Any:
+        config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
+        with self._lock:  # making a client is not thread-safe, using one is (boto3, "Session")
+            return self._session.client(  # type: ignore[call-overload]
+                service, region_name=region, endpoint_url=self._cloud.endpoint_url, config=config
+            )
+
+
+@dataclass
+class Provisioned:
+    """A resource that exists.
+
+    Attributes:
+        logical_resource_id: Its name in the template.
+        cf_resource_type: Its type.
+        physical_resource_id: What `Ref` gives.
+        attributes: What `Fn::GetAtt` gives.
+        properties: The resolved properties it was made or last updated with.
+        definition: Its entry in the template.
+        native: moto's object, where moto's own model provisioned it.
+    """
+
+    logical_resource_id: str
+    cf_resource_type: str
+    physical_resource_id: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Any] = field(default_factory=dict)
+    definition: dict[str, Any] = field(default_factory=dict)
+    native: Any = None
+
+    def get_cfn_attribute(self, name: str) -> Any:
+        """The value of `Fn::GetAtt`; moto turns the exception into CloudFormation's message."""
+        if self.native is not None:
+            return self.native.get_cfn_attribute(name)
+        if name not in self.attributes:
+            raise UnformattedGetAttTemplateException
+        return self.attributes[name]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One resource of one stack while it is provisioned."""
+
+    clients: Clients
+    account: str
+    region: str
+    stack_name: str
+    stack_id: str
+    logical_id: str
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the stack's Region."""
+        return self.clients.get(service, self.region)
+
+    def arn(self, service: str, resource: str, *, is_global: bool = False) -> str:
+        """An ARN in the stack's account and Region."""
+        return f"arn:aws:{service}:{'' if is_global else self.region}:{self.account}:{resource}"
+
+    def name(self, longest: int = 255, *, lower: bool = False) -> str:
+        """A name for a resource whose template gives none: stack, logical id and a random end."""
+        end = f"-{random_suffix()}"
+        begin = f"{self.stack_name}-{self.logical_id}"[: longest - len(end)]
+        return (begin + end).lower() if lower else begin + end
+
+    def request(self, service: str, operation: str, properties: dict[str, Any]) -> dict[str, Any]:
+        """Properties in the form of an API operation's input.
+
+        Args:
+            service: Service.
+            operation: Operation, e.g. "CreateFunction".
+            properties: CloudFormation's properties, whose names differ from the API's only in case.
+
+        Raises:
+            ProvisioningError: A property has no counterpart in the operation.
+        """
+        shape = self.client(service).meta.service_model.operation_model(operation).input_shape
+        converted = _as_shape(properties, shape)
+        return dict(converted)
+
+
+def _as_shape(value: Any, shape: Shape) -> Any:
+    """Convert as CloudFormation does, which takes "true" and "5" for a boolean and a number."""
+    if isinstance(shape, StructureShape):
+        members = {name.lower(): name for name in shape.members}
+        unknown = [key for key in value if key.lower() not in members]
+        if unknown:
+            message = f"Encountered unsupported property {unknown[0]}"
+            raise ProvisioningError(message)
+        return {
+            members[key.lower()]: _as_shape(item, shape.members[members[key.lower()]]) for key, item in value.items()
+        }
+    if isinstance(shape, ListShape):
+        return [_as_shape(item, shape.member) for item in value]
+    if isinstance(shape, MapShape):
+        return {key: _as_shape(item, shape.value) for key, item in value.items()}
+    return _as_scalar(value, shape.type_name)
+
+
+def _as_scalar(value: Any, kind: str) -> Any:
+    if kind == "boolean":
+        return str(value).lower() == "true"
+    if kind in ("integer", "long"):
+        return int(value)
+    if kind in ("float", "double"):
+        return float(value)
+    if kind == "string":
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return value
+
+
+def tag_map(properties: dict[str, Any]) -> dict[str, str]:
+    """CloudFormation's list of tags (or map) as a map."""
+    tags = properties.get("Tags", {})
+    return dict(tags) if isinstance(tags, dict) else {tag["Key"]: str(tag["Value"]) for tag in tags}
+
+
+def without(properties: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Properties without some of them."""
+    return {key: value for key, value in properties.items() if key not in names}
+
+
+def snake(operation: str) -> str:
+    """The method of a boto3 client for an operation."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation).lower()

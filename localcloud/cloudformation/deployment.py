@@ -1,0 +1,151 @@
+"""One deployment of one stack: every resource in order, updates where something changed, removals last."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
+from moto.cloudformation.exceptions import ValidationError
+from moto.core.exceptions import ServiceException
+from werkzeug.exceptions import HTTPException
+
+from localcloud.cloudformation.context import Clients, Context, Provisioned, ProvisioningError
+from localcloud.cloudformation.providers import Provider, provider_for
+from localcloud.cloudformation.templates import Resources
+
+_log = logging.getLogger(__name__)
+_EXPECTED = (ClientError, BotoCoreError, ProvisioningError, ValidationError, ServiceException, HTTPException)
+_RETAINED = ("Retain", "RetainExceptOnCreate")
+
+Note = Callable[[str, str, str, str, str | None], None]
+
+
+class DeploymentError(Exception):
+    """A resource failed; the text is the stack's status reason."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Provisions what a stack's template wants.
+
+    Attributes:
+        resources: The stack's resources and its template.
+        clients: Clients of the server's own APIs.
+        account: Account.
+        region: Region.
+        stack_name: Name of the stack.
+        kind: "CREATE", "UPDATE" or "DELETE", for the words in the events.
+        note: Takes the events: logical id, physical id, type, status, reason.
+    """
+
+    resources: Resources
+    clients: Clients
+    account: str
+    region: str
+    stack_name: str
+    kind: str
+    note: Note
+
+    def run(self) -> None:
+        """Create and update in order, then delete what the template no longer has or has replaced.
+
+        Raises:
+            DeploymentError: A resource could not be created or updated; nothing was deleted.
+        """
+        wanted = self.resources.wanted()
+        replaced = [old for name in wanted if (old := self._bring_up(name))]
+        gone = [self.resources[name] for name in self._known() if name not in wanted]
+        for resource in reversed([*gone, *replaced]):
+            policy = "UpdateReplacePolicy" if resource in replaced else "DeletionPolicy"
+            self._remove(resource, keep=resource.definition.get(policy) in _RETAINED)
+            if self.resources[resource.logical_resource_id] is resource:
+                self.resources.forget(resource.logical_resource_id)
+
+    def remove_all(self) -> None:
+        """Delete every resource that is not retained, the last created first, going on where one refuses.
+
+        Raises:
+            DeploymentError: Some could not be deleted.
+        """
+        failed = []
+        for name in reversed(self._known()):
+            resource = self.resources[name]
+            if self._remove(resource, keep=resource.definition.get("DeletionPolicy") == "Retain"):
+                self.resources.forget(name)
+            else:
+                failed.append(name)
+        if failed:
+            message = f"The following resource(s) failed to delete: [{', '.join(failed)}]."
+            raise DeploymentError(message)
+
+    def _known(self) -> list[str]:
+        """Names of the provisioned resources, in the order in which they were provisioned."""
+        return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
+
+    def _bring_up(self, name: str) -> Provisioned | None:
+        """Create or update one resource; the old one is returned where it was replaced."""
+        definition = self.resources.definition(name)
+        old = self.resources[name]
+        kind = definition["Type"]
+        physical_id = old.physical_resource_id if old else ""
+        verb = "UPDATE" if old else "CREATE"
+        try:
+            properties = self.resources.properties(name)
+            if old and old.properties == properties and old.cf_resource_type == kind:
+                old.definition = definition
+                return None
+            self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
+            new = self._provision(name, kind, old, properties)
+        except _EXPECTED as error:
+            reason = _reason(error)
+            self.note(name, physical_id, kind, f"{verb}_FAILED", reason)
+            message = f"The following resource(s) failed to {verb.lower()}: [{name}]. {reason}"
+            raise DeploymentError(message) from error
+        except Exception as error:
+            # A defect of moto or ours inside one resource must be that resource's failure: anything else would
+            # leave the stack in progress for ever, and the CLI waiting.
+            _log.exception("provisioning %s (%s) raised", name, kind)
+            self.note(name, physical_id, kind, f"{verb}_FAILED", f"Internal error in localcloud: {error!r}")
+            message = f"The following resource(s) failed to {verb.lower()}: [{name}]. Internal error: {error!r}"
+            raise DeploymentError(message) from error
+        new.definition, new.properties = definition, properties
+        self.resources.keep(name, new)
+        self.note(name, new.physical_resource_id, kind, f"{verb}_COMPLETE", None)
+        return old if old and new.physical_resource_id != old.physical_resource_id else None
+
+    def _provision(self, name: str, kind: str, old: Provisioned | None, properties: dict[str, object]) -> Provisioned:
+        provider = provider_for(kind)
+        context = self._context(name)
+        if old is None or old.cf_resource_type != kind:
+            return provider.create(context, kind, properties)
+        return provider.update(context, old, properties)
+
+    def _remove(self, resource: Provisioned, *, keep: bool) -> bool:
+        name, kind, physical_id = (
+            resource.logical_resource_id, resource.cf_resource_type, resource.physical_resource_id,
+        )  # fmt: skip
+        if keep:
+            self.note(name, physical_id, kind, "DELETE_SKIPPED", None)
+            return True
+        provider: Provider = provider_for(kind)
+        try:
+            provider.delete(self._context(name), resource)
+        except _EXPECTED as error:
+            if not _is_gone(error):
+                self.note(name, physical_id, kind, "DELETE_FAILED", _reason(error))
+                return False
+        self.note(name, physical_id, kind, "DELETE_COMPLETE", None)
+        return True
+
+    def _context(self, name: str) -> Context:
+        return Context(self.clients, self.account, self.region, self.stack_name, self.resources.stack_id, name)
+
+
+def _is_gone(error: Exception) -> bool:
+    """Whether a deletion failed because somebody else did it; CloudFormation takes that for success."""
+    code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+    return any(word in code for word in ("NotFound", "NoSuch", "NonExistent", "DoesNotExist"))
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "message", "") or getattr(error, "description", "") or error)

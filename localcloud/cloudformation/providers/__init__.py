@@ -1,0 +1,33 @@
+"""Which provider provisions which resource type."""
+
+from localcloud.cloudformation.context import ProvisioningError
+from localcloud.cloudformation.providers import compute, identity, messaging, storage
+from localcloud.cloudformation.providers.base import Provider
+from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
+
+_PROVIDERS: dict[str, Provider] = {
+    **storage.PROVIDERS,
+    **identity.PROVIDERS,
+    **compute.PROVIDERS,
+    **messaging.PROVIDERS,
+    **{kind: NoOperation() for kind in NO_OPERATION},
+}
+
+__all__ = ["Provider", "provider_for"]
+
+
+def provider_for(kind: str) -> Provider:
+    """Find what provisions a type.
+
+    Args:
+        kind: Resource type, e.g. "AWS::S3::Bucket".
+
+    Raises:
+        ProvisioningError: Nothing here does, so the deploy has to fail.
+    """
+    if kind in _PROVIDERS:
+        return _PROVIDERS[kind]
+    if knows(kind):
+        return NativeProvider()
+    message = f"localcloud cannot provision {kind}. Add a provider in localcloud/cloudformation/providers."
+    raise ProvisioningError(message)

@@ -1,0 +1,49 @@
+"""What a provider is."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from localcloud.cloudformation.context import Context, Provisioned
+
+Properties = dict[str, Any]
+
+
+class Provider(ABC):
+    """Provisions resources of one type, through the service's API."""
+
+    @abstractmethod
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create a resource.
+
+        Args:
+            context: The resource's place.
+            kind: Its type.
+            properties: Its properties, resolved.
+
+        Returns:
+            The resource with its physical id and attributes.
+
+        Raises:
+            ProvisioningError, botocore.exceptions.ClientError: It was refused.
+        """
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update a resource in place, or replace it: another physical id says that the old one is to be deleted.
+
+        A type without an update of its own is replaced, as CloudFormation does for "Update requires: Replacement".
+        """
+        return self.create(context, old.cf_resource_type, properties)
+
+    @abstractmethod
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete a resource; one that is gone already is no error."""
+
+
+def provisioned(context: Context, kind: str, physical_id: str, **attributes: Any) -> Provisioned:
+    """The answer of a provider; attribute names with a dot are given as a dict with `**`."""
+    return Provisioned(context.logical_id, kind, physical_id, attributes)
+
+
+def changed(old: Provisioned, properties: Properties, *names: str) -> bool:
+    """Whether one of the properties that cannot be updated in place differs."""
+    return any(old.properties.get(name) != properties.get(name) for name in names)

@@ -1,0 +1,156 @@
+"""Lambda functions with what belongs to them, and AWS Batch."""
+
+from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError, snake, tag_map, without
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+
+
+class Function(Provider):
+    """AWS::Lambda::Function."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the function from its asset."""
+        name = properties.get("FunctionName") or context.name(64)
+        wanted = {**without(properties, "Tags"), "FunctionName": name, "Tags": tag_map(properties)}
+        if "ZipFile" in properties["Code"]:
+            message = "localcloud takes a function's code from S3, as the CDK uploads it; inline code is not built"
+            raise ProvisioningError(message)
+        made = context.client("lambda").create_function(**context.request("lambda", "CreateFunction", wanted))
+        return provisioned(context, kind, name, Arn=made["FunctionArn"])
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update code and configuration in place."""
+        if changed(old, properties, "FunctionName", "PackageType"):
+            return self.create(context, old.cf_resource_type, properties)
+        client, name = context.client("lambda"), old.physical_resource_id
+        if changed(old, properties, "Code"):
+            client.update_function_code(FunctionName=name, **properties["Code"])
+        apart = ("Code", "Tags", "Architectures", "ReservedConcurrentExecutions", "RecursiveLoop")
+        wanted = {"Environment": {"Variables": {}}, "Layers": [], **without(properties, *apart), "FunctionName": name}
+        client.update_function_configuration(**context.request("lambda", "UpdateFunctionConfiguration", wanted))
+        return provisioned(context, old.cf_resource_type, name, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the function."""
+        context.client("lambda").delete_function(FunctionName=resource.physical_resource_id)
+
+
+class Layer(Provider):
+    """AWS::Lambda::LayerVersion: every change is a new version."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Publish a version."""
+        wanted = {**properties, "LayerName": properties.get("LayerName") or context.name(64)}
+        made = context.client("lambda").publish_layer_version(
+            **context.request("lambda", "PublishLayerVersion", wanted)
+        )
+        return provisioned(context, kind, made["LayerVersionArn"], LayerVersionArn=made["LayerVersionArn"])
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the version."""
+        name, version = resource.physical_resource_id.rsplit(":", 2)[-2:]
+        context.client("lambda").delete_layer_version(LayerName=name, VersionNumber=int(version))
+
+
+class Permission(Provider):
+    """AWS::Lambda::Permission: a statement of a function's resource policy."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Add the statement."""
+        name = context.name(100)
+        wanted = {**properties, "StatementId": name}
+        context.client("lambda").add_permission(**context.request("lambda", "AddPermission", wanted))
+        return provisioned(context, kind, name, Id=name)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Remove the statement."""
+        function = resource.properties["FunctionName"]
+        context.client("lambda").remove_permission(FunctionName=function, StatementId=resource.physical_resource_id)
+
+
+class EventInvokeConfig(Provider):
+    """AWS::Lambda::EventInvokeConfig, unknown to moto 5.2.5."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the configuration; function and qualifier are the id."""
+        wanted = without(properties, "Qualifier") if properties.get("Qualifier") == "$LATEST" else properties
+        client = context.client("lambda")
+        client.put_function_event_invoke_config(**context.request("lambda", "PutFunctionEventInvokeConfig", wanted))
+        return provisioned(context, kind, f"{properties['FunctionName']}|{properties['Qualifier']}")
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the configuration."""
+        name = resource.properties["FunctionName"]
+        context.client("lambda").delete_function_event_invoke_config(FunctionName=name)
+
+
+class BatchResource(Provider):
+    """A compute environment, job queue or job definition; the API's names begin in lower case."""
+
+    def __init__(self, create: str, name: str, arn: str, update: str = "", fixed: tuple[str, ...] = ()) -> None:
+        self._create, self._name, self._arn, self._update, self._fixed = create, name, arn, update, fixed
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create or register it; the ARN is the id."""
+        given = next((value for key, value in properties.items() if key.lower() == self._name.lower()), None)
+        wanted = {
+            **{key: value for key, value in properties.items() if key.lower() != self._name.lower()},
+            self._name: given or context.name(128),
+        }
+        wanted = without(wanted, "ReplaceComputeEnvironment", "UpdatePolicy")
+        if kind == "AWS::Batch::ComputeEnvironment":  # the API knows MANAGED and UNMANAGED, CloudFormation any case
+            wanted["Type"] = str(wanted["Type"]).upper()
+            wanted.setdefault("ServiceRole", _service_linked_role(context))
+        made = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, wanted))
+        arn = made[self._arn]
+        return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update in place where the API can; a job definition gets a new revision under its old name."""
+        if not self._update or changed(old, properties, *self._fixed):
+            name = old.physical_resource_id.rsplit("/", 1)[-1].split(":")[0]
+            wanted = {**properties, self._name: name} if not self._update else properties
+            return self.create(context, old.cf_resource_type, wanted)
+        key = self._name.removesuffix("Name")
+        apart = ("Tags", "Type", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
+        wanted = {**without(properties, *apart), key: old.physical_resource_id}
+        if "ComputeResources" in wanted:
+            wanted["ComputeResources"] = without(wanted["ComputeResources"], "Type")
+        getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, wanted))
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Disable and delete it, or deregister the revision."""
+        batch, arn = context.client("batch"), resource.physical_resource_id
+        if self._create == "RegisterJobDefinition":
+            batch.deregister_job_definition(jobDefinition=arn)
+            return
+        key = self._name.removesuffix("Name")
+        kind = key[0].upper() + key[1:]
+        getattr(batch, snake(f"Update{kind}"))(**{key: arn}, state="DISABLED")
+        getattr(batch, snake(f"Delete{kind}"))(**{key: arn})
+
+
+def _service_linked_role(context: Context) -> str:
+    """The role that AWS Batch makes for itself where none is given; moto 5.2.5 demands one."""
+    iam = context.client("iam")
+    try:
+        return str(iam.get_role(RoleName="AWSServiceRoleForBatch")["Role"]["Arn"])
+    except iam.exceptions.NoSuchEntityException:
+        made = iam.create_service_linked_role(AWSServiceName="batch.amazonaws.com")
+        return str(made["Role"]["Arn"])
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::Lambda::Function": Function(),
+    "AWS::Lambda::LayerVersion": Layer(),
+    "AWS::Lambda::Permission": Permission(),
+    "AWS::Lambda::EventInvokeConfig": EventInvokeConfig(),
+    "AWS::Batch::ComputeEnvironment": BatchResource(
+        "CreateComputeEnvironment", "computeEnvironmentName", "computeEnvironmentArn", "UpdateComputeEnvironment",
+        ("ComputeEnvironmentName", "Type"),
+    ),
+    "AWS::Batch::JobQueue": BatchResource(
+        "CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue", ("JobQueueName",)
+    ),
+    "AWS::Batch::JobDefinition": BatchResource("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
+}  # fmt: skip

@@ -1,0 +1,140 @@
+"""IAM roles and policies."""
+
+import json
+from typing import Any
+
+from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+
+
+def _document(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Role(Provider):
+    """AWS::IAM::Role; moto 5.2.5 deletes and creates a role to update it."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the role with its inline and managed policies."""
+        name = properties.get("RoleName") or context.name(64)
+        passed = ("Path", "Description", "MaxSessionDuration", "PermissionsBoundary", "Tags")
+        wanted = {key: properties[key] for key in passed if key in properties}
+        wanted |= {"RoleName": name, "AssumeRolePolicyDocument": _document(properties["AssumeRolePolicyDocument"])}
+        made = context.client("iam").create_role(**context.request("iam", "CreateRole", wanted))["Role"]
+        self._attach(context, name, {}, properties)
+        return provisioned(context, kind, name, Arn=made["Arn"], RoleId=made["RoleId"])
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update trust, description and policies in place."""
+        if changed(old, properties, "RoleName", "Path"):
+            return self.create(context, old.cf_resource_type, properties)
+        name, iam = old.physical_resource_id, context.client("iam")
+        iam.update_assume_role_policy(RoleName=name, PolicyDocument=_document(properties["AssumeRolePolicyDocument"]))
+        iam.update_role(RoleName=name, Description=properties.get("Description", ""))
+        self._attach(context, name, old.properties, properties)
+        return provisioned(context, old.cf_resource_type, name, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Take the policies off, then delete the role."""
+        self._attach(context, resource.physical_resource_id, resource.properties, {})
+        context.client("iam").delete_role(RoleName=resource.physical_resource_id)
+
+    def _attach(self, context: Context, name: str, old: Properties, new: Properties) -> None:
+        iam = context.client("iam")
+        wanted = {policy["PolicyName"] for policy in new.get("Policies", [])}
+        for policy in new.get("Policies", []):
+            document = _document(policy["PolicyDocument"])
+            iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
+        for policy in old.get("Policies", []):
+            if policy["PolicyName"] not in wanted:
+                iam.delete_role_policy(RoleName=name, PolicyName=policy["PolicyName"])
+        before, after = set(old.get("ManagedPolicyArns", [])), set(new.get("ManagedPolicyArns", []))
+        for arn in sorted(after - before):
+            iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+        for arn in sorted(before - after):
+            iam.detach_role_policy(RoleName=name, PolicyArn=arn)
+
+
+class Policy(Provider):
+    """AWS::IAM::Policy: an inline policy in roles; moto 5.2.5 takes the random name of another type for it."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the policy into every role, user and group."""
+        self._put(context, properties)
+        return provisioned(context, kind, f"{context.name(64)}")
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put it anew, and take it from where it no longer belongs."""
+        self._put(context, properties)
+        for holder, name in self._holders(old.properties):
+            renamed = changed(old, properties, "PolicyName")
+            if renamed or (holder, name) not in self._holders(properties):
+                self._take(context, holder, name, old.properties["PolicyName"])
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Take it from everybody."""
+        for holder, name in self._holders(resource.properties):
+            self._take(context, holder, name, resource.properties["PolicyName"])
+
+    def _holders(self, properties: Properties) -> list[tuple[str, str]]:
+        kinds = (("role", "Roles"), ("user", "Users"), ("group", "Groups"))
+        return [(kind, name) for kind, key in kinds for name in properties.get(key, [])]
+
+    def _put(self, context: Context, properties: Properties) -> None:
+        for holder, name in self._holders(properties):
+            put = getattr(context.client("iam"), f"put_{holder}_policy")
+            put(
+                **{f"{holder.title()}Name": name},
+                PolicyName=properties["PolicyName"],
+                PolicyDocument=_document(properties["PolicyDocument"]),
+            )
+
+    def _take(self, context: Context, holder: str, name: str, policy: str) -> None:
+        delete = getattr(context.client("iam"), f"delete_{holder}_policy")
+        delete(**{f"{holder.title()}Name": name}, PolicyName=policy)
+
+
+class ManagedPolicy(Provider):
+    """AWS::IAM::ManagedPolicy."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the policy and attach it to its roles."""
+        iam = context.client("iam")
+        name = properties.get("ManagedPolicyName") or context.name(128)
+        wanted = {key: properties[key] for key in ("Description", "Path") if key in properties}
+        document = _document(properties["PolicyDocument"])
+        arn = iam.create_policy(PolicyName=name, PolicyDocument=document, **wanted)["Policy"]["Arn"]
+        for role in properties.get("Roles", []):
+            iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+        return provisioned(context, kind, arn, PolicyArn=arn)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Make a new default version; the one before is dropped, because IAM keeps five."""
+        if changed(old, properties, "ManagedPolicyName", "Path", "Description"):
+            return self.create(context, old.cf_resource_type, properties)
+        iam, arn = context.client("iam"), old.physical_resource_id
+        before = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+        iam.create_policy_version(
+            PolicyArn=arn, PolicyDocument=_document(properties["PolicyDocument"]), SetAsDefault=True
+        )
+        iam.delete_policy_version(PolicyArn=arn, VersionId=before)
+        for role in set(properties.get("Roles", [])) - set(old.properties.get("Roles", [])):
+            iam.attach_role_policy(RoleName=role, PolicyArn=arn)
+        for role in set(old.properties.get("Roles", [])) - set(properties.get("Roles", [])):
+            iam.detach_role_policy(RoleName=role, PolicyArn=arn)
+        return provisioned(context, old.cf_resource_type, arn, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Detach it everywhere, then delete it."""
+        iam, arn = context.client("iam"), resource.physical_resource_id
+        for role in iam.list_entities_for_policy(PolicyArn=arn)["PolicyRoles"]:
+            iam.detach_role_policy(RoleName=role["RoleName"], PolicyArn=arn)
+        iam.delete_policy(PolicyArn=arn)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::IAM::Role": Role(),
+    "AWS::IAM::Policy": Policy(),
+    "AWS::IAM::ManagedPolicy": ManagedPolicy(),
+}

@@ -1,0 +1,71 @@
+"""Types that moto's own models provision well enough (networks, keys, topics), and types that need nothing."""
+
+from typing import Any
+
+from moto.cloudformation.parsing import get_model_map, get_name_type_map
+
+from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
+
+NO_OPERATION = (
+    "AWS::CDK::Metadata",  # statistics of the CDK
+    "AWS::CloudFormation::WaitConditionHandle",  # a placeholder that makes an empty stack valid
+    "AWS::EC2::VPCCidrBlock",  # IPv6 and secondary ranges: no address is ever used here
+)
+"""Types that are accepted without anything behind them."""
+
+
+def knows(kind: str) -> bool:
+    """Whether moto has a model of the type."""
+    return kind in get_model_map()
+
+
+class NoOperation(Provider):
+    """A resource that exists in name only."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:  # noqa: ARG002
+        """Give it a name."""
+        return provisioned(context, kind, context.name())
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Nothing to delete."""
+
+
+class NativeProvider(Provider):
+    """Provisions through moto's model of the type."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create by moto's class method, which changes the properties that it is given."""
+        model = get_model_map()[kind]
+        name = properties.get(get_name_type_map().get(kind) or "", context.name())
+        native = model.create_from_cloudformation_json(
+            name,
+            {"Type": kind, "Properties": _copied(properties)},
+            context.account,
+            context.region,
+            LogicalId=context.logical_id,
+            StackId=context.stack_id,
+            ResourceType=kind,
+        )
+        native.cf_resource_type, native.logical_resource_id = kind, context.logical_id
+        created = provisioned(context, kind, str(native.physical_resource_id))
+        created.native = native
+        return created
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete by the object, or by the class where the object cannot."""
+        definition = {"Type": resource.cf_resource_type, "Properties": _copied(resource.properties)}
+        model = get_model_map()[resource.cf_resource_type]
+        own = getattr(resource.native, "delete", None)
+        if own is not None:
+            own(context.account, context.region)
+        elif not hasattr(model.delete_from_cloudformation_json, "__isabstractmethod__"):
+            model.delete_from_cloudformation_json(
+                resource.physical_resource_id, definition, context.account, context.region
+            )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,248 @@
+"""Buckets, tables, image repositories, parameters and log groups."""
+
+import json
+from typing import Any
+
+from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError, snake, tag_map, without
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.lifecycle_rules import lifecycle_rules
+
+_BUCKET_PROPERTIES = frozenset(
+    {
+        "BucketName", "VersioningConfiguration", "NotificationConfiguration", "PublicAccessBlockConfiguration",
+        "BucketEncryption", "LifecycleConfiguration", "OwnershipControls", "LoggingConfiguration", "Tags",
+        "AccessControl",
+    }
+)  # fmt: skip
+
+
+class Bucket(Provider):
+    """AWS::S3::Bucket; moto 5.2.5 takes over encryption and tags only."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the bucket in the stack's Region and configure it."""
+        name = properties.get("BucketName") or context.name(63, lower=True)
+        place = {} if context.region == "us-east-1" else {"LocationConstraint": context.region}
+        options = {"CreateBucketConfiguration": place} if place else {}
+        context.client("s3").create_bucket(Bucket=name, **options)
+        self._configure(context, name, properties)
+        attributes = {
+            "Arn": f"arn:aws:s3:::{name}",
+            "DomainName": f"{name}.s3.amazonaws.com",
+            "RegionalDomainName": f"{name}.s3.{context.region}.amazonaws.com",
+        }
+        return provisioned(context, kind, name, **attributes)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Configure in place; another name is another bucket."""
+        if changed(old, properties, "BucketName"):
+            return self.create(context, old.cf_resource_type, properties)
+        self._configure(context, old.physical_resource_id, properties)
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the bucket, which must be empty."""
+        context.client("s3").delete_bucket(Bucket=resource.physical_resource_id)
+
+    def _configure(self, context: Context, name: str, properties: Properties) -> None:
+        unknown = set(properties) - _BUCKET_PROPERTIES
+        if unknown:
+            message = f"localcloud does not know the bucket properties {sorted(unknown)}"
+            raise ProvisioningError(message)
+        s3 = context.client("s3")
+        if "AccessControl" in properties:  # LogDeliveryWrite here, log-delivery-write there
+            s3.put_bucket_acl(Bucket=name, ACL=snake(properties["AccessControl"]).replace("_", "-"))
+        if "VersioningConfiguration" in properties:
+            s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=properties["VersioningConfiguration"])
+        bridge = properties.get("NotificationConfiguration", {}).get("EventBridgeConfiguration")
+        wanted = bridge is not None and str(bridge.get("EventBridgeEnabled", True)).lower() == "true"
+        s3.put_bucket_notification_configuration(
+            Bucket=name, NotificationConfiguration={"EventBridgeConfiguration": {}} if wanted else {}
+        )
+        for key, put in (
+            ("PublicAccessBlockConfiguration", s3.put_public_access_block),
+            ("OwnershipControls", s3.put_bucket_ownership_controls),
+        ):
+            if key in properties:
+                operation = "PutPublicAccessBlock" if key.startswith("Public") else "PutBucketOwnershipControls"
+                put(**context.request("s3", operation, {"Bucket": name, key: properties[key]}))
+        if "BucketEncryption" in properties:
+            s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": _encryption(properties)})
+        if "LifecycleConfiguration" in properties:
+            rules = lifecycle_rules(properties["LifecycleConfiguration"]["Rules"])
+            s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": rules})
+        if "LoggingConfiguration" in properties:
+            logging = properties["LoggingConfiguration"]
+            target = logging.get("DestinationBucketName", name)
+            enabled = {"TargetBucket": target, "TargetPrefix": logging.get("LogFilePrefix", "")}
+            s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={"LoggingEnabled": enabled})
+        if "Tags" in properties:
+            s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": properties["Tags"]})
+
+
+def _encryption(properties: Properties) -> list[dict[str, Any]]:
+    rules = []
+    for rule in properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]:
+        converted = {"ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"]}
+        if "BucketKeyEnabled" in rule:
+            converted["BucketKeyEnabled"] = str(rule["BucketKeyEnabled"]).lower() == "true"
+        rules.append(converted)
+    return rules
+
+
+class BucketPolicy(Provider):
+    """AWS::S3::BucketPolicy, unknown to moto 5.2.5."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the policy; the bucket's name is the id."""
+        bucket = properties["Bucket"]
+        context.client("s3").put_bucket_policy(Bucket=bucket, Policy=json.dumps(properties["PolicyDocument"]))
+        return provisioned(context, kind, bucket)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the policy."""
+        context.client("s3").delete_bucket_policy(Bucket=resource.physical_resource_id)
+
+
+_TABLE_SETTINGS = ("PointInTimeRecoverySpecification", "TimeToLiveSpecification", "ContributorInsightsSpecification")
+
+
+class Table(Provider):
+    """AWS::DynamoDB::Table; in place moto 5.2.5 would delete the items."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the table."""
+        name = properties.get("TableName") or context.name()
+        wanted = {**without(properties, *_TABLE_SETTINGS), "TableName": name}
+        if "SSESpecification" in wanted:
+            wanted["SSESpecification"] = {"Enabled": wanted["SSESpecification"].get("SSEEnabled", True)}
+        if isinstance(wanted.get("StreamSpecification"), dict):
+            wanted["StreamSpecification"] = {"StreamEnabled": True, **wanted["StreamSpecification"]}
+        client = context.client("dynamodb")
+        made = client.create_table(**context.request("dynamodb", "CreateTable", wanted))["TableDescription"]
+        self._settings(context, name, properties)
+        attributes = {"Arn": made["TableArn"], "StreamArn": made.get("LatestStreamArn", "")}
+        return provisioned(context, kind, name, **attributes)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update the settings in place; other keys or another name are another table."""
+        if changed(old, properties, "TableName", "KeySchema"):
+            return self.create(context, old.cf_resource_type, properties)
+        name = old.physical_resource_id
+        movable = ("BillingMode", "ProvisionedThroughput", "DeletionProtectionEnabled", "AttributeDefinitions")
+        wanted = {key: value for key, value in properties.items() if key in movable}
+        context.client("dynamodb").update_table(
+            **context.request("dynamodb", "UpdateTable", {**wanted, "TableName": name})
+        )
+        self._settings(context, name, properties)
+        return provisioned(context, old.cf_resource_type, name, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the table with its items."""
+        context.client("dynamodb").delete_table(TableName=resource.physical_resource_id)
+
+    def _settings(self, context: Context, name: str, properties: Properties) -> None:
+        client = context.client("dynamodb")
+        if "PointInTimeRecoverySpecification" in properties:
+            wanted = {"TableName": name, **{key: properties[key] for key in _TABLE_SETTINGS[:1]}}
+            client.update_continuous_backups(**context.request("dynamodb", "UpdateContinuousBackups", wanted))
+        if "TimeToLiveSpecification" in properties:
+            wanted = {"TableName": name, "TimeToLiveSpecification": properties["TimeToLiveSpecification"]}
+            client.update_time_to_live(**context.request("dynamodb", "UpdateTimeToLive", wanted))
+
+
+class Repository(Provider):
+    """AWS::ECR::Repository; moto 5.2.5 ignores LifecyclePolicy and EmptyOnDelete."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the repository."""
+        name = properties.get("RepositoryName") or context.name(lower=True)
+        apart = ("LifecyclePolicy", "EmptyOnDelete", "RepositoryPolicyText", "RepositoryName")
+        wanted = {**without(properties, *apart), "repositoryName": name}
+        made = context.client("ecr").create_repository(**context.request("ecr", "CreateRepository", wanted))
+        self._policies(context, name, properties)
+        attributes = {"Arn": made["repository"]["repositoryArn"], "RepositoryUri": made["repository"]["repositoryUri"]}
+        return provisioned(context, kind, name, **attributes)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update in place; another name is another repository."""
+        if changed(old, properties, "RepositoryName"):
+            return self.create(context, old.cf_resource_type, properties)
+        name, ecr = old.physical_resource_id, context.client("ecr")
+        if "ImageTagMutability" in properties:
+            ecr.put_image_tag_mutability(repositoryName=name, imageTagMutability=properties["ImageTagMutability"])
+        self._policies(context, name, properties)
+        return provisioned(context, old.cf_resource_type, name, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete; with images only where EmptyOnDelete says so."""
+        force = str(resource.properties.get("EmptyOnDelete", False)).lower() == "true"
+        context.client("ecr").delete_repository(repositoryName=resource.physical_resource_id, force=force)
+
+    def _policies(self, context: Context, name: str, properties: Properties) -> None:
+        ecr = context.client("ecr")
+        if "LifecyclePolicy" in properties:
+            text = properties["LifecyclePolicy"]["LifecyclePolicyText"]
+            ecr.put_lifecycle_policy(repositoryName=name, lifecyclePolicyText=text)
+        if "RepositoryPolicyText" in properties:
+            ecr.set_repository_policy(repositoryName=name, policyText=json.dumps(properties["RepositoryPolicyText"]))
+
+
+class Parameter(Provider):
+    """AWS::SSM::Parameter."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the parameter."""
+        return self._put(context, kind, properties.get("Name") or context.name(), properties, overwrite=False)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new value."""
+        if changed(old, properties, "Name", "Type"):
+            return self.create(context, old.cf_resource_type, properties)
+        return self._put(context, old.cf_resource_type, old.physical_resource_id, properties, overwrite=True)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the parameter."""
+        context.client("ssm").delete_parameter(Name=resource.physical_resource_id)
+
+    def _put(self, context: Context, kind: str, name: str, properties: Properties, *, overwrite: bool) -> Provisioned:
+        wanted = {**without(properties, "Tags"), "Name": name, "Overwrite": overwrite}
+        context.client("ssm").put_parameter(**context.request("ssm", "PutParameter", wanted))
+        return provisioned(context, kind, name, Type=properties["Type"], Value=properties["Value"])
+
+
+class LogGroup(Provider):
+    """AWS::Logs::LogGroup; in place moto 5.2.5 would delete the streams."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the group."""
+        name = properties.get("LogGroupName") or context.name()
+        context.client("logs").create_log_group(logGroupName=name, tags=tag_map(properties))
+        self._retain(context, name, properties)
+        return provisioned(context, kind, name, Arn=context.arn("logs", f"log-group:{name}:*"))
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Change the retention."""
+        if changed(old, properties, "LogGroupName"):
+            return self.create(context, old.cf_resource_type, properties)
+        self._retain(context, old.physical_resource_id, properties)
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the group with its streams."""
+        context.client("logs").delete_log_group(logGroupName=resource.physical_resource_id)
+
+    def _retain(self, context: Context, name: str, properties: Properties) -> None:
+        if "RetentionInDays" in properties:
+            days = int(properties["RetentionInDays"])
+            context.client("logs").put_retention_policy(logGroupName=name, retentionInDays=days)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::S3::Bucket": Bucket(),
+    "AWS::S3::BucketPolicy": BucketPolicy(),
+    "AWS::DynamoDB::Table": Table(),
+    "AWS::ECR::Repository": Repository(),
+    "AWS::SSM::Parameter": Parameter(),
+    "AWS::Logs::LogGroup": LogGroup(),
+}

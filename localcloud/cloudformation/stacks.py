@@ -1,0 +1,233 @@
+"""Stacks and change sets: what moto's backend keeps, with our deployment in the middle."""
+
+from typing import Any, ClassVar
+
+from moto.cloudformation import urls as cloudformation_urls
+from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
+from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
+from moto.cloudformation.utils import generate_changeset_id, generate_stack_id, validate_create_change_set
+
+from localcloud.cloudformation.context import Clients
+from localcloud.cloudformation.deployment import Deployment, DeploymentError
+from localcloud.cloudformation.templates import Resources
+
+_NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
+
+
+class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
+    """A stack of moto's whose resources we provision."""
+
+    clients: ClassVar[Clients]
+    stack_status_reason: str | None = None
+
+    def _create_resource_map(self) -> Resources:
+        resources = Resources(
+            self.stack_id,
+            self.name,
+            self.parameters,
+            self.tags,
+            account_id=self.account_id,
+            region_name=self.region_name,
+            template=self.template_dict,
+            cross_stack_resources=self.cross_stack_resources,
+        )
+        resources.load()
+        return resources
+
+    def deploy(self, template: str, parameters: dict[str, Any], kind: str) -> None:
+        """Bring the stack to a template, or back where that fails; either shows in status and events.
+
+        Args:
+            template: The template's text.
+            parameters: Its parameters.
+            kind: "CREATE" or "UPDATE".
+        """
+        before = (self.template, self.template_dict, self.parameters)
+        self._enter(f"{kind}_IN_PROGRESS", "User Initiated")
+        try:
+            self._apply(template, self.parse_template(template), parameters, kind)
+        except DeploymentError as error:
+            self._enter("ROLLBACK_IN_PROGRESS" if kind == "CREATE" else "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
+            self._roll_back(kind, *before)
+            self.stack_status_reason = str(error)
+            return
+        self._enter(f"{kind}_COMPLETE", None)
+
+    def remove(self) -> None:
+        """Delete every resource that is not retained."""
+        self._enter("DELETE_IN_PROGRESS", "User Initiated")
+        try:
+            self._deployment("DELETE").remove_all()
+        except DeploymentError as error:
+            self._enter("DELETE_FAILED", str(error))
+        else:
+            self._enter("DELETE_COMPLETE", None)
+
+    def _apply(self, template: Any, parsed: dict[str, Any], parameters: dict[str, Any], kind: str) -> None:
+        self.resource_map.take(parsed, parameters)
+        self._deployment(kind).run()
+        self.template, self.template_dict, self.parameters = template, parsed, parameters
+        self.description = parsed.get("Description")
+        self.output_map = self._create_output_map()
+
+    def _roll_back(self, kind: str, template: Any, parsed: dict[str, Any], parameters: dict[str, Any]) -> None:
+        if kind == "CREATE":
+            try:
+                self._deployment("DELETE").remove_all()
+            except DeploymentError as error:
+                self._enter("ROLLBACK_FAILED", str(error))
+            else:
+                self._enter("ROLLBACK_COMPLETE", None)
+            return
+        try:
+            self._apply(template, parsed, parameters, "UPDATE")
+        except DeploymentError as error:
+            self._enter("UPDATE_ROLLBACK_FAILED", str(error))
+        else:
+            self._enter("UPDATE_ROLLBACK_COMPLETE", None)
+
+    def _deployment(self, kind: str) -> Deployment:
+        return Deployment(
+            self.resource_map, self.clients, self.account_id, self.region_name, self.name, kind, self._note
+        )
+
+    def _enter(self, status: str, reason: str | None) -> None:
+        self.status, self.stack_status_reason = status, reason
+        self._add_stack_event(status, resource_status_reason=reason)
+
+    def _note(self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None) -> None:
+        self.events.append(
+            Event(
+                stack_id=self.stack_id,
+                stack_name=self.name,
+                logical_resource_id=logical_id,
+                physical_resource_id=physical_id,
+                resource_type=kind,
+                resource_status=status,
+                resource_status_reason=reason,
+                resource_properties=None,
+            )
+        )
+
+
+class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyped to us
+    """moto's backend, with stacks that are deployed before they are called complete."""
+
+    clients: ClassVar[Clients]
+    _url_module = cloudformation_urls
+
+    def create_stack(
+        self, name: str, template: str, parameters: dict[str, Any], *arguments: Any, **options: Any
+    ) -> Stack:
+        """CreateStack, deployed when it returns; a failure shows as ROLLBACK_COMPLETE, as to a caller who waits."""
+        if any(stack.name == name for stack in self.stacks.values()):
+            raise AlreadyExistsException(f"Stack [{name}] already exists")
+        stack = self._new_stack(name, parameters, *arguments, **options)
+        self._deploy(stack, template, parameters, "CREATE")
+        return stack
+
+    def update_stack(
+        self,
+        name: str,
+        template: str,
+        role_arn: str | None,
+        parameters: list[dict[str, Any]],
+        tags: dict[str, str] | None,
+    ) -> Stack:
+        """UpdateStack, deployed when it returns."""
+        stack = self.get_stack(name)
+        stack.role_arn, stack.tags = role_arn, tags if tags is not None else stack.tags
+        self._deploy(stack, template, self._resolve_update_parameters(stack, parameters), "UPDATE")
+        return stack
+
+    def create_change_set(  # noqa: PLR0913, PLR0917 - moto's signature
+        self,
+        stack_name: str,
+        change_set_name: str,
+        template: str,
+        parameters: dict[str, str],
+        description: str,
+        change_set_type: str,
+        notification_arns: list[str] | None = None,
+        tags: dict[str, str] | None = None,
+        role_arn: str | None = None,
+    ) -> tuple[str, str]:
+        """CreateChangeSet; for a new stack it makes the stack too, in REVIEW_IN_PROGRESS."""
+        validate_create_change_set(change_set_name)
+        if change_set_type == "UPDATE":
+            stack = self.get_stack(stack_name)
+        else:
+            stack = self._new_stack(stack_name, parameters, notification_arns, tags, role_arn)
+            stack._enter("REVIEW_IN_PROGRESS", "User Initiated")
+        identifier = generate_changeset_id(change_set_name, self.region_name, self.account_id)
+        change_set = ChangeSet(
+            change_set_type, identifier, change_set_name, stack, template, parameters, description,
+            notification_arns, tags, role_arn,
+        )  # fmt: skip
+        change_set.status, change_set.execution_status = "CREATE_COMPLETE", "AVAILABLE"
+        if change_set_type == "UPDATE" and stack.has_template(template) and stack.has_parameters(parameters):
+            change_set.status, change_set.execution_status = "FAILED", "UNAVAILABLE"
+            change_set.status_reason = _NO_CHANGES
+        self.change_sets[identifier] = change_set
+        return identifier, stack.stack_id
+
+    def execute_change_set(self, change_set_name: str, stack_name: str | None = None) -> None:
+        """ExecuteChangeSet, deployed when it returns."""
+        change_set = self.describe_change_set(change_set_name)
+        if change_set is None:
+            raise ValidationError(stack_name)
+        stack = self.stacks[change_set.stack_id]
+        self._deploy(stack, change_set.template, change_set.parameters, change_set.change_set_type)
+        failed = stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+        change_set.execution_status = "EXECUTE_FAILED" if failed else "EXECUTE_COMPLETE"
+
+    def delete_change_set(self, change_set_name: str) -> None:
+        """DeleteChangeSet; one that is gone already is no error, as on AWS."""
+        if any(change_set_name in (key, known.change_set_name) for key, known in self.change_sets.items()):
+            super().delete_change_set(change_set_name)
+
+    def delete_stack(self, name_or_stack_id: str) -> None:
+        """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED."""
+        for stack in list(self.stacks.values()):
+            if name_or_stack_id in (stack.name, stack.stack_id):
+                stack.remove()
+                self._forget_exports(stack)
+                if stack.status == "DELETE_COMPLETE":
+                    self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
+
+    def _new_stack(
+        self,
+        name: str,
+        parameters: dict[str, Any],
+        notification_arns: list[str] | None = None,
+        tags: dict[str, str] | None = None,
+        role_arn: str | None = None,
+        **options: Any,
+    ) -> DeployedStack:
+        DeployedStack.clients = self.clients
+        stack = DeployedStack(
+            stack_id=generate_stack_id(name, self.region_name, self.account_id),
+            name=name,
+            template={},
+            parameters=parameters,
+            account_id=self.account_id,
+            region_name=self.region_name,
+            notification_arns=notification_arns,
+            tags=tags,
+            role_arn=role_arn,
+            **options,
+        )
+        # The map itself, not what it holds now: moto takes an empty one for none and then never sees an export.
+        stack.cross_stack_resources = stack.resource_map.cross_stack_resources = self.exports
+        self.stacks[stack.stack_id] = stack
+        return stack
+
+    def _deploy(self, stack: DeployedStack, template: str, parameters: dict[str, Any], kind: str) -> None:
+        stack.deploy(template, parameters, kind)
+        self._forget_exports(stack)
+        if stack.status.endswith("_COMPLETE") and stack.status != "ROLLBACK_COMPLETE":
+            self.exports.update({export.name: export for export in stack.exports})
+
+    def _forget_exports(self, stack: Stack) -> None:
+        for name in [name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id]:
+            del self.exports[name]

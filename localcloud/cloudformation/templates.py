@@ -1,0 +1,142 @@
+"""Templates: where they come from, what refers to what in them, and what their expressions come to."""
+
+import graphlib
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.parsing import ResourceMap, clean_json
+from moto.s3.models import s3_backends
+from moto.ssm.models import ssm_backends
+
+_SUBSTITUTED = re.compile(r"\$\{([^!][^.}]*)[^}]*\}")
+_DYNAMIC = re.compile(r"\{\{resolve:ssm:([^:}]+)(?::\d+)?\}\}")
+
+
+def template_from_url(template_url: str, account_id: str, partition: str) -> str:
+    """Read a template from S3, by a path-style or a host-style address.
+
+    Args:
+        template_url: The address; the SDKs use path style with an endpoint that is an IP address.
+        account_id: Account of the bucket.
+        partition: Partition of the bucket.
+    """
+    parts = urlparse(template_url)
+    host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
+    if ".s3" in host and not host.startswith("s3"):
+        bucket, key = host.split(".s3", 1)[0], path
+    else:
+        bucket, _, key = path.partition("/")
+    found = s3_backends[account_id][partition].get_object(bucket, key)
+    if found is None:
+        raise ValidationError(message=f"S3 error: The specified key does not exist: {bucket}/{key}")
+    return str(found.value.decode())
+
+
+def deployment_order(resources: dict[str, Any]) -> list[str]:
+    """Logical ids so that each comes after everything it refers to or depends on.
+
+    Args:
+        resources: The template's Resources.
+
+    Raises:
+        ValidationError: The references go round in a circle.
+    """
+    graph = {name: set(_references(resource)) & set(resources) - {name} for name, resource in resources.items()}
+    try:
+        return list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as error:
+        message = f"Circular dependency between resources: [{', '.join(error.args[1])}]"
+        raise ValidationError(message=message) from error
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("Ref", "DependsOn", "Fn::GetAtt"):
+                yield from [item.split(".")[0]] if isinstance(item, str) else item if key == "DependsOn" else item[:1]
+            elif key == "Fn::Sub":
+                yield from _SUBSTITUTED.findall(item if isinstance(item, str) else item[0])
+            yield from _references(item)
+
+
+class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
+    """moto's map, which resolves expressions; here it never creates a resource by being looked at."""
+
+    def __getitem__(self, key: str) -> Any:
+        """A parameter's value, or a provisioned resource (None while its condition is false)."""
+        if key in self._parsed_resources:
+            return self._parsed_resources[key]
+        if key in self._resource_json_map:
+            return None
+        raise KeyError(key)
+
+    @property
+    def resources(self) -> list[str]:
+        """Logical ids of what is provisioned."""
+        return [name for name in self._resource_json_map if name in self._parsed_resources]
+
+    def validate_outputs(self) -> None:
+        """Nothing: moto asks its own model classes; a wrong attribute shows when it is resolved."""
+
+    def take(self, template: dict[str, Any], parameters: dict[str, Any]) -> None:
+        """Take the template that is deployed next, keeping what is provisioned."""
+        self._template = template
+        self._resource_json_map = template["Resources"]
+        self.input_parameters = parameters
+        self.resolved_parameters: dict[str, Any] = {}
+        self.load()
+
+    def wanted(self) -> list[str]:
+        """Logical ids to provision, in order, without those whose condition is false."""
+        return [
+            name
+            for name in deployment_order(self._resource_json_map)
+            if "Condition" not in self._resource_json_map[name]
+            or self.lazy_condition_map[self._resource_json_map[name]["Condition"]]
+        ]
+
+    def definition(self, name: str) -> dict[str, Any]:
+        """A resource as the template has it."""
+        return dict(self._resource_json_map[name])
+
+    def properties(self, name: str) -> dict[str, Any]:
+        """A resource's properties with every expression resolved."""
+        raw = _with_zones(self._resource_json_map[name].get("Properties", {}), self._region_name)
+        resolved = self._resolved(clean_json(raw, self))
+        return resolved if isinstance(resolved, dict) else {}
+
+    def keep(self, name: str, resource: Any) -> None:
+        """Remember a provisioned resource."""
+        self._parsed_resources[name] = resource
+
+    def forget(self, name: str) -> None:
+        """Forget a resource that is gone."""
+        self._parsed_resources.pop(name, None)
+
+    def _resolved(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._resolved(item) for key, item in value.items() if item is not None}
+        if isinstance(value, list):
+            return [self._resolved(item) for item in value if item is not None]
+        return _DYNAMIC.sub(self._parameter_value, value) if isinstance(value, str) else value
+
+    def _parameter_value(self, found: re.Match[str]) -> str:
+        parameter = ssm_backends[self._account_id][self._region_name].get_parameter(found[1])
+        if parameter is None:
+            raise ValidationError(message=f"SSM parameter {found[1]} does not exist")
+        return str(parameter.value)
+
+
+def _with_zones(value: Any, region: str) -> Any:
+    """Fn::GetAZs of this Region; moto answers with us-east-1's everywhere."""
+    if isinstance(value, dict):
+        if set(value) == {"Fn::GetAZs"}:
+            return [f"{region}{zone}" for zone in "abc"]
+        return {key: _with_zones(item, region) for key, item in value.items()}
+    return [_with_zones(item, region) for item in value] if isinstance(value, list) else value
