@@ -28,10 +28,12 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     """
     grid = load_grid(grid_file)
     regions = sorted({grid.home, *grid.regions})
-    context = ("--context", f"grid={grid_file.resolve()}", "--output", str(work / "cdk.out"))
-    run_cdk(endpoint, work, "bootstrap", *(f"aws://{DEFAULT_ACCOUNT_ID}/{region}" for region in regions), *context)
-    concurrency = ("--concurrency", str(len(regions)))
-    run_cdk(endpoint, work, "deploy", "--all", "--require-approval", "never", *concurrency, *context)
+    templates = str(work / "cdk.out")  # synthesised once: each command would do it again
+    run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
+    environments = [f"aws://{DEFAULT_ACCOUNT_ID}/{region}" for region in regions]
+    run_cdk(endpoint, work, "bootstrap", "--app", templates, *environments)
+    at_once = ("--concurrency", str(len(regions)))
+    run_cdk(endpoint, work, "deploy", "--app", templates, "--all", "--require-approval", "never", *at_once)
     for _ in push_images(endpoint, grid):
         pass
 

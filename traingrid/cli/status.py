@@ -22,6 +22,7 @@ from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from traingrid.deployment import Deployment
@@ -86,14 +87,32 @@ def status(grid_file: Path, submission: str | None, watch: bool) -> None:
 
 
 def watch_submission(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
-    """Show the live table of a submission until every job has ended, and return how it ended."""
+    """Show the live table of a submission until every job has ended, and return how it ended.
+
+    Where the output is no terminal, a line says each change of a job's state, and the table comes at the end.
+    """
     seen = plane.status(submission)
+    if not console.is_terminal:
+        said: dict[int, str] = {}
+        for seen in _until_ended(plane, seen):
+            for job in seen.jobs:
+                if said.get(job.index) != job.state:
+                    said[job.index] = job.state
+                    console.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
+        console.print(status_table(seen))
+        return seen
     with Live(status_table(seen), console=console, auto_refresh=False) as live:
-        while not seen.ended:
-            time.sleep(_REFRESH_SECONDS)
-            seen = plane.status(submission)
+        for seen in _until_ended(plane, seen):
             live.update(status_table(seen), refresh=True)
     return seen
+
+
+def _until_ended(plane: ControlPlane, seen: SubmissionStatus) -> Iterator[SubmissionStatus]:
+    yield seen
+    while not seen.ended:
+        time.sleep(_REFRESH_SECONDS)
+        seen = plane.status(seen.submission)
+        yield seen
 
 
 def _submissions(ledger: Ledger) -> Table:
