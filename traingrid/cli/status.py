@@ -22,7 +22,6 @@ from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from traingrid.deployment import Deployment
@@ -91,28 +90,31 @@ def watch_submission(plane: ControlPlane, submission: str, console: Console) -> 
 
     Where the output is no terminal, a line says each change of a job's state, and the table comes at the end.
     """
+    return (_watch_live if console.is_terminal else _watch_by_lines)(plane, submission, console)
+
+
+def _watch_live(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
     seen = plane.status(submission)
-    if not console.is_terminal:
-        said: dict[int, str] = {}
-        for seen in _until_ended(plane, seen):
-            for job in seen.jobs:
-                if said.get(job.index) != job.state:
-                    said[job.index] = job.state
-                    console.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
-        console.print(status_table(seen))
-        return seen
     with Live(status_table(seen), console=console, auto_refresh=False) as live:
-        for seen in _until_ended(plane, seen):
+        while not seen.ended:
+            time.sleep(_REFRESH_SECONDS)
+            seen = plane.status(submission)
             live.update(status_table(seen), refresh=True)
     return seen
 
 
-def _until_ended(plane: ControlPlane, seen: SubmissionStatus) -> Iterator[SubmissionStatus]:
-    yield seen
-    while not seen.ended:
+def _watch_by_lines(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
+    said: dict[int, str] = {}
+    while True:
+        seen = plane.status(submission)
+        for job in seen.jobs:
+            if said.get(job.index) != job.state:
+                said[job.index] = job.state
+                console.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
+        if seen.ended:
+            console.print(status_table(seen))
+            return seen
         time.sleep(_REFRESH_SECONDS)
-        seen = plane.status(seen.submission)
-        yield seen
 
 
 def _submissions(ledger: Ledger) -> Table:
