@@ -316,3 +316,14 @@ def test_list_jobs_filters_by_status_name_definition_and_time(client: Callable[.
     created = batch.job(ids[1])["createdAt"]
     assert matching("AFTER_CREATED_AT", str(created)) == ids[2:]
     assert matching("BEFORE_CREATED_AT", str(created)) == ids[:1]
+
+
+def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[dict[str, Any]] = []
+    monkeypatch.setattr(cloud, "put_event", lambda region, event: events.append(event))
+    job = batch.run("import sys; sys.exit(1)")
+    assert [event["detail"]["status"] for event in events] == ["RUNNABLE", "STARTING", "RUNNING", "FAILED"]
+    last = events[-1]
+    assert (last["source"], last["detail-type"]) == ("aws.batch", "Batch Job State Change")
+    assert (last["resources"], last["detail"]["jobId"]) == ([job["jobArn"]], job["jobId"])
+    assert last["detail"]["container"]["exitCode"] == 1

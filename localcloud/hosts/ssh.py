@@ -1,0 +1,79 @@
+"""`ssh` between a training job's hosts: enough of OpenSSH's client for Open MPI's and Horovod's launchers.
+
+    ssh [options] [user@]host [command ...]
+
+The words of the command are joined by blanks and given to /bin/sh on the other host, as ssh does. Its standard streams
+are this program's own, handed over by file descriptor; the exit status is the command's, or 255 when the host cannot
+be reached. Needs the standard library only.
+"""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
+"""Options of ssh(1) that take a value."""
+
+FAILED = 255
+KEPT = ("PATH", "HOME", "LANG", "SAGEMAKER_BASE_DIR", "LOCALCLOUD_PROCESS_GROUP")
+"""What a command sees of the host it runs on. sshd gives its commands a login's environment and not the container's;
+PATH and the base folder stand for the host's own file system."""
+
+
+def login_environment() -> dict[str, str]:
+    """The environment of a command that ssh runs on this host."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return kept | {"SHELL": "/bin/sh", "USER": "root", "LOGNAME": "root"}
+
+
+def parse(arguments: list[str]) -> tuple[str, str, bool]:
+    """Read a command line.
+
+    Returns:
+        Host, command (empty: read one from stdin, as a login shell would) and whether -n was given.
+    """
+    no_input = False
+    position = 0
+    while position < len(arguments) and arguments[position].startswith("-"):
+        option = arguments[position]
+        no_input = no_input or "n" in option[1:]
+        if option[-1] in WITH_VALUE and len(option) == 2:
+            position += 1
+        position += 1
+    if position >= len(arguments):
+        sys.stderr.write("usage: ssh [options] [user@]host [command ...]\n")
+        raise SystemExit(FAILED)
+    return arguments[position].rpartition("@")[2], " ".join(arguments[position + 1 :]), no_input
+
+
+def main(sockets: str, own_host: str, arguments: list[str]) -> int:
+    """Run a command on a host of the job; returns the exit status."""
+    host, command, no_input = parse(arguments)
+    if no_input:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if host == own_host:
+        shell = ["/bin/sh", "-c", command] if command else ["/bin/sh"]
+        os.execve("/bin/sh", shell, login_environment())  # noqa: S606 - a shell is what ssh is asked for
+    if host not in (Path(sockets) / "hosts").read_text().split():
+        sys.stderr.write(f"ssh: Could not resolve hostname {host}: Name or service not known\n")
+        return FAILED
+    return _run_on(Path(sockets) / host, host, command)
+
+
+def _run_on(address: Path, host: str, command: str) -> int:
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(str(address))
+        except OSError:
+            sys.stderr.write(f"ssh: connect to host {host} port 22: Connection refused\n")
+            return FAILED
+        data = command.encode()
+        socket.send_fds(connection, [len(data).to_bytes(4, "big")], [0, 1, 2])
+        connection.sendall(data)
+        status = connection.recv(1)
+    return status[0] if status else FAILED
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -1,0 +1,75 @@
+"""`sshd` of one host of a training job: runs what `ssh` sends, each command in a session of its own.
+
+    sshd [-D] [options]
+
+With -D it stays in the foreground; without, it goes into the background as the real one does. Other options are
+accepted and mean nothing. Needs the standard library only.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # run isolated (-I), so the folder of its sibling is not on the path
+from ssh import FAILED, login_environment  # type: ignore[import-not-found]
+
+LONGEST_COMMAND = 8 * 1024 * 1024
+
+
+def main(sockets: str, host: str, arguments: list[str]) -> None:
+    """Serve until killed."""
+    address = Path(sockets) / host
+    address.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen(128)
+        if "-D" not in arguments:
+            _into_the_background()
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=_serve, args=(connection,), daemon=True).start()
+
+
+def _into_the_background() -> None:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+
+
+def _serve(connection: socket.socket) -> None:
+    with connection:
+        size, streams, _, _ = socket.recv_fds(connection, 4, 3)
+        command = _receive(connection, min(int.from_bytes(size, "big"), LONGEST_COMMAND)).decode()
+        shell = ["/bin/sh", "-c", command] if command else ["/bin/sh"]
+        process = subprocess.Popen(
+            shell,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            env=login_environment(),
+            start_new_session=True,
+        )
+        for stream in streams:
+            os.close(stream)
+        status = process.wait()
+        try:
+            connection.sendall(bytes([status if 0 <= status < FAILED else FAILED]))
+        except BrokenPipeError:  # the client was killed; without a terminal the command ran on, as with real sshd
+            return
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := connection.recv(size - len(data))):
+        data += part
+    return data
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

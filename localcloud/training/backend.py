@@ -1,0 +1,179 @@
+"""SageMaker's training jobs in the place of moto's; everything else of moto's SageMaker stays.
+
+What moto 5.2.5 lacks: its jobs are Completed at once and never run, a name may be used again, nothing is checked,
+StopTrainingJob is missing, and ListTrainingJobs filters after it has cut the page.
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moto.core.responses import ActionResult
+from moto.sagemaker import urls
+from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
+from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
+from moto.sagemaker.responses import SageMakerResponse
+
+from localcloud.training import rules, service_model
+from localcloud.training.job import TrainingJob
+from localcloud.training.listing import page
+from localcloud.training.runner import Runner
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+MAX_TAGS = 50
+
+
+class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is untyped to us
+    """The SageMaker of one account and Region.
+
+    Attributes:
+        cloud: The localcloud it belongs to.
+        runners: Every runner of this localcloud, in all Regions.
+    """
+
+    cloud: ClassVar["LocalCloud"]
+    runners: ClassVar[dict[str, Runner]] = {}
+
+    def __init__(self, region_name: str, account_id: str) -> None:
+        super().__init__(region_name, account_id)
+        self.training_jobs: dict[str, TrainingJob] = {}
+        self._creating = threading.Lock()
+
+    @property
+    def _url_module(self) -> Any:
+        """moto derives the module of its URLs from the class's own module, which is ours."""
+        return urls
+
+    def create(self, request: Mapping[str, Any]) -> TrainingJob:
+        """CreateTrainingJob: check, take the name for ever, and start.
+
+        Raises:
+            AWSValidationException: The request is refused.
+            ResourceInUseException: The name was used before in this account and Region.
+        """
+        validate("CreateTrainingJob", request)
+        name = str(request["TrainingJobName"])
+        with self._creating:
+            self._refuse_used(name)
+            rules.check(request, self.account_id, self.region_name)
+            job = TrainingJob(request, self.account_id, self.region_name)
+            runner = Runner(self.cloud, job)
+            self.training_jobs[name] = job
+            self.runners[job.arn] = runner
+        runner.start()
+        return job
+
+    def _refuse_used(self, name: str) -> None:
+        """A name is taken for ever: jobs are never deleted here."""
+        job = self.training_jobs.get(name)
+        if job is not None:
+            raise ResourceInUseException(
+                "Training job names must be unique within an AWS account and region, and a training job with this "
+                f"name already exists ({job.arn})"
+            )
+
+    def get(self, name: str) -> TrainingJob:
+        """A job by name.
+
+        Raises:
+            AWSValidationException: There is none; SageMaker says so in this way, not by ResourceNotFound.
+        """
+        job = self.training_jobs.get(name)
+        if job is None:
+            raise AWSValidationException("Requested resource not found.")
+        return job
+
+    def stop(self, name: str) -> None:
+        """StopTrainingJob; refused for a job that has ended (text: github.com/awslabs/benchmark-ai/issues/928)."""
+        job = self.get(name)
+        with job.lock:
+            if job.progress.is_final:
+                raise AWSValidationException(
+                    f"The request was rejected because the training job is in status {job.progress.status}."
+                )
+            self.runners[job.arn].stop()
+
+    def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
+        """A key given again replaces its value (moto: a second entry), and there is a limit."""
+        resource = self._get_resource_from_arn(arn)
+        merged = {tag["Key"]: tag["Value"] for tag in (*(resource.tags or []), *tags)}
+        if len(merged) > MAX_TAGS:
+            raise AWSValidationException(
+                f"A resource can have at most {MAX_TAGS} tags, and this one would have {len(merged)}"
+            )
+        resource.tags = [{"Key": key, "Value": value} for key, value in merged.items()]
+        return list(resource.tags)
+
+    def _get_resource_from_arn(self, arn: str) -> Any:
+        """moto's fails with an AttributeError later where the resource does not exist."""
+        resource = super()._get_resource_from_arn(arn)
+        if resource is None:
+            raise AWSValidationException("Requested resource not found.")
+        return resource
+
+
+def validate(operation: str, request: Mapping[str, Any]) -> None:
+    """Check a request against SageMaker's service model.
+
+    Raises:
+        AWSValidationException: It breaks the model.
+    """
+    found = service_model.violations("sagemaker", operation, request)
+    if found:
+        raise AWSValidationException(service_model.sentence(found))
+
+
+class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
+    """The HTTP side: whole requests in, documents out."""
+
+    @property
+    def _request(self) -> dict[str, Any]:
+        return dict(json.loads(self.body or "{}"))
+
+    def create_training_job(self) -> ActionResult:
+        """moto passes a part of the members on."""
+        return ActionResult({"TrainingJobArn": self.sagemaker_backend.create(self._request).arn})
+
+    def describe_training_job(self) -> ActionResult:
+        """moto words a missing job differently."""
+        validate("DescribeTrainingJob", self._request)
+        return ActionResult(self.sagemaker_backend.get(self._request["TrainingJobName"]).response_object)
+
+    def stop_training_job(self) -> ActionResult:
+        """Missing in moto."""
+        validate("StopTrainingJob", self._request)
+        self.sagemaker_backend.stop(self._request["TrainingJobName"])
+        return ActionResult({})
+
+    def list_training_jobs(self) -> ActionResult:
+        """moto filters after it has cut the page, and sorts nothing."""
+        request = {name: _time(name, value) for name, value in self._request.items()}
+        validate("ListTrainingJobs", self._request)
+        jobs, token = page(list(self.sagemaker_backend.training_jobs.values()), request)
+        answer: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
+        return ActionResult(answer | ({"NextToken": token} if token else {}))
+
+
+def _time(name: str, value: Any) -> Any:
+    """Times arrive as seconds since 1970 (AWS JSON protocol)."""
+    return datetime.fromtimestamp(float(value), UTC) if "Time" in name and isinstance(value, int | float) else value
+
+
+def replace(cloud: "LocalCloud") -> None:
+    """Make moto create and serve our backend."""
+    TrainingBackend.cloud = cloud
+    TrainingBackend.runners = {}
+    sagemaker_backends.backend = TrainingBackend
+    sagemaker_backends.clear()
+    for path in urls.url_paths:
+        urls.url_paths[path] = TrainingResponse.dispatch
+
+
+def abandon_all() -> None:
+    """End every runner; the server stops."""
+    for runner in TrainingBackend.runners.values():
+        runner.abandon()

@@ -1,0 +1,114 @@
+"""The hosts of a running training job: one process group each, watched together."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from localcloud.hosts import HostNetwork
+from localcloud.images import ProcessImage
+from localcloud.logstreams import LogStream
+from localcloud.processes import ProcessGroup, search_path
+from localcloud.training.request import Host
+
+
+class Cluster:
+    """Starts the image on every host, ends all when one fails, and knows how each ended.
+
+    Attributes:
+        exit_codes: Exit code of every host that has ended, in the order they ended.
+    """
+
+    def __init__(self, *, grace_seconds: float, deadline: float) -> None:
+        """Plan.
+
+        Args:
+            grace_seconds: Time between SIGTERM and SIGKILL.
+            deadline: Moment of `time.monotonic` at which the job's runtime is used up.
+        """
+        self.exit_codes: dict[str, int] = {}
+        self._grace_seconds = grace_seconds
+        self._deadline = deadline
+        self._groups: dict[str, ProcessGroup] = {}
+        self._news: queue.Queue[tuple[str, int] | None] = queue.Queue()
+
+    def start(
+        self,
+        host: Host,
+        image: ProcessImage,
+        environment: Mapping[str, str],
+        output: Callable[[str], None],
+    ) -> None:
+        """Start one host.
+
+        Raises:
+            OSError: The image's program cannot be started.
+        """
+        group = ProcessGroup(
+            image.command, environment=environment, working_directory=image.working_directory, on_line=output
+        )
+        self._groups[host.name] = group
+        threading.Thread(target=self._watch, args=(host.name, group), name=f"host-{host.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """SIGTERM to every host, SIGKILL after the grace; callable from any thread."""
+        self._news.put(None)
+
+    def kill(self) -> None:
+        """SIGKILL every host and wait for their end."""
+        for group in self._groups.values():
+            group.kill()
+        for group in self._groups.values():
+            group.wait()
+
+    def follow(self, on_overtime: Callable[[], None]) -> None:
+        """Wait until every host has ended.
+
+        Args:
+            on_overtime: Called once when the runtime is used up, before the hosts are stopped.
+        """
+        overtime = False
+        while len(self.exit_codes) < len(self._groups):
+            try:
+                news = self._news.get(timeout=None if overtime else max(0.0, self._deadline - time.monotonic()))
+            except queue.Empty:
+                overtime = True
+                on_overtime()
+                self._stop_all()
+                continue
+            if news is None:
+                self._stop_all()
+                continue
+            host, code = news
+            self.exit_codes[host] = code
+            if code != 0:
+                self._stop_all()
+
+    @property
+    def first_failure(self) -> tuple[str, int] | None:
+        """The host that failed first and its exit code."""
+        return next(((host, code) for host, code in self.exit_codes.items() if code != 0), None)
+
+    def _stop_all(self) -> None:
+        for host, group in self._groups.items():
+            if host not in self.exit_codes:
+                group.stop(self._grace_seconds)
+
+    def _watch(self, host: str, group: ProcessGroup) -> None:
+        code = group.wait()
+        self._news.put((host, 0 if code is None else code))
+
+
+def host_environment(
+    base: Mapping[str, str], network: HostNetwork, host: Host, folder: Path, opt_ml: Path
+) -> dict[str, str]:
+    """A host's environment: the job's, its own /opt/ml, and the job's ssh first on the PATH."""
+    programs = network.programs_for(host.name, folder / "bin")
+    return {**base, "PATH": search_path(programs, base["PATH"]), "SAGEMAKER_BASE_DIR": str(opt_ml)}
+
+
+def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence[Host]) -> dict[str, LogStream]:
+    """The hosts' streams, named as SageMaker names them: <job>/algo-<n>-<epoch seconds>."""
+    at = int(time.time())
+    return {host.name: LogStream(account, region, group, f"{job}/{host.name}-{at}") for host in hosts}

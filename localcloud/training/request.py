@@ -1,0 +1,102 @@
+"""Reading a CreateTrainingJob request: its channels and hosts."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_GROUP = "homogeneousCluster"
+"""Name of the one instance group of a job without InstanceGroups, as SageMaker writes it in resourceconfig.json."""
+
+_S3_URI = re.compile(r"(?:s3|https)://([^/]+)/?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Uri:
+    """A place in S3."""
+
+    bucket: str
+    key: str
+
+    @classmethod
+    def parse(cls, uri: str) -> "S3Uri":
+        """Read `s3://bucket/key`.
+
+        Raises:
+            ValueError: It is anything else.
+        """
+        match = _S3_URI.fullmatch(uri)
+        if match is None:
+            message = f"{uri!r} is not an S3 URI (s3://bucket/key)"
+            raise ValueError(message)
+        return cls(bucket=match[1], key=match[2])
+
+    def child(self, *parts: str) -> "S3Uri":
+        """A place below this one."""
+        return S3Uri(bucket=self.bucket, key="/".join(part for part in (self.key.rstrip("/"), *parts) if part))
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One entry of InputDataConfig with a source in S3.
+
+    Attributes:
+        data_type: S3Prefix or ManifestFile.
+        sharded: Whether each host gets its share of the keys (ShardedByS3Key) instead of all.
+        content_type: MIME type given by the user.
+        record_wrapper: None or RecordIO.
+    """
+
+    name: str
+    uri: str
+    data_type: str
+    sharded: bool
+    content_type: str | None
+    record_wrapper: str
+
+    def config(self) -> dict[str, str]:
+        """Its entry in inputdataconfig.json; FastFile shows as File there."""
+        entry = {
+            "TrainingInputMode": "File",
+            "S3DistributionType": "ShardedByS3Key" if self.sharded else "FullyReplicated",
+            "RecordWrapperType": self.record_wrapper,
+        }
+        return entry | ({"ContentType": self.content_type} if self.content_type else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One host of a job: algo-1, algo-2, ..."""
+
+    name: str
+    instance_type: str
+    group: str
+
+
+def channels(request: Mapping[str, Any]) -> list[Channel]:
+    """The channels of a request, in its order."""
+    return [
+        Channel(
+            name=entry["ChannelName"],
+            uri=entry["DataSource"]["S3DataSource"]["S3Uri"],
+            data_type=entry["DataSource"]["S3DataSource"]["S3DataType"],
+            sharded=entry["DataSource"]["S3DataSource"].get("S3DataDistributionType") == "ShardedByS3Key",
+            content_type=entry.get("ContentType"),
+            record_wrapper=entry.get("RecordWrapperType", "None"),
+        )
+        for entry in request.get("InputDataConfig") or []
+    ]
+
+
+def hosts(request: Mapping[str, Any]) -> list[Host]:
+    """The hosts of a request: its instance groups' one after the other."""
+    resources = request["ResourceConfig"]
+    groups = resources.get("InstanceGroups") or [{**resources, "InstanceGroupName": DEFAULT_GROUP}]
+    planned = [group for group in groups for _ in range(int(group["InstanceCount"]))]
+    return [
+        Host(name=f"algo-{number}", instance_type=group["InstanceType"], group=group["InstanceGroupName"])
+        for number, group in enumerate(planned, start=1)
+    ]

@@ -1,0 +1,215 @@
+"""Runs one training job from Starting to its end, in a thread of its own."""
+
+import dataclasses
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localcloud import images
+from localcloud.hosts import HostNetwork
+from localcloud.logstreams import ensure_group
+from localcloud.training import transfer
+from localcloud.training.cluster import Cluster, host_environment, log_streams
+from localcloud.training.folders import OptMl
+from localcloud.training.job import TrainingJob, now
+from localcloud.training.metrics import Metrics
+from localcloud.training.request import S3Uri, channels, hosts
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+
+
+class Runner:
+    """The instances, containers and transfers of one job."""
+
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob) -> None:
+        self.job = job
+        self._cloud = cloud
+        self._hosts = hosts(job.request)
+        self._channels = channels(job.request)
+        self._folder: Path = cloud.data_dir / "training" / job.region / job.name
+        self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
+        self._metrics = Metrics(job.request["AlgorithmSpecification"].get("MetricDefinitions") or [])
+        self._cluster: Cluster | None = None
+        self._overtime = False
+        self._abandoned = False
+        self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._tell()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """StopTrainingJob: Stopping at once, SIGTERM to every host, SIGKILL after the grace."""
+        with self.job.lock:
+            if self.job.progress.status == "InProgress":
+                self._advance("Stopping")
+            self.job.stop_requested.set()
+            if self._cluster:
+                self._cluster.stop()
+
+    def abandon(self) -> None:
+        """The server ends: kill everything and leave the job as it is."""
+        self._abandoned = True
+        self.job.stop_requested.set()
+        if self._cluster:
+            self._cluster.kill()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except transfer.TransferInterruptedError:
+            self._finish("Stopped")
+        except transfer.TransferError as error:
+            self._fail(str(error))
+        finally:
+            if not self._cloud.settings.keep_training_folders:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _live(self) -> None:
+        self._step("Pending")
+        environment = self._environment()
+        s3 = transfer.s3_client(environment)
+        with self.job.lock:
+            self.job.started_at = now()
+        deadline = time.monotonic() + self.job.max_runtime_seconds
+        self._prepare(s3)
+        self._step("Training")
+        try:
+            self._train(environment, s3, deadline)
+        except OSError as error:
+            self._fail(f"AlgorithmError: the container could not be started: {error}, exit code: 127")
+            return
+        if not self._abandoned:
+            self._upload(s3)
+            self._conclude()
+
+    def _environment(self) -> dict[str, str]:
+        """The containers' environment but for what differs from host to host."""
+        request = self.job.request
+        specification = request["AlgorithmSpecification"]
+        image = images.resolve(self.job.account, specification["TrainingImage"])
+        entry_point = specification.get("ContainerEntrypoint") or image.command
+        command = (*entry_point, *(specification.get("ContainerArguments") or ()))
+        self._image = dataclasses.replace(image, command=command)
+        own = {
+            "TRAINING_JOB_NAME": self.job.name,
+            "TRAINING_JOB_ARN": self.job.arn,
+            "AWS_REGION": self.job.region,
+        }
+        extra = {**self._image.environment, **own, **(request.get("Environment") or {})}
+        return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
+
+    def _prepare(self, s3: Any) -> None:
+        for host in self._hosts:
+            self._opt_ml[host.name].prepare(self.job.request, host, self._hosts, self._channels)
+        downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)
+        checkpoints = self._checkpoints()
+        if self._channels or checkpoints:
+            self._step("Downloading")
+        for channel in self._channels:
+            downloader.channel(channel, [each.base / "input/data" / channel.name for each in self._opt_ml.values()])
+        if checkpoints:
+            for folder in checkpoints[1]:
+                downloader.prefix(checkpoints[0], folder)
+
+    def _checkpoints(self) -> tuple[S3Uri, list[Path]] | None:
+        config = self.job.request.get("CheckpointConfig")
+        if not config:
+            return None
+        local = config.get("LocalPath", "/opt/ml/checkpoints")
+        return S3Uri.parse(config["S3Uri"]), [each.path(local) for each in self._opt_ml.values()]
+
+    def _train(self, environment: dict[str, str], s3: Any, deadline: float) -> None:
+        ensure_group(self.job.account, self.job.region, LOG_GROUP)
+        logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._hosts)
+        checkpoints = self._checkpoints()
+        sync = transfer.CheckpointSync(s3, checkpoints[1], checkpoints[0]) if checkpoints else None
+        network = HostNetwork([host.name for host in self._hosts])
+        cluster = Cluster(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
+        try:
+            for host in self._hosts:
+                folder = self._folder / host.name
+                variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
+
+                def output(line: str, stream: Any = logs[host.name]) -> None:
+                    stream.write(line)
+                    self._metrics.read(line)
+
+                cluster.start(host, self._image, variables, output)
+            self._cluster = cluster
+            if self.job.stop_requested.is_set():  # asked for before there was a cluster to stop
+                cluster.stop()
+            if self._abandoned:
+                cluster.kill()
+            if sync:
+                sync.start()
+            cluster.follow(self._on_overtime)
+        finally:
+            cluster.kill()
+            network.close()
+            for stream in logs.values():
+                stream.flush()
+        if sync:
+            sync.finish()
+
+    def _on_overtime(self) -> None:
+        with self.job.lock:
+            self._overtime = self.job.progress.status == "InProgress"
+            if self._overtime:
+                self._advance("Stopping")
+
+    def _upload(self, s3: Any) -> None:
+        with self.job.lock:
+            self._advance("Uploading")
+            self.job.final_metrics = self._metrics.final()
+        bases = [each.base for each in self._opt_ml.values()]
+        transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
+        transfer.upload_archive(
+            s3, [base / "output/data" for base in bases], "output.tar.gz", self.job.output, self._folder
+        )
+
+    def _conclude(self) -> None:
+        failure = self._cluster.first_failure if self._cluster else None
+        if self._overtime:
+            self._finish("MaxRuntimeExceeded", has_artifacts=True)
+        elif self.job.progress.status == "Stopping":
+            self._finish("Stopped", has_artifacts=True)
+        elif failure:
+            host, code = failure
+            self._fail(f"AlgorithmError: {self._opt_ml[host].failure()}, exit code: {code}")
+        else:
+            self._finish("Completed", has_artifacts=True)
+
+    def _step(self, secondary: str) -> None:
+        """Move on, unless the job is being stopped."""
+        with self.job.lock:
+            if self.job.stop_requested.is_set():
+                raise transfer.TransferInterruptedError
+            self._advance(secondary)
+
+    def _fail(self, reason: str) -> None:
+        with self.job.lock:
+            self.job.failure_reason = reason
+            self._finish("Failed")
+
+    def _finish(self, secondary: str, *, has_artifacts: bool = False) -> None:
+        if self._abandoned:
+            return
+        with self.job.lock:
+            self.job.has_artifacts = has_artifacts
+            self.job.ended_at = now()
+            self._advance(secondary)
+
+    def _advance(self, secondary: str) -> None:
+        self.job.progress.advance(secondary, now())
+        self._tell()
+
+    def _tell(self) -> None:
+        self._cloud.put_event(self.job.region, self.job.event())

@@ -1,0 +1,115 @@
+"""The pure parts of localcloud's compute: retries, statuses, the service model's checks, keys and images."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from localcloud.batch.retries import Outcome, problem_with, should_retry
+from localcloud.images import ImageUri, InvalidImageError
+from localcloud.training.service_model import violations
+from localcloud.training.status import Progress
+from localcloud.training.transfer import relative_key
+
+FAILED = Outcome(exit_code=75, reason=None, status_reason="Essential container in task exited")
+NOT_PULLED = Outcome(exit_code=None, reason="CannotPullContainerError: x", status_reason="Task failed to start")
+
+
+@pytest.mark.parametrize(
+    ("rules", "outcome", "retried"),
+    [
+        ([], FAILED, True),
+        ([{"onExitCode": "75", "action": "retry"}, {"onReason": "*", "action": "EXIT"}], FAILED, True),
+        ([{"onExitCode": "7*", "action": "EXIT"}], FAILED, False),
+        ([{"onExitCode": "5", "action": "EXIT"}], FAILED, True),
+        ([{"onExitCode": "75", "onStatusReason": "Host*", "action": "EXIT"}], FAILED, True),
+        ([{"onReason": "*", "action": "EXIT"}, {"onExitCode": "75", "action": "RETRY"}], FAILED, False),
+        ([{"onReason": "CannotPull*", "action": "EXIT"}], NOT_PULLED, False),
+        ([{"onStatusReason": "Task*", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}], NOT_PULLED, True),
+        ([{"onExitCode": "1", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}], NOT_PULLED, False),
+    ],
+)  # fmt: skip
+def test_the_first_rule_whose_conditions_all_match_decides(
+    rules: list[dict[str, str]], outcome: Outcome, retried: bool
+) -> None:
+    assert should_retry({"attempts": 3, "evaluateOnExit": rules}, 2, outcome) is retried
+
+
+def test_no_rule_retries_beyond_the_attempts() -> None:
+    rules = [{"onReason": "*", "action": "RETRY"}]
+    assert not should_retry({"attempts": 3, "evaluateOnExit": rules}, 3, FAILED)
+    assert not should_retry(None, 1, FAILED)
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ({"action": "EXIT"}, "at least one of"),
+        ({"action": "MAYBE", "onReason": "*"}, "RETRY or EXIT"),
+        ({"action": "EXIT", "onReason": "a*b"}, "asterisk at its end only"),
+        ({"action": "EXIT", "onExitCode": "x"}, "digits"),
+    ],
+)
+def test_a_wrong_retry_rule_is_named(condition: dict[str, str], words: str) -> None:
+    problem = problem_with({"attempts": 1, "evaluateOnExit": [condition]})
+    assert problem is not None
+    assert words in problem
+
+
+def at(second: int) -> datetime:
+    return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+
+
+def test_a_training_job_that_is_stopped_stays_stopping_while_it_uploads() -> None:
+    progress = Progress(at(0))
+    for second, step in enumerate(["Pending", "Training", "Stopping", "Uploading"], start=1):
+        progress.advance(step, at(second))
+    assert (progress.status, progress.secondary) == ("Stopping", "Uploading")
+    progress.advance("Stopped", at(5))
+    assert (progress.status, progress.is_final, progress.changed_at) == ("Stopped", True, at(5))
+
+
+def test_a_training_job_that_has_ended_does_not_change_any_more() -> None:
+    progress = Progress(at(0))
+    progress.advance("Failed", at(1))
+    with pytest.raises(ValueError, match="from Failed to Training"):
+        progress.advance("Training", at(2))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "key", "relative"),
+    [
+        ("", "a/b", "a/b"),
+        ("data/", "data/a", "a"),
+        ("data", "data/a/b", "a/b"),
+        ("data/tr", "data/train/a", "train/a"),
+        ("data/a", "data/a", "a"),
+    ],
+)
+def test_an_object_lies_below_its_channel_by_the_rest_of_its_key(prefix: str, key: str, relative: str) -> None:
+    assert relative_key(prefix, key) == relative
+
+
+def test_an_image_uri_has_a_tag_a_digest_or_latest() -> None:
+    base = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/grid/training"
+    digest = f"sha256:{'0' * 64}"
+    assert ImageUri.parse(base).tag == "latest"
+    assert ImageUri.parse(f"{base}:v1").repository == "grid/training"
+    assert (ImageUri.parse(f"{base}@{digest}").tag, ImageUri.parse(f"{base}@{digest}").digest) == (None, digest)
+    with pytest.raises(InvalidImageError, match="not an image URI"):
+        ImageUri.parse("ubuntu")
+
+
+def test_a_missing_member_a_wrong_type_and_a_small_number_are_found_by_the_model() -> None:
+    request: dict[str, Any] = {
+        "TrainingJobName": "x",
+        "OutputDataConfig": {"S3OutputPath": 5},
+        "RetryStrategy": {"MaximumRetryAttempts": 0},
+        "Unknown": 1,
+    }
+    least = "Member must have value greater than or equal to 1"
+    assert violations("sagemaker", "CreateTrainingJob", request) == [
+        "Value null at 'roleArn' failed to satisfy constraint: Member must not be null",
+        "Value '5' at 'outputDataConfig.s3OutputPath' failed to satisfy constraint: Member must be a string",
+        f"Value '0' at 'retryStrategy.maximumRetryAttempts' failed to satisfy constraint: {least}",
+    ]

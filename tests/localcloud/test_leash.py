@@ -1,0 +1,86 @@
+"""No process outlives the localcloud that started it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from localcloud.isolation import DUMMY_KEY
+from localcloud.processes import ProcessGroup
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from tests.localcloud.compute import runs, wait_until
+from tests.localcloud.test_batch import Batch
+from tests.localcloud.test_training import SageMaker
+
+# A program that leaves a child in another session behind, deaf to SIGTERM both.
+STUBBORN = (
+    "import os, signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN);"
+    "child = subprocess.Popen(['sleep', '60'], start_new_session=True);"
+    "print(os.getpid(), child.pid, flush=True); time.sleep(60)"
+)
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="daemons that left their session are found by /proc")
+
+
+def test_output_comes_line_by_line_and_the_exit_code_is_a_containers() -> None:
+    lines: list[str] = []
+    code = "import os; print('a', flush=True); os.write(2, b'b\\xff'); os.kill(os.getpid(), 9)"
+    group = ProcessGroup([sys.executable, "-c", code], environment={}, working_directory="/", on_line=lines.append)
+    assert group.wait() == 137
+    assert lines == ["a", "b\N{REPLACEMENT CHARACTER}"]
+
+
+@needs_proc
+def test_the_end_of_the_program_ends_what_it_left_behind() -> None:
+    lines: list[str] = []
+    code = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True)"
+    environment = {"PATH": os.environ["PATH"]}
+    group = ProcessGroup(
+        [sys.executable, "-c", code], environment=environment, working_directory="/", on_line=lines.append
+    )
+    assert group.wait() == 0
+    wait_until(lambda: not runs(int(lines[0])))
+
+
+@needs_proc
+def test_a_program_that_cannot_start_says_so() -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        ProcessGroup(["/no-such-program"], environment={}, working_directory="/", on_line=print)
+
+
+@needs_proc
+def test_stopping_the_server_leaves_no_batch_job_and_no_training_job_running(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path, training_stop_grace_seconds=60, batch_stop_grace_seconds=60)) as cloud:
+        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=DUMMY_KEY)
+
+        def client(service: str, region: str = "us-east-1") -> object:
+            return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+
+        batch, sagemaker = Batch(client, 1), SageMaker(client)
+        job_id = batch.submit(batch.define(STUBBORN))
+        name = sagemaker.waiting(STUBBORN)
+        batch.reached(job_id, "RUNNING")
+        lines = wait_until(lambda: batch.lines(batch.job(job_id))) + sagemaker.lines(sagemaker.job(name))
+        pids = [int(pid) for line in lines for pid in line.split()]
+        assert len([pid for pid in pids if runs(pid)]) == 4
+    assert [pid for pid in pids if runs(pid)] == []
+
+
+@needs_proc
+def test_a_server_killed_by_sigkill_leaves_nothing_running() -> None:
+    server = (
+        "import os, sys, time; from localcloud.processes import ProcessGroup;"
+        f"ProcessGroup([sys.executable, '-c', {STUBBORN!r}], environment=dict(os.environ), working_directory='/',"
+        "on_line=lambda line: print(line, flush=True)); time.sleep(60)"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", server], stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        assert [runs(pid) for pid in pids] == [True, True]
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not any(runs(pid) for pid in pids))

@@ -1,0 +1,419 @@
+import io
+import itertools
+import json
+import sys
+import tarfile
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.server import LocalCloud
+from tests.localcloud.compute import ACCOUNT, image, role, runs, wait_until
+
+_numbers = itertools.count()
+READ = "import json, os, sys; B = os.environ['SAGEMAKER_BASE_DIR'];"
+
+
+class SageMaker:
+    """The training side of one Region."""
+
+    def __init__(self, client: Callable[..., Any], region: str = "us-east-1") -> None:
+        self.region = region
+        self.api, self.ecr = client("sagemaker", region), client("ecr", region)
+        self.s3, self.logs = client("s3", region), client("logs", region)
+        self.role = role(client("iam"), "training-role", "sagemaker.amazonaws.com")
+        self.bucket = f"bucket-{region}-{next(_numbers)}"
+        where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        self.s3.create_bucket(Bucket=self.bucket, **where)
+        self.put("data/a", "A")
+        self.put("data/b/c", "C")
+
+    def put(self, key: str, text: str) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=text.encode())
+
+    def request(self, code: str = "pass", hosts: int = 1, **more: Any) -> dict[str, Any]:
+        number = next(_numbers)
+        return {
+            "TrainingJobName": f"job-{number}",
+            "AlgorithmSpecification": {
+                "TrainingImage": image(self.ecr, f"image-{number}", code, "train"),
+                "TrainingInputMode": "File",
+            },
+            "RoleArn": self.role,
+            "InputDataConfig": [self.channel()],
+            "OutputDataConfig": {"S3OutputPath": f"s3://{self.bucket}/out"},
+            "ResourceConfig": {"InstanceType": "ml.c5.xlarge", "InstanceCount": hosts, "VolumeSizeInGB": 5},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        } | more
+
+    def channel(self, name: str = "train", uri: str | None = None, **source: Any) -> dict[str, Any]:
+        place = {"S3DataType": "S3Prefix", "S3Uri": uri or f"s3://{self.bucket}/data"} | source
+        return {"ChannelName": name, "DataSource": {"S3DataSource": place}}
+
+    def create(self, code: str = "pass", hosts: int = 1, **more: Any) -> str:
+        request = self.request(code, hosts, **more)
+        self.api.create_training_job(**request)
+        return str(request["TrainingJobName"])
+
+    def run(self, code: str = "pass", hosts: int = 1, **more: Any) -> dict[str, Any]:
+        return self.ended(self.create(code, hosts, **more))
+
+    def job(self, name: str) -> dict[str, Any]:
+        return dict(self.api.describe_training_job(TrainingJobName=name))
+
+    def ended(self, name: str) -> dict[str, Any]:
+        return wait_until(
+            lambda: ((job := self.job(name))["TrainingJobStatus"] in ("Completed", "Failed", "Stopped") and job) or {}
+        )
+
+    def lines(self, job: dict[str, Any], host: int = 1) -> list[str]:
+        group = "/aws/sagemaker/TrainingJobs"
+        prefix = f"{job['TrainingJobName']}/algo-{host}-"
+        (stream,) = self.logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=prefix)["logStreams"]
+        answer = self.logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True)
+        return [event["message"] for event in answer["events"]]
+
+    def waiting(self, code: str, **more: Any) -> str:
+        """A job whose container has printed its first line."""
+        name = self.create(code, **more)
+        wait_until(lambda: self.job(name)["SecondaryStatus"] == "Training")
+        wait_until(lambda: self.lines(self.job(name)))
+        return name
+
+    def archive(self, name: str, file: str) -> list[str]:
+        body = self.s3.get_object(Bucket=self.bucket, Key=f"out/{name}/output/{file}")["Body"].read()
+        with tarfile.open(fileobj=io.BytesIO(body)) as tar:
+            return sorted(member.name for member in tar if member.isfile())
+
+
+@pytest.fixture(scope="module")
+def sagemaker(cloud: LocalCloud, client: Callable[..., Any]) -> SageMaker:
+    return SageMaker(client)
+
+
+def refusal(sagemaker: SageMaker, request: dict[str, Any]) -> str:
+    with pytest.raises(ClientError) as error:
+        sagemaker.api.create_training_job(**request)
+    assert error.value.response["Error"]["Code"] == "ValidationException"
+    return str(error.value.response["Error"]["Message"])
+
+
+def test_a_job_goes_through_sagemakers_statuses_and_keeps_its_artifacts_logs_and_metrics(
+    sagemaker: SageMaker, cloud: LocalCloud
+) -> None:
+    code = (
+        READ + "print('top1=0.5'); print('top1=0.75 loss=x');"
+        "open(B + '/model/weights', 'w').write('w'); open(B + '/output/data/plot', 'w').write('p')"
+    )
+    request = sagemaker.request(code)
+    request["AlgorithmSpecification"]["MetricDefinitions"] = [
+        {"Name": "top1", "Regex": r"\btop1=([-+0-9.eE]+)"},
+        {"Name": "loss", "Regex": r"\bloss=([-+0-9.eE]+)"},
+    ]
+    created = sagemaker.api.create_training_job(**request)
+    job = sagemaker.ended(request["TrainingJobName"])
+    name = job["TrainingJobName"]
+    assert created["TrainingJobArn"] == job["TrainingJobArn"]
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Completed", "Completed")
+    steps = job["SecondaryStatusTransitions"]
+    assert [step["Status"] for step in steps] == [
+        "Starting",
+        "Pending",
+        "Downloading",
+        "Training",
+        "Uploading",
+        "Completed",
+    ]
+    assert [step["EndTime"] for step in steps[:-1]] == [step["StartTime"] for step in steps[1:]]
+    assert steps[3]["StatusMessage"] == "Training image download completed. Training in progress."
+    assert job["ModelArtifacts"] == {"S3ModelArtifacts": f"s3://{sagemaker.bucket}/out/{name}/output/model.tar.gz"}
+    assert sagemaker.archive(name, "model.tar.gz") == ["weights"]
+    assert sagemaker.archive(name, "output.tar.gz") == ["plot"]
+    assert [(m["MetricName"], m["Value"]) for m in job["FinalMetricDataList"]] == [("top1", 0.75)]
+    assert sagemaker.lines(job) == ["top1=0.5", "top1=0.75 loss=x"]
+    assert job["CreationTime"] <= job["TrainingStartTime"] < job["TrainingEndTime"] == job["LastModifiedTime"]
+    assert job["BillableTimeInSeconds"] == job["TrainingTimeInSeconds"] >= 1
+    wait_until(lambda: not (cloud.data_dir / "training" / "us-east-1" / name).exists())
+
+
+def test_the_container_finds_sagemakers_files_variables_and_data(sagemaker: SageMaker) -> None:
+    code = (
+        READ + "c = lambda n: json.dumps(json.load(open(f'{B}/input/config/{n}.json')));"
+        "print(c('hyperparameters')); print(c('resourceconfig')); print(c('inputdataconfig'));"
+        "print(open(B + '/input/data/train/a').read() + open(B + '/input/data/train/b/c').read(), sys.argv[1:]);"
+        "e = os.environ; print(e['TRAINING_JOB_NAME'], e['TRAINING_JOB_ARN'], e['AWS_REGION'], e['MINE']);"
+        "import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])"
+    )
+    request = sagemaker.request(code, HyperParameters={"lr": "0.1"}, Environment={"MINE": "1"})
+    request["AlgorithmSpecification"]["TrainingInputMode"] = "FastFile"
+    sagemaker.api.create_training_job(**request)
+    job = sagemaker.ended(request["TrainingJobName"])
+    hyperparameters, resources, inputs, data, variables, caller = sagemaker.lines(job)
+    assert json.loads(hyperparameters) == {"lr": "0.1"}
+    group = {"hosts": ["algo-1"], "instance_group_name": "homogeneousCluster", "instance_type": "ml.c5.xlarge"}
+    assert json.loads(resources) == {
+        "current_group_name": "homogeneousCluster",
+        "current_host": "algo-1",
+        "current_instance_type": "ml.c5.xlarge",
+        "hosts": ["algo-1"],
+        "instance_groups": [group],
+        "network_interface_name": "lo0" if sys.platform == "darwin" else "lo",
+    }
+    assert json.loads(inputs) == {
+        "train": {
+            "TrainingInputMode": "File",
+            "S3DistributionType": "FullyReplicated",
+            "RecordWrapperType": "None",
+        }
+    }
+    assert data == "AC ['train']"
+    assert variables == f"{job['TrainingJobName']} {job['TrainingJobArn']} us-east-1 1"
+    assert caller.startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/training-role/")
+
+
+def test_arguments_of_the_request_follow_the_images_own(sagemaker: SageMaker) -> None:
+    request = sagemaker.request("import sys; print(sys.argv[1:])")
+    request["AlgorithmSpecification"]["ContainerArguments"] = ["--more"]
+    sagemaker.api.create_training_job(**request)
+    assert sagemaker.lines(sagemaker.ended(request["TrainingJobName"])) == ["['train', '--more']"]
+
+
+def test_shards_and_manifests_reach_the_hosts_they_are_for(sagemaker: SageMaker) -> None:
+    sagemaker.put("list", json.dumps([{"prefix": f"s3://{sagemaker.bucket}/data/"}, "b/c"]))
+    code = (
+        READ + "from pathlib import Path;"
+        "print(sorted(p.relative_to(B).as_posix() for p in Path(B, 'input/data').rglob('*') if p.is_file()))"
+    )
+    job = sagemaker.run(
+        code,
+        hosts=2,
+        InputDataConfig=[
+            sagemaker.channel("shard", S3DataDistributionType="ShardedByS3Key"),
+            sagemaker.channel("listed", f"s3://{sagemaker.bucket}/list", S3DataType="ManifestFile"),
+            sagemaker.channel("one", f"s3://{sagemaker.bucket}/data/a"),
+        ],
+    )
+    assert sagemaker.lines(job, 1) == ["['input/data/listed/b/c', 'input/data/one/a', 'input/data/shard/a']"]
+    assert sagemaker.lines(job, 2) == ["['input/data/listed/b/c', 'input/data/one/a', 'input/data/shard/b/c']"]
+
+
+def test_what_every_host_wrote_is_in_one_archive(sagemaker: SageMaker) -> None:
+    code = (
+        READ + "h = json.load(open(B + '/input/config/resourceconfig.json'))['current_host'];"
+        "open(f'{B}/model/{h}', 'w'); open(f'{B}/model/both', 'w')"
+    )
+    job = sagemaker.run(code, hosts=2)
+    assert sagemaker.archive(job["TrainingJobName"], "model.tar.gz") == ["algo-1", "algo-2", "both"]
+
+
+def test_a_failing_host_fails_the_job_with_its_own_words_and_stops_the_others(sagemaker: SageMaker) -> None:
+    code = (
+        READ + "import time; h = json.load(open(B + '/input/config/resourceconfig.json'))['current_host'];"
+        "h == 'algo-1' and time.sleep(60); open(B + '/output/failure', 'w').write('no ' * 1000); sys.exit(3)"
+    )
+    job = sagemaker.run(code, hosts=2)
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Failed", "Failed")
+    assert job["FailureReason"] == f"AlgorithmError: {('no ' * 1000)[:1024]}, exit code: 3"
+    assert "ModelArtifacts" not in job
+
+
+def test_stop_sends_sigterm_and_uploads_what_was_written(sagemaker: SageMaker) -> None:
+    code = (
+        READ + "import signal, time;"
+        "signal.signal(15, lambda *_: (open(B + '/model/last', 'w').close(), sys.exit(0)));"
+        "print('up', flush=True); time.sleep(60)"
+    )
+    name = sagemaker.waiting(code)
+    sagemaker.api.stop_training_job(TrainingJobName=name)
+    sagemaker.api.stop_training_job(TrainingJobName=name)
+    job = sagemaker.ended(name)
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert [step["Status"] for step in job["SecondaryStatusTransitions"]][-3:] == ["Stopping", "Uploading", "Stopped"]
+    assert sagemaker.archive(name, "model.tar.gz") == ["last"]
+    with pytest.raises(ClientError, match=r"rejected because the training job is in status Stopped\."):
+        sagemaker.api.stop_training_job(TrainingJobName=name)
+
+
+def test_a_container_deaf_to_sigterm_is_killed_after_the_grace(sagemaker: SageMaker) -> None:
+    code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
+    name = sagemaker.waiting(code)
+    sagemaker.api.stop_training_job(TrainingJobName=name)
+    (pid,) = sagemaker.lines(sagemaker.job(name))
+    assert sagemaker.job(name)["TrainingJobStatus"] == "Stopping"
+    assert sagemaker.ended(name)["TrainingJobStatus"] == "Stopped"
+    assert not runs(int(pid))
+
+
+def test_a_job_over_its_runtime_is_stopped_as_max_runtime_exceeded(sagemaker: SageMaker) -> None:
+    job = sagemaker.run("import time; time.sleep(60)", StoppingCondition={"MaxRuntimeInSeconds": 1})
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
+
+
+def test_checkpoints_go_to_s3_while_training_and_come_back_to_the_next_job(sagemaker: SageMaker) -> None:
+    config: dict[str, Any] = {"CheckpointConfig": {"S3Uri": f"s3://{sagemaker.bucket}/checkpoints"}}
+    name = sagemaker.waiting(
+        READ + "import time; open(B + '/checkpoints/one', 'w').write('1'); print('up', flush=True); time.sleep(60)",
+        **config,
+    )
+    found = wait_until(
+        lambda: sagemaker.s3.list_objects_v2(Bucket=sagemaker.bucket, Prefix="checkpoints/").get("Contents")
+    )
+    assert [entry["Key"] for entry in found or []] == ["checkpoints/one"]
+    sagemaker.api.stop_training_job(TrainingJobName=name)
+    sagemaker.ended(name)
+    job = sagemaker.run(READ + "print(open(B + '/checkpoints/one').read())", **config)
+    assert sagemaker.lines(job) == ["1"]
+
+
+def test_a_name_is_taken_for_ever_in_its_region_only(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+    request = sagemaker.request()
+    arn = sagemaker.api.create_training_job(**request)["TrainingJobArn"]
+    for _ in "running", "ended":
+        with pytest.raises(ClientError) as error:
+            sagemaker.api.create_training_job(**request)
+        assert error.value.response["Error"]["Code"] == "ResourceInUse"
+        assert error.value.response["Error"]["Message"] == (
+            "Training job names must be unique within an AWS account and region, and a training job with this name "
+            f"already exists ({arn})"
+        )
+        sagemaker.ended(request["TrainingJobName"])
+    elsewhere = SageMaker(client, "eu-west-1")
+    assert elsewhere.run(TrainingJobName=request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
+
+
+def test_an_unknown_job_is_a_validation_exception(sagemaker: SageMaker) -> None:
+    for call in (sagemaker.api.describe_training_job, sagemaker.api.stop_training_job):
+        with pytest.raises(ClientError, match=r"Requested resource not found\.") as error:
+            call(TrainingJobName="nobody")
+        assert error.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_the_service_models_limits_are_refused_in_awss_words(sagemaker: SageMaker) -> None:
+    request = sagemaker.request()
+    long = refusal(sagemaker, request | {"TrainingJobName": "x" * 64})
+    assert long.startswith(f"2 validation errors detected: Value '{'x' * 64}' at 'trainingJobName' failed to satisfy")
+    assert "Member must have length less than or equal to 63" in long
+    resources = request["ResourceConfig"]
+    assert "at 'resourceConfig.instanceType' failed to satisfy constraint: Member must satisfy enum value set: [" in (
+        refusal(sagemaker, request | {"ResourceConfig": resources | {"InstanceType": "ml.bogus"}})
+    )
+    assert refusal(sagemaker, request | {"HyperParameters": {"a": "x" * 2501}}).endswith(
+        "Map value must satisfy constraint: [Member must have length less than or equal to 2500, "
+        "Member must have length greater than or equal to 0, Member must satisfy regular expression pattern: .*]"
+    )
+    assert "at 'inputDataConfig' failed to satisfy constraint: Member must have length less than or equal to 20" in (
+        refusal(sagemaker, request | {"InputDataConfig": [sagemaker.channel(f"c{n}") for n in range(21)]})
+    )
+    assert "at 'inputDataConfig.1.member.channelName'" in (
+        refusal(sagemaker, request | {"InputDataConfig": [sagemaker.channel("a b")]})
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/nobody"}, "Could not assume role arn:aws:iam"),
+        ({"EnableManagedSpotTraining": True}, "It must be present and be greater than or equal to MaxRuntimeInSeconds"),
+        (
+            {"StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}},
+            "It is only supported when EnableManagedSpotTraining is set to true",
+        ),
+        ({"StoppingCondition": {"MaxRuntimeInSeconds": 28 * 86400 + 1}}, "Invalid MaxRuntimeInSeconds"),
+        ({"AlgorithmSpecification": None}, "AlgorithmSpecification must be present"),
+        ({"ResourceConfig": {"VolumeSizeInGB": 5}}, "InstanceType and InstanceCount must be present"),
+    ],
+)
+def test_awss_own_rules_are_refused(sagemaker: SageMaker, change: dict[str, Any], sentence: str) -> None:
+    assert sentence in refusal(sagemaker, {k: v for k, v in (sagemaker.request() | change).items() if v})
+
+
+def test_data_must_exist_in_the_jobs_own_region(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+    far = SageMaker(client, "us-west-2")
+    for uri in (f"s3://{sagemaker.bucket}/nothing", "s3://no-such-bucket/x", f"s3://{far.bucket}/data"):
+        message = refusal(sagemaker, sagemaker.request(InputDataConfig=[sagemaker.channel("train", uri)]))
+        assert message.startswith(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
+    assert "The bucket is in this region: us-west-2" in message
+
+
+def test_channels_have_different_names(sagemaker: SageMaker) -> None:
+    request = sagemaker.request(InputDataConfig=[sagemaker.channel(), sagemaker.channel()])
+    assert "'train' is used more than once" in refusal(sagemaker, request)
+
+
+def test_pipe_mode_is_refused(sagemaker: SageMaker) -> None:
+    request = sagemaker.request()
+    request["AlgorithmSpecification"]["TrainingInputMode"] = "Pipe"
+    assert "Pipe input mode is not supported by localcloud" in refusal(sagemaker, request)
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence"),
+    [
+        ("ubuntu:22.04", "Invalid training image."),
+        (f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/none:v1", "Cannot find repository: none in registry ID"),
+        (f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/there:v2", "Cannot find the requested image:"),
+        (f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/there:v1", "Cannot find repository: there"),
+    ],
+)
+def test_the_image_must_be_in_the_uris_region(sagemaker: SageMaker, uri: str, sentence: str) -> None:
+    image(sagemaker.ecr, "there", "pass")
+    request = sagemaker.request()
+    request["AlgorithmSpecification"]["TrainingImage"] = uri
+    assert sentence in refusal(sagemaker, request)
+
+
+def test_a_manifest_that_lists_a_missing_object_fails_the_job_while_it_downloads(sagemaker: SageMaker) -> None:
+    sagemaker.put("broken", json.dumps([{"prefix": f"s3://{sagemaker.bucket}/"}, "missing"]))
+    channel = sagemaker.channel("train", f"s3://{sagemaker.bucket}/broken", S3DataType="ManifestFile")
+    job = sagemaker.run(InputDataConfig=[channel])
+    assert job["FailureReason"].startswith("ClientError: Data download failed:")
+    assert job["SecondaryStatusTransitions"][-2]["Status"] == "Downloading"
+
+
+def test_every_change_of_status_is_an_event_in_the_jobs_region(
+    sagemaker: SageMaker, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(cloud, "put_event", lambda region, event: events.append((region, event)))
+    job = sagemaker.run(Tags=[{"Key": "a", "Value": "1"}])
+    assert {region for region, _ in events} == {"us-east-1"}
+    assert [event["detail"]["SecondaryStatus"] for _, event in events] == [
+        step["Status"] for step in job["SecondaryStatusTransitions"]
+    ]
+    last = events[-1][1]
+    assert (last["source"], last["detail-type"]) == ("aws.sagemaker", "SageMaker Training Job State Change")
+    assert last["resources"] == [job["TrainingJobArn"]]
+    assert last["detail"]["Tags"] == {"a": "1"}
+    assert last["detail"]["TrainingEndTime"] == int(job["TrainingEndTime"].timestamp() * 1000)
+    assert "BillableTimeInSeconds" not in last["detail"]
+    json.dumps(last)
+
+
+def test_tags_are_listed_and_added(sagemaker: SageMaker) -> None:
+    job = sagemaker.run(Tags=[{"Key": "a", "Value": "1"}])
+    arn = job["TrainingJobArn"]
+    sagemaker.api.add_tags(ResourceArn=arn, Tags=[{"Key": "a", "Value": "2"}, {"Key": "b", "Value": "3"}])
+    assert sagemaker.api.list_tags(ResourceArn=arn)["Tags"] == [
+        {"Key": "a", "Value": "2"},
+        {"Key": "b", "Value": "3"},
+    ]
+
+
+def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any]) -> None:
+    sagemaker = SageMaker(client, "eu-central-1")
+    names = [sagemaker.run(TrainingJobName=name)["TrainingJobName"] for name in ("ab", "b", "abc")]
+    failed = sagemaker.run("import sys; sys.exit(1)", TrainingJobName="abcd")["TrainingJobName"]
+
+    def listed(**query: Any) -> list[str]:
+        pages = sagemaker.api.get_paginator("list_training_jobs").paginate(**query)
+        return [job["TrainingJobName"] for page in pages for job in page["TrainingJobSummaries"]]
+
+    assert listed(MaxResults=1) == [*names, failed]
+    assert listed(StatusEquals="Failed") == [failed]
+    assert listed(NameContains="ab", SortBy="Name", SortOrder="Descending") == ["abcd", "abc", "ab"]
+    minute_later = sagemaker.job(failed)["CreationTime"] + timedelta(minutes=1)
+    assert listed(CreationTimeAfter=minute_later) == []
+    assert len(listed(CreationTimeBefore=minute_later)) == 4
