@@ -15,7 +15,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
+from types import TracebackType
 
 from training_container import hosts, launch
 from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
@@ -30,6 +32,7 @@ def main() -> int:
     """Run this host's part of the job and return the exit status."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
     folders = Folders.from_environment(os.environ)
+    sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:
         job = read_training_job(folders)
         check(job)
@@ -126,6 +129,14 @@ def fail(folders: Folders, reason: str) -> int:
     folders.failure.write_text(reason, encoding="utf-8")
     print(reason, file=sys.stderr, end="", flush=True)
     return 1
+
+
+def fail_unforeseen(
+    folders: Folders, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Explain an error of `train` itself in output/failure; Python then ends with exit status 1."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    fail(folders, f"`train` itself failed: {kind.__name__}: {error}\n{text}")
 
 
 if __name__ == "__main__":

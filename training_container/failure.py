@@ -23,6 +23,8 @@ _CONSEQUENCES = (
     "Connection reset by peer",
     "HorovodInternal",
 )
+# How TensorFlow 2.15 starts the lines of a graph's traceback (framework/error_interpolation.py).
+_GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
 # Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted".
 _ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\)")
 
@@ -35,18 +37,24 @@ class RankFailure:
     host: str
     error: str
     traceback: str
-
-    @property
-    def is_consequence(self) -> bool:
-        """Whether this rank failed only because another did."""
-        return any(phrase in self.error for phrase in _CONSEQUENCES)
+    is_consequence: bool  # whether this rank failed only because another did
 
 
 def report_line(rank: int, host: str, error: BaseException, trace: TracebackType | None) -> str:
     """Return the line a rank reports its failure with, cut to what a pipe takes whole (PIPE_BUF is 4,096 on Linux)."""
+    while trace and trace.tb_next and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
+        trace = trace.tb_next  # how Python itself started the program explains nothing
     text = "".join(traceback.format_exception(type(error), error, trace))
-    fields = {"rank": rank, "host": host, "error": _cut(f"{type(error).__name__}: {error}", 500)}
+    consequence = any(phrase in str(error) for phrase in _CONSEQUENCES)
+    sentence = _cut(f"{type(error).__name__}: {_essence(str(error))}", 500)
+    fields = {"rank": rank, "host": host, "error": sentence, "is_consequence": consequence}
     return _PREFIX + json.dumps(fields | {"traceback": text[-1500:]})
+
+
+def _essence(message: str) -> str:
+    """Return an error's message without the graph's own traceback, which TensorFlow puts before what happened."""
+    lines = [line.strip() for line in message.splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith(_GRAPH_LINES)) or message
 
 
 @dataclass(kw_only=True)

@@ -1,6 +1,7 @@
 """The command and the environment that start one rank per process slot. Pure functions of the job and the machine."""
 
 import itertools
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,8 @@ SSH = (
 # These say something about one host, and would be wrong on another.
 _ONE_HOST_ONLY = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PWD", "SAGEMAKER_BASE_DIR", "SHLVL", "TMPDIR", "_"})
 _ONE_HOST_PREFIXES = ("OMPI_COMM_", "PMIX_", "PRTE_", "SSH_", "BASH_FUNC_")
+
+_SECRET = re.compile(r"ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUTH")
 
 
 def rank_environment(job: TrainingJob, environment: Mapping[str, str], package: Path) -> dict[str, str]:
@@ -72,7 +75,12 @@ def mpirun_command(job: TrainingJob, names: Iterable[str], interface: str | None
 
 
 def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) -> list[str]:
-    """Return the command line of Horovod's Gloo launcher, for where there is no MPI; see gloo.py."""
+    """Return the command line of Horovod's Gloo launcher, for where there is no MPI; see gloo.py.
+
+    It hands variables on in ssh's command line, which every process list shows, so names that look like a secret's
+    stay here. (mpirun hands them on over its own connection.)
+    """
+    names = [name for name in names if not _SECRET.search(name)]
     hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
     command = [sys.executable, "-u", "-m", "training_container.gloo", "--hosts", hosts]
     command += ["--current-host", job.current_host, "--forward", ",".join(forwarded_names(names))]

@@ -144,8 +144,9 @@ def count_ranks(job: TrainingJob) -> None:
     counted = int(hvd.allreduce(tf.ones([], tf.int32), op=hvd.Sum, name="ranks"))
     if counted != job.world_size:
         raise RuntimeError(
-            f"The world has {counted} ranks, but {len(job.hosts)} hosts x {job.launch.processes_per_host} processes "
-            f"per host = {job.world_size}. The option sagemaker_mpi_custom_mpi_options must not set their number."
+            f"Counted {counted} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
+            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options sets "
+            "no number of processes and that all hosts started."
         )
 
 

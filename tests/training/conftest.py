@@ -1,0 +1,92 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# traingrid's own default (grid.yaml): meant for GPUs, and must do no harm on a CPU.
+MPI_OPTIONS = (
+    "-mca btl_vader_single_copy_mechanism none -x HOROVOD_HIERARCHICAL_ALLREDUCE=1 "
+    "-x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
+)
+# As little as can be trained: two steps on 8 x 8 pixels.
+TINY = {
+    "model": "resnet8",
+    "classes": "10",
+    "first_label": "0",
+    "image_size": "8",
+    "epochs": "1",
+    "warmup_epochs": "0",
+    "steps_per_epoch": "2",
+    "batch_size": "8",
+    "learning_rate": "0.05",
+    "augmentation": "affine",
+    "cache": "true",
+}
+
+
+@pytest.fixture(scope="session")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the four digits campaigns."""
+    folder = tmp_path_factory.mktemp("campaigns")
+    program = REPOSITORY / "examples" / "digits" / "write_campaigns.py"
+    subprocess.run([sys.executable, program, folder], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def host_folder(campaigns: Path) -> Callable[..., Path]:
+    """Write what SageMaker puts under /opt/ml of one host."""
+
+    def write(  # noqa: PLR0917
+        base: Path,
+        hyperparameters: Mapping[str, str] = TINY,
+        processes: int = 2,
+        options: str = MPI_OPTIONS,
+        hosts: Sequence[str] = ("algo-1",),
+        current_host: str = "algo-1",
+    ) -> Path:
+        launch = {
+            "sagemaker_mpi_enabled": "true",
+            "sagemaker_mpi_num_of_processes_per_host": str(processes),
+            "sagemaker_mpi_custom_mpi_options": options,
+        }
+        config = base / "input" / "config"
+        config.mkdir(parents=True)
+        resources = {"current_host": current_host, "hosts": list(hosts), "network_interface_name": "eth0"}
+        (config / "hyperparameters.json").write_text(json.dumps(launch | dict(hyperparameters)))
+        (config / "resourceconfig.json").write_text(json.dumps(resources))
+        (config / "inputdataconfig.json").write_text(json.dumps({"train": {}, "validation": {}}))
+        (base / "input" / "data").mkdir()
+        for channel in ("train", "validation"):
+            (base / "input" / "data" / channel).symlink_to(campaigns / "campaign-1" / channel)
+        return base
+
+    return write
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Start `train` as SageMaker does: by its name, in an environment of its own. What still runs at the end is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(base: Path, **environment: str) -> "subprocess.Popen[str]":
+        train = subprocess.Popen(
+            [REPOSITORY / "training_container" / "train"],
+            env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "SAGEMAKER_BASE_DIR": str(base)} | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(train)
+        return train
+
+    yield run
+    for train in started:
+        train.kill()  # its ranks end with it
+        train.communicate()

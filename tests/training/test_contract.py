@@ -1,0 +1,88 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from training_container.contract import ContractError, Folders, read_training_job, sagemaker_variables
+from training_container.launch_options import gpu_count
+
+
+def test_a_host_reads_its_job(host_folder: Callable[..., Path], tmp_path: Path) -> None:
+    base = host_folder(
+        tmp_path / "ml", hosts=("algo-2", "algo-1"), current_host="algo-2", options='-x "A=b c" -mca d e'
+    )
+    job = read_training_job(Folders(base=base))
+    assert job.hosts == ("algo-1", "algo-2")
+    assert (job.main_host, job.is_main_host, job.world_size) == ("algo-1", False, 4)
+    assert job.launch.mpi_options == ("-x", "A=b c", "-mca", "d", "e")
+    assert job.channels["train"] == base / "input" / "data" / "train"
+    assert "model" in job.hyperparameters
+    assert not [name for name in job.hyperparameters if name.startswith("sagemaker_")]
+
+
+def test_the_base_folder_is_opt_ml_unless_the_toolkits_variable_says_otherwise() -> None:
+    assert Folders.from_environment({}).model == Path("/opt/ml/model")
+    assert Folders.from_environment({"SAGEMAKER_BASE_DIR": "/somewhere"}).failure == Path("/somewhere/output/failure")
+
+
+@pytest.mark.parametrize("value", ["resnet8", '"resnet8"'])
+def test_strings_are_read_plain_and_as_the_sdk_encodes_them(
+    host_folder: Callable[..., Path], tmp_path: Path, value: str
+) -> None:
+    job = read_training_job(Folders(base=host_folder(tmp_path / "ml", {"model": value, "epochs": '"3"'})))
+    assert job.hyperparameters == {"model": "resnet8", "epochs": "3"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("sagemaker_mpi_num_of_processes_per_host", "0", "whole number from 1"),
+        ("sagemaker_mpi_num_of_processes_per_host", "two", "whole number from 1"),
+        ("sagemaker_mpi_enabled", "maybe", "true or false"),
+        ("sagemaker_mpi_custom_mpi_options", "-x 'A", "No closing quotation"),
+        ("sagemaker_program", "mine.py", "runs its own trainer"),
+    ],
+)
+def test_a_wrong_launch_hyperparameter_is_named(
+    host_folder: Callable[..., Path], tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    base = host_folder(tmp_path / "ml", {name: value})
+    with pytest.raises(ContractError, match=f"{name}.*{words}"):
+        read_training_job(Folders(base=base))
+
+
+def test_processes_per_host_are_one_per_gpu_where_not_said(tmp_path: Path) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert gpu_count(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "resourceconfig.json is missing.*SAGEMAKER_BASE_DIR"),
+        ("{", "is not JSON"),
+        ("[]", "must hold a JSON object"),
+        ('{"hosts": ["algo-1"], "current_host": "algo-9"}', "algo-9"),
+    ],
+)
+def test_a_broken_resource_file_is_named(
+    host_folder: Callable[..., Path], tmp_path: Path, content: str | None, words: str
+) -> None:
+    base = host_folder(tmp_path / "ml")
+    path = base / "input" / "config" / "resourceconfig.json"
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ContractError, match=words):
+        read_training_job(Folders(base=base))
+
+
+def test_ranks_get_the_toolkits_variables(host_folder: Callable[..., Path], tmp_path: Path) -> None:
+    base = host_folder(tmp_path / "ml", {"batch_size": "8"})
+    variables = sagemaker_variables(read_training_job(Folders(base=base)))
+    assert variables["SM_CHANNEL_TRAIN"] == str(base / "input" / "data" / "train")
+    assert variables["SM_HP_BATCH_SIZE"] == "8"
+    assert json.loads(variables["SM_HOSTS"]) == ["algo-1"]
+    assert variables["SM_MODEL_DIR"] == str(base / "model")

@@ -1,0 +1,45 @@
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from sklearn.datasets import load_digits
+
+from training_container.trainer.input import FEATURES
+from training_container.trainer.shards import tfrecord_files
+
+
+def scans(folder: Path) -> list[tuple[bytes, int]]:
+    """Return (pixels, label) of every record, read as the trainer reads them."""
+    examples = [
+        tf.io.parse_single_example(record, FEATURES)
+        for record in tf.data.TFRecordDataset([str(path) for path in tfrecord_files(folder)])
+    ]
+    return [
+        (tf.io.decode_png(example["image/encoded"]).numpy().tobytes(), int(example["image/class/label"]))
+        for example in examples
+    ]
+
+
+def test_campaigns_and_the_held_out_part_are_disjoint_and_together_all_scans(campaigns: Path) -> None:
+    folders = sorted(campaigns.iterdir())
+    parts = [scans(folder / "train") for folder in folders] + [scans(folders[0] / "validation")]
+    images, labels = load_digits(return_X_y=True)
+    pixels = np.rint(images * (255 / 16)).astype(np.uint8)
+    source = Counter((image.tobytes(), int(label)) for image, label in zip(pixels, labels, strict=True))
+    assert len(folders) == 4
+    assert sum((Counter(part) for part in parts), Counter()) == source
+    assert max(source.values()) == 1  # no scan occurs twice in the source, so a complete split is a disjoint one
+
+
+def test_a_fifth_is_held_out_and_the_same_everywhere(campaigns: Path) -> None:
+    held_out = [scans(folder / "validation") for folder in sorted(campaigns.iterdir())]
+    assert len(held_out[0]) == 360
+    assert all(part == held_out[0] for part in held_out)
+
+
+def test_every_campaign_has_every_digit_equally_often(campaigns: Path) -> None:
+    for folder in campaigns.iterdir():
+        counts = Counter(label for _, label in scans(folder / "train"))
+        assert sorted(counts) == list(range(10))
+        assert max(counts.values()) - min(counts.values()) <= 3

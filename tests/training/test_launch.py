@@ -1,0 +1,90 @@
+import itertools
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from training_container.contract import Folders, TrainingJob
+from training_container.launch import gloo_command, mpirun_command, rank_environment
+from training_container.launch_options import LaunchOptions, parse
+
+JOB = TrainingJob(
+    folders=Folders(base=Path("/opt/ml")),
+    hosts=("algo-1",),
+    current_host="algo-1",
+    network_interface="eth0",
+    channels={"train": Path("/opt/ml/input/data/train")},
+    hyperparameters={"epochs": "2"},
+    launch=LaunchOptions(processes_per_host=2),
+)
+RANK = [sys.executable, "-u", "-m", "training_container.rank"]
+
+
+def pairs(command: list[str], option: str) -> list[str]:
+    return [value for name, value in itertools.pairwise(command) if name == option]
+
+
+def test_one_host_starts_its_ranks_without_ssh() -> None:
+    command = mpirun_command(JOB, ["SM_HPS", "PATH"], None)
+    assert command[:5] == ["mpirun", "--allow-run-as-root", "-np", "2", "--host"]
+    assert pairs(command, "--host") == ["localhost:2"]
+    assert pairs(command, "-x") == ["PATH", "SM_HPS"]
+    assert "plm_rsh_agent" not in command
+    assert command[-4:] == RANK
+
+
+def test_two_hosts_get_their_slots_and_talk_over_the_named_interface() -> None:
+    command = mpirun_command(replace(JOB, hosts=("algo-1", "algo-2")), [], "eth0")
+    assert pairs(command, "-np") == ["4"]
+    assert pairs(command, "--host") == ["localhost:2,algo-2:2"]
+    assert pairs(command, "btl_tcp_if_include") == pairs(command, "oob_tcp_if_include") == ["eth0"]
+    assert pairs(command, "plm_rsh_agent")[0].startswith("ssh -o BatchMode=yes")
+
+
+def test_custom_options_come_verbatim_after_our_own() -> None:
+    text = "-mca btl_vader_single_copy_mechanism none -x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_LAUNCH_MODE=PARALLEL"
+    launch = parse(
+        {
+            "sagemaker_mpi_custom_mpi_options": text,
+            "sagemaker_mpi_num_of_processes_per_host": "1",
+            "sagemaker_region": "x",
+        }
+    )
+    command = mpirun_command(replace(JOB, launch=launch), ["A"], None)
+    assert command[-4 - len(text.split()) : -4] == text.split()
+
+
+def test_a_variable_that_custom_options_set_is_left_to_them() -> None:
+    """Open MPI refuses a name that comes twice with different values."""
+    launch = LaunchOptions(mpi_options=("-x", "NCCL_MIN_NRINGS=8"))
+    command = mpirun_command(replace(JOB, launch=launch), ["NCCL_MIN_NRINGS", "OTHER"], None)
+    assert pairs(command, "-x") == ["OTHER", "NCCL_MIN_NRINGS=8"]
+
+
+def test_what_belongs_to_one_host_stays_there() -> None:
+    names = ["HOME", "HOSTNAME", "SAGEMAKER_BASE_DIR", "SSH_CONNECTION", "OMPI_COMM_WORLD_RANK", "MY_SETTING"]
+    assert pairs(mpirun_command(JOB, names, None), "-x") == ["MY_SETTING"]
+
+
+def test_gloo_gets_the_same_slots() -> None:
+    command = gloo_command(replace(JOB, hosts=("algo-1", "algo-2")), ["B", "A"], "eth0")
+    assert pairs(command, "--hosts") == ["algo-1:2,algo-2:2"]
+    assert pairs(command, "--forward") == ["A,B"]
+    assert pairs(command, "--interface") == ["eth0"]
+    assert command[-5:] == ["--", *RANK]
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DATABASE_PASSWORD"])
+def test_gloo_puts_no_secret_on_a_command_line(name: str) -> None:
+    assert name not in " ".join(gloo_command(JOB, [name, "A"], None))
+
+
+def test_ranks_find_the_package_and_keep_the_users_settings() -> None:
+    given = {"PYTHONPATH": "/mine", "TF_CPP_MIN_LOG_LEVEL": "0", "MY_SETTING": "1"}
+    environment = rank_environment(JOB, given, Path("/opt/traingrid"))
+    assert environment["PYTHONPATH"] == "/opt/traingrid:/mine"
+    assert environment["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    assert environment["MY_SETTING"] == "1"
+    assert environment["SM_HP_EPOCHS"] == "2"
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "600"

@@ -1,0 +1,249 @@
+"""Real ranks on two processes of this machine. Every test but the unit tests above it starts `train` itself."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import tensorflow as tf
+
+from tests.training.conftest import TINY
+
+Start = Callable[..., "subprocess.Popen[str]"]
+Write = Callable[..., Path]
+
+needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+# `train` says 'died' or 'failed' in seconds; only a hang takes so long.
+PATIENCE_SECONDS = 120
+
+
+def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
+    output, _ = train.communicate(timeout=PATIENCE_SECONDS)
+    return train.returncode, output
+
+
+def metrics(output: str, name: str) -> list[float]:
+    """Read a metric as SageMaker does, with the regex of the metric definition."""
+    return [float(value) for value in re.findall(rf"\b{name}=([-+0-9.eE]+)", output)]
+
+
+def assert_trained_on_two_ranks(base: Path, output: str) -> None:
+    assert metrics(output, "epoch") == [1.0]
+    assert metrics(output, "ranks") == [2.0]
+    for name in ("train_loss", "validation_loss", "validation_top1", "images_per_second", "learning_rate"):
+        assert len(metrics(output, name)) == 1, name
+    report = json.loads((base / "model" / "report.json").read_text())
+    assert (report["ranks"], report["classes"], report["image_size"]) == (2, 10, 8)
+    assert report["top1"] == pytest.approx(metrics(output, "validation_top1")[0], abs=1e-5)
+    assert list((base / "checkpoints").glob("ckpt-2.index"))
+    assert list((base / "output" / "tensorboard").iterdir())
+    assert not (base / "output" / "failure").exists()
+
+
+@needs_mpi
+def test_mpirun_trains_two_ranks_with_the_grids_default_options(
+    host_folder: Write, start: Start, tmp_path: Path
+) -> None:
+    base = host_folder(tmp_path / "ml")
+    status, output = finished(start(base))
+    assert status == 0, output
+    assert output.startswith("mpirun ")
+    assert_trained_on_two_ranks(base, output)
+    model = tf.saved_model.load(str(base / "model" / "1"))
+    answer = model.signatures["serving_default"](images=tf.zeros([3, 28, 20, 3]))
+    assert answer["probabilities"].shape == (3, 10)
+    assert tf.reduce_sum(answer["probabilities"]).numpy() == pytest.approx(3.0, rel=1e-5)
+
+
+def test_gloo_trains_two_ranks_where_there_is_no_mpirun(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "env", "dirname", "readlink"):
+        found = shutil.which(name)
+        assert found is not None
+        (programs / name).symlink_to(found)
+    base = host_folder(tmp_path / "ml")
+    status, output = finished(start(base, PATH=str(programs)))
+    assert status == 0, output
+    assert "training_container.gloo" in output.splitlines()[0]
+    assert_trained_on_two_ranks(base, output)
+
+
+@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
+def test_a_rank_that_fails_fails_the_job_with_its_traceback(
+    host_folder: Write, start: Start, tmp_path: Path, controller: str
+) -> None:
+    """Rank 1 reads the second of two files; a flipped bit there is found by TensorFlow's CRC, on that rank alone."""
+    base = host_folder(tmp_path / "ml")
+    train = base / "input" / "data" / "train"
+    files = sorted(train.resolve().iterdir())[:2]
+    train.unlink()
+    train.mkdir()
+    for path in files:
+        shutil.copy(path, train)
+    content = bytearray(files[1].read_bytes())
+    content[60] ^= 1
+    (train / files[1].name).write_bytes(content)
+    status, output = finished(start(base, HOROVOD_CONTROLLER=controller))
+    failure = (base / "output" / "failure").read_text()
+    assert status == 1
+    assert failure.startswith("Rank 1 on algo-1 failed: DataLossError: "), output
+    assert "Traceback" in failure or failure.splitlines()[1].startswith("...")
+    assert "corrupted record" in failure
+    assert len(failure) <= 1024
+    assert not list((base / "model").glob("*"))
+
+
+@needs_mpi
+def test_the_ranks_are_counted_before_the_first_step(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    base = host_folder(tmp_path / "ml", options="-np 1")
+    status, output = finished(start(base))
+    assert status == 1
+    assert "Counted 1 rank(s) instead of 2: 1 host(s) x 2 process(es)" in (base / "output" / "failure").read_text()
+    assert not metrics(output, "epoch")
+
+
+def test_a_wrong_hyperparameter_fails_before_any_rank_starts(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    base = host_folder(tmp_path / "ml", TINY | {"epocs": "3"})
+    status, output = finished(start(base))
+    assert status == 1
+    failure = (base / "output" / "failure").read_text()
+    assert failure == "Hyperparameter 'epocs' is unknown. Did you mean 'epochs'?\n"
+    assert output == failure
+
+
+def test_a_missing_train_channel_is_named(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    base = host_folder(tmp_path / "ml")
+    (base / "input" / "config" / "inputdataconfig.json").write_text('{"training": {}}')
+    assert finished(start(base))[0] == 1
+    assert "no channel 'train' (its channels: training)" in (base / "output" / "failure").read_text()
+
+
+def rank_processes(train: "subprocess.Popen[str]") -> list[psutil.Process]:
+    descendants = psutil.Process(train.pid).children(recursive=True)
+    return [process for process in descendants if process.cmdline()[1:] == ["-u", "-m", "training_container.rank"]]
+
+
+def follow_to(train: "subprocess.Popen[str]", text: str) -> str:
+    """Read the output until a line contains `text`."""
+    assert train.stdout is not None
+    read = ""
+    for line in train.stdout:
+        read += line
+        if text in line:
+            return read
+    raise AssertionError(f"{text!r} never came: {read}")
+
+
+@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
+def test_a_rank_that_dies_fails_the_job(host_folder: Write, start: Start, tmp_path: Path, controller: str) -> None:
+    base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000"})
+    train = start(base, HOROVOD_CONTROLLER=controller)
+    follow_to(train, "epoch=2 ")
+    killed = next(rank for rank in rank_processes(train) if rank.environ().get(RANK_VARIABLE[controller]) == "1")
+    killed.kill()
+    status, output = finished(train)
+    assert status == 1
+    failure = (base / "output" / "failure").read_text()
+    assert re.match(r"Rank 1 on \S+ (was killed|died) by signal 9", failure), output
+
+
+RANK_VARIABLE = {"mpi": "OMPI_COMM_WORLD_RANK", "gloo": "HOROVOD_RANK"}
+
+
+def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000", "checkpoint_every": "100000"})
+    train = start(base)
+    follow_to(train, "epoch=2 ")
+    train.send_signal(signal.SIGTERM)
+    status, output = finished(train)
+    assert status == 143, output
+    (saved,) = (base / "checkpoints").glob("ckpt-*.index")
+    step = int(saved.stem.removeprefix("ckpt-"))
+    assert step >= 4
+    path = base / "input" / "config" / "hyperparameters.json"
+    epochs = step // 2 + 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"epochs": str(epochs)}))
+    status, output = finished(start(base))
+    assert status == 0, output
+    assert f"Continuing from {saved.with_suffix('')}" in output
+    assert metrics(output, "epoch") == [float(epochs)]
+
+
+def test_ranks_end_when_train_is_killed(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    train = start(host_folder(tmp_path / "ml", TINY | {"epochs": "100000"}))
+    follow_to(train, "epoch=1 ")
+    ranks = rank_processes(train)
+    assert len(ranks) == 2
+    train.kill()
+    _, alive = psutil.wait_procs(ranks, timeout=30)
+    assert not alive
+
+
+SSH = """#!/bin/sh
+# Runs a command 'on a host': in an environment that knows that host's folder and nothing of the caller's.
+while :; do
+    case $1 in
+    -o) shift 2 ;;
+    -*) shift ;; # Open MPI adds -x: no X11
+    *) break ;;
+    esac
+done
+host=$1
+shift
+[ -e "{hosts}/$host/sshd" ] || exit 255
+exec env -i PATH="{path}" HOME=/tmp SAGEMAKER_BASE_DIR="{hosts}/$host" sh -c "$*"
+"""
+SSHD = """#!/bin/sh
+sleep 1
+touch "$SAGEMAKER_BASE_DIR/sshd"
+trap 'touch "$SAGEMAKER_BASE_DIR/sshd-ended"; exit 0' TERM
+while :; do sleep 0.2; done
+"""
+
+
+@pytest.fixture
+def start_two_hosts(host_folder: Write, start: Start, tmp_path: Path) -> Callable[..., "list[subprocess.Popen[str]]"]:
+    """Start `train` on algo-1 and algo-2, which reach each other by an ssh that knows these two."""
+    programs, hosts = tmp_path / "bin", tmp_path / "hosts"
+    programs.mkdir()
+    for name, text in (("ssh", SSH), ("sshd", SSHD)):
+        (programs / name).write_text(text.format(hosts=hosts, path=os.environ["PATH"]))
+        (programs / name).chmod(0o755)
+
+    def run(hyperparameters: dict[str, str], **environment: str) -> "list[subprocess.Popen[str]]":
+        names = ("algo-1", "algo-2")
+        bases = [
+            host_folder(hosts / name, hyperparameters, processes=1, hosts=names, current_host=name) for name in names
+        ]
+        return [start(base, PATH=f"{programs}:{os.environ['PATH']}", **environment) for base in bases]
+
+    return run
+
+
+@pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
+def test_two_hosts_train_as_one(
+    start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path, controller: str
+) -> None:
+    main, other = start_two_hosts(TINY, HOROVOD_CONTROLLER=controller)
+    status, output = finished(main)
+    assert (status, finished(other)[0]) == (0, 0), output
+    assert_trained_on_two_ranks(tmp_path / "hosts" / "algo-1", output)
+    assert (tmp_path / "hosts" / "algo-2" / "sshd-ended").exists()
+    assert not (tmp_path / "hosts" / "algo-2" / "model").exists()
+
+
+@needs_mpi
+def test_two_hosts_fail_as_one_and_the_first_says_why(
+    start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path
+) -> None:
+    main, other = start_two_hosts(TINY | {"first_label": "1"})
+    status, output = finished(main)
+    assert (status, finished(other)[0]) == (1, 1), output
+    assert "A label is outside 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()
