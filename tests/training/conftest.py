@@ -71,7 +71,7 @@ def host_folder(campaigns: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Start `train` as SageMaker does: by its name, in an environment of its own. What still runs at the end is ended."""
+    """Start `train` as SageMaker does: by its name, in an environment of its own; end what still runs."""
     started: list[subprocess.Popen[str]] = []
 
     def run(base: Path, **environment: str) -> "subprocess.Popen[str]":
