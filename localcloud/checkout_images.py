@@ -23,7 +23,8 @@ ORCHESTRATOR = ProcessImage(
     command=(str(_CHECKOUT / ".venv/bin/python"), "-m", "batch_job"), working_directory=str(_CHECKOUT)
 )
 TRAINING = ProcessImage(
-    command=(str(_CHECKOUT / ".venv-training/bin/python"), str(_CHECKOUT / "training_container/train")),
+    command=(str(_CHECKOUT / "training_container/train"),),
+    environment={"PYTHON": str(_CHECKOUT / ".venv-training/bin/python")},
     working_directory=str(_CHECKOUT),
 )
 

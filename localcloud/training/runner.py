@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,11 +205,11 @@ class Runner:
             return
         with self.job.lock:
             self.job.has_artifacts = has_artifacts
-            self.job.ended_at = now()
-            self._advance(secondary)
+            self.job.ended_at = at = now()
+            self._advance(secondary, at)
 
-    def _advance(self, secondary: str) -> None:
-        self.job.progress.advance(secondary, now())
+    def _advance(self, secondary: str, at: datetime | None = None) -> None:
+        self.job.progress.advance(secondary, at or now())
         self._tell()
 
     def _tell(self) -> None:
