@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
+"""FailureReason of a job that SageMaker itself failed."""
 
 
 class Runner:
@@ -70,6 +72,8 @@ class Runner:
         except transfer.TransferError as error:
             self._fail(str(error))
         finally:
+            if not self.job.progress.is_final:  # a defect of ours: its traceback goes to stderr, the job must still end
+                self._fail(INTERNAL_ERROR)
             if not self._cloud.settings.keep_training_folders:
                 shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -402,6 +402,15 @@ def test_tags_are_listed_and_added(sagemaker: SageMaker) -> None:
     ]
 
 
+def test_a_program_that_does_not_exist_fails_the_job(sagemaker: SageMaker) -> None:
+    request = sagemaker.request()
+    request["AlgorithmSpecification"]["ContainerEntrypoint"] = ["/no-such-program"]
+    sagemaker.api.create_training_job(**request)
+    job = sagemaker.ended(request["TrainingJobName"])
+    assert "could not be started" in job["FailureReason"]
+    assert "/no-such-program" in job["FailureReason"]
+
+
 def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any]) -> None:
     sagemaker = SageMaker(client, "eu-central-1")
     names = [sagemaker.run(TrainingJobName=name)["TrainingJobName"] for name in ("ab", "b", "abc")]
