@@ -46,7 +46,8 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 def reasons(status: SubmissionStatus) -> list[str]:
     """Return a line for each job that failed: the first line of its reason, and where the rest is."""
     return [
-        f"{job.region} {job.name}: {job.reason.splitlines()[0]}\n  the whole log: traingrid logs {status.submission} {job.index}"
+        f"{job.region} {job.name}: {job.reason.splitlines()[0]}\n"
+        f"  its whole log: traingrid logs {status.submission} {job.index}"
         for job in status.jobs
         if job.reason
     ]
