@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar
 
-from moto.cloudformation import urls as cloudformation_urls
 from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
 from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
 from moto.cloudformation.utils import generate_changeset_id, generate_stack_id, validate_create_change_set
 
+from localcloud.cloudformation.change_sets import URLS
 from localcloud.cloudformation.context import Clients
 from localcloud.cloudformation.deployment import Deployment, DeploymentError
 from localcloud.cloudformation.templates import Resources
@@ -114,7 +114,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
     """moto's backend, with stacks that are deployed before they are called complete."""
 
     clients: ClassVar[Clients]
-    _url_module = cloudformation_urls
+    _url_module = URLS
 
     def create_stack(
         self, name: str, template: str, parameters: dict[str, Any], *arguments: Any, **options: Any
@@ -180,11 +180,6 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         self._deploy(stack, change_set.template, change_set.parameters, change_set.change_set_type)
         failed = stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
         change_set.execution_status = "EXECUTE_FAILED" if failed else "EXECUTE_COMPLETE"
-
-    def delete_change_set(self, change_set_name: str) -> None:
-        """DeleteChangeSet; one that is gone already is no error, as on AWS."""
-        if any(change_set_name in (key, known.change_set_name) for key, known in self.change_sets.items()):
-            super().delete_change_set(change_set_name)
 
     def delete_stack(self, name_or_stack_id: str) -> None:
         """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED."""

@@ -1,0 +1,55 @@
+"""Change sets by stack and name, as AWS's API finds them."""
+
+from types import SimpleNamespace
+
+from moto.cloudformation import urls
+from moto.cloudformation.responses import CloudFormationResponse
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult
+
+
+class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is untyped to us
+    """CloudFormation's service model: error code ChangeSetNotFound. The CDK CLI waits for it after a deletion."""
+
+    code = "ChangeSetNotFoundException"
+
+
+class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is untyped to us
+    """moto 5.2.5 looks a change set up by its name alone, and the CDK gives every stack's the same name."""
+
+    def describe_change_set(self) -> ActionResult:
+        """DescribeChangeSet."""
+        self._put_identifier()
+        return super().describe_change_set()
+
+    def execute_change_set(self) -> ActionResult:
+        """ExecuteChangeSet."""
+        self._put_identifier()
+        return super().execute_change_set()
+
+    def delete_change_set(self) -> ActionResult:
+        """DeleteChangeSet; one that is not there is no error."""
+        try:
+            self._put_identifier()
+        except ChangeSetNotFoundError:
+            return ActionResult({})
+        return super().delete_change_set()
+
+    def _put_identifier(self) -> None:
+        """Replace the name in the request by the ARN of the change set of the request's stack."""
+        name, stack = self._get_param("ChangeSetName"), self._get_param("StackName")
+        for identifier, known in reversed(self.cloudformation_backend.change_sets.items()):
+            if name == identifier or (name == known.change_set_name and stack in (known.stack_name, known.stack_id)):
+                self.params["ChangeSetName"] = identifier
+                return
+        raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+
+
+URLS = SimpleNamespace(
+    url_bases=urls.url_bases,
+    url_paths={
+        path: StackResponse.dispatch if handler == CloudFormationResponse.dispatch else handler
+        for path, handler in urls.url_paths.items()
+    },
+)
+"""moto's routes, with our response class in the place of its own."""

@@ -1,0 +1,235 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+BUCKET = {
+    "Type": "AWS::S3::Bucket",
+    "Properties": {
+        "VersioningConfiguration": {"Status": "Enabled"},
+        "NotificationConfiguration": {"EventBridgeConfiguration": {"EventBridgeEnabled": "true"}},
+        "PublicAccessBlockConfiguration": {"BlockPublicAcls": "true", "BlockPublicPolicy": True},
+        "LifecycleConfiguration": {
+            "Rules": [{"Id": "old", "Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": "30"}}]
+        },
+        "Tags": [{"Key": "traingrid:grid", "Value": "g"}],
+    },
+}
+UNKNOWN = {"Type": "AWS::Nowhere::Nothing", "Properties": {}}
+
+
+def trust(service: str) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def body(resources: dict[str, Any], **outputs: Any) -> str:
+    values = {name: {"Value": value} for name, value in outputs.items()}
+    return json.dumps({"Resources": resources, "Outputs": values})
+
+
+@pytest.fixture
+def stacks(client: Callable[..., Any]) -> Any:
+    return client("cloudformation")
+
+
+def stack(stacks: Any, name: str) -> Any:
+    return stacks.describe_stacks(StackName=name)["Stacks"][0]
+
+
+def outputs(stacks: Any, name: str) -> dict[str, str]:
+    return {output["OutputKey"]: output["OutputValue"] for output in stack(stacks, name)["Outputs"]}
+
+
+def test_a_buckets_properties_arrive_at_the_bucket(stacks: Any, client: Callable[..., Any]) -> None:
+    stacks.create_stack(StackName="bucket", TemplateBody=body({"B": BUCKET}, Name={"Ref": "B"}))
+    name = outputs(stacks, "bucket")["Name"]
+    s3 = client("s3")
+    assert s3.get_bucket_versioning(Bucket=name)["Status"] == "Enabled"
+    assert s3.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]["BlockPublicAcls"] is True
+    rule = s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"][0]
+    assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] == 30
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == [{"Key": "traingrid:grid", "Value": "g"}]
+
+
+@pytest.mark.parametrize(
+    ("resource", "words"),
+    [
+        (UNKNOWN, "cannot provision AWS::Nowhere::Nothing"),
+        ({"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "x"}}, "InvalidBucketName"),
+        ({"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": {"Fn::GetAtt": ["Q", "Nope"]}}}, "Nope"),
+        (
+            {"Type": "AWS::ECR::Repository", "Properties": {"RepositoryName": "r", "Colour": "red"}},
+            "Encountered unsupported property Colour",
+        ),
+    ],
+)
+def test_a_failed_resource_fails_the_stack_and_takes_the_others_back(
+    stacks: Any, client: Callable[..., Any], resource: dict[str, Any], words: str
+) -> None:
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "taken-back"}}
+    stacks.create_stack(StackName="failing", TemplateBody=body({"Q": queue, "X": {**resource, "DependsOn": "Q"}}))
+    failed = stack(stacks, "failing")
+    assert failed["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert words in failed["StackStatusReason"]
+    events = stacks.describe_stack_events(StackName="failing")["StackEvents"]
+    assert [event["LogicalResourceId"] for event in events if event["ResourceStatus"] == "CREATE_FAILED"] == ["X"]
+    assert "QueueUrls" not in client("sqs").list_queues(QueueNamePrefix="taken-back")
+    stacks.delete_stack(StackName="failing")
+
+
+def test_an_update_changes_in_place_adds_and_removes(stacks: Any, client: Callable[..., Any]) -> None:
+    role: dict[str, Any] = {
+        "Type": "AWS::IAM::Role",
+        "Properties": {"AssumeRolePolicyDocument": trust("batch.amazonaws.com")},
+    }
+    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 7}}
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "removed-later"}}
+    names = {"Role": {"Fn::GetAtt": ["R", "Arn"]}, "Group": {"Ref": "G"}}
+    stacks.create_stack(StackName="update", TemplateBody=body({"R": role, "G": group, "Q": queue}, **names))
+    before = outputs(stacks, "update")
+    longer = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": 30}}
+    described = {**role, "Properties": {**role["Properties"], "Description": "better"}}
+    stacks.update_stack(StackName="update", TemplateBody=body({"R": described, "G": longer, "B": BUCKET}, **names))
+    assert stack(stacks, "update")["StackStatus"] == "UPDATE_COMPLETE"
+    assert outputs(stacks, "update") == before
+    logs = client("logs").describe_log_groups(logGroupNamePrefix=before["Group"])
+    assert logs["logGroups"][0]["retentionInDays"] == 30
+    assert client("iam").get_role(RoleName=before["Role"].rsplit("/")[-1])["Role"]["Description"] == "better"
+    assert "QueueUrls" not in client("sqs").list_queues(QueueNamePrefix="removed-later")
+
+
+def test_a_failed_update_goes_back_to_the_template_before(stacks: Any, client: Callable[..., Any]) -> None:
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "stays", "VisibilityTimeout": 40}}
+    stacks.create_stack(StackName="back", TemplateBody=body({"Q": queue}))
+    other = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "stays", "VisibilityTimeout": 50}}
+    stacks.update_stack(StackName="back", TemplateBody=body({"Q": other, "X": {**UNKNOWN, "DependsOn": "Q"}}))
+    assert stack(stacks, "back")["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    sqs = client("sqs")
+    url = sqs.get_queue_url(QueueName="stays")["QueueUrl"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["VisibilityTimeout"])["Attributes"]
+    assert attributes["VisibilityTimeout"] == "40"
+
+
+def test_deleting_a_stack_deletes_what_is_not_retained(stacks: Any, client: Callable[..., Any]) -> None:
+    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/kept"}, "DeletionPolicy": "Retain"}
+    table = {
+        "Type": "AWS::DynamoDB::Table",
+        "Properties": {
+            "TableName": "gone",
+            "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}],
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": "true"},
+        },
+    }
+    stacks.create_stack(StackName="delete", TemplateBody=body({"G": group, "T": table}))
+    assert stack(stacks, "delete")["StackStatus"] == "CREATE_COMPLETE"
+    stacks.delete_stack(StackName="delete")
+    assert client("dynamodb").list_tables()["TableNames"] == []
+    assert client("logs").describe_log_groups(logGroupNamePrefix="/kept")["logGroups"]
+    with pytest.raises(ClientError, match="does not exist"):
+        stacks.describe_stacks(StackName="delete")
+
+
+def test_a_bucket_with_objects_leaves_the_stack_in_delete_failed(stacks: Any, client: Callable[..., Any]) -> None:
+    stacks.create_stack(StackName="full", TemplateBody=body({"B": BUCKET}, Name={"Ref": "B"}))
+    client("s3").put_object(Bucket=outputs(stacks, "full")["Name"], Key="k", Body=b"x")
+    stacks.delete_stack(StackName="full")
+    assert stack(stacks, "full")["StackStatus"] == "DELETE_FAILED"
+
+
+def test_change_sets_of_one_name_belong_to_their_stacks(stacks: Any) -> None:
+    for name in ("one", "two"):
+        stacks.create_change_set(
+            StackName=name,
+            ChangeSetName="deploy",
+            ChangeSetType="CREATE",
+            TemplateBody=body({"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": f"queue-{name}"}}}),
+        )
+    stacks.execute_change_set(StackName="one", ChangeSetName="deploy")
+    assert stack(stacks, "one")["StackStatus"] == "CREATE_COMPLETE"
+    assert stack(stacks, "two")["StackStatus"] == "REVIEW_IN_PROGRESS"
+    stacks.delete_change_set(StackName="two", ChangeSetName="deploy")
+    with pytest.raises(stacks.exceptions.ChangeSetNotFoundException):
+        stacks.describe_change_set(StackName="two", ChangeSetName="deploy")
+
+
+def test_a_change_set_without_changes_says_so(stacks: Any) -> None:
+    template = body({"Q": {"Type": "AWS::SQS::Queue", "Properties": {}}})
+    stacks.create_stack(StackName="same", TemplateBody=template)
+    stacks.create_change_set(StackName="same", ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template)
+    described = stacks.describe_change_set(StackName="same", ChangeSetName="again")
+    assert described["Status"] == "FAILED"
+    assert "didn't contain changes" in described["StatusReason"]
+
+
+def test_batch_environment_queue_and_definition_deploy_and_update(stacks: Any, client: Callable[..., Any]) -> None:
+    network = {
+        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
+        "Subnet": {
+            "Type": "AWS::EC2::Subnet",
+            "Properties": {
+                "VpcId": {"Ref": "Vpc"},
+                "CidrBlock": "10.0.0.0/24",
+                "AvailabilityZone": {"Fn::Select": [0, {"Fn::GetAZs": ""}]},
+            },
+        },
+        "Group": {
+            "Type": "AWS::EC2::SecurityGroup",
+            "Properties": {"GroupDescription": "g", "VpcId": {"Ref": "Vpc"}},
+        },
+    }
+    place = {
+        "Type": "FARGATE",
+        "MaxvCpus": 4,
+        "Subnets": [{"Ref": "Subnet"}],
+        "SecurityGroupIds": [{"Fn::GetAtt": ["Group", "GroupId"]}],
+    }
+    environment = {
+        "Type": "AWS::Batch::ComputeEnvironment",
+        "Properties": {"Type": "managed", "ComputeResources": place},
+    }
+    order = [{"ComputeEnvironment": {"Fn::GetAtt": ["Environment", "ComputeEnvironmentArn"]}, "Order": 1}]
+    queue: dict[str, Any] = {
+        "Type": "AWS::Batch::JobQueue",
+        "Properties": {"JobQueueName": "q", "Priority": 1, "State": "ENABLED", "ComputeEnvironmentOrder": order},
+    }
+    resources = {**network, "Environment": environment, "Queue": queue}
+    stacks.create_stack(StackName="batch", TemplateBody=body(resources, Queue={"Ref": "Queue"}))
+    assert stack(stacks, "batch")["StackStatus"] == "CREATE_COMPLETE", stack(stacks, "batch")["StackStatusReason"]
+    arn = outputs(stacks, "batch")["Queue"]
+    found = client("batch").describe_job_queues(jobQueues=["q"])["jobQueues"][0]
+    assert (found["jobQueueArn"], found["priority"]) == (arn, 1)
+    urgent = {**queue, "Properties": {**queue["Properties"], "Priority": 9}}
+    stacks.update_stack(StackName="batch", TemplateBody=body({**resources, "Queue": urgent}, Queue={"Ref": "Queue"}))
+    assert client("batch").describe_job_queues(jobQueues=["q"])["jobQueues"][0]["priority"] == 9
+    assert outputs(stacks, "batch")["Queue"] == arn
+    stacks.delete_stack(StackName="batch")
+    assert client("batch").describe_compute_environments()["computeEnvironments"] == []
+
+
+def test_availability_zones_are_the_stacks_regions(client: Callable[..., Any]) -> None:
+    there = client("cloudformation", "eu-west-1")
+    parameter = {
+        "Type": "AWS::SSM::Parameter",
+        "Properties": {"Name": "zone", "Type": "String", "Value": {"Fn::Select": [0, {"Fn::GetAZs": ""}]}},
+    }
+    there.create_stack(StackName="zones", TemplateBody=body({"P": parameter}))
+    assert client("ssm", "eu-west-1").get_parameter(Name="zone")["Parameter"]["Value"] == "eu-west-1a"
+
+
+def test_an_export_can_be_imported_by_a_later_stack(stacks: Any, client: Callable[..., Any]) -> None:
+    exported = {"Value": "hello", "Export": {"Name": "greeting"}}
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {}}
+    stacks.create_stack(
+        StackName="exporter", TemplateBody=json.dumps({"Resources": {"Q": queue}, "Outputs": {"E": exported}})
+    )
+    parameter = {
+        "Type": "AWS::SSM::Parameter",
+        "Properties": {"Name": "imported", "Type": "String", "Value": {"Fn::ImportValue": "greeting"}},
+    }
+    stacks.create_stack(StackName="importer", TemplateBody=body({"P": parameter}))
+    assert client("ssm").get_parameter(Name="imported")["Parameter"]["Value"] == "hello"
