@@ -75,6 +75,8 @@ def follow(job: TrainingJob, stop_file: Path) -> int:
     """Start the ranks, pass their output on line by line, and return 0, 143 after a stop, or 1 with output/failure."""
     environment = launch.rank_environment(job, os.environ, PACKAGE)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
+    # Of the jobs of one user that share /tmp, Open MPI lets the last one remove a folder that the next one wants.
+    environment["TMPDIR"] = str(stop_file.parent)
     command = launch_command(job, environment)
     print(launch.shown(command))
     watch = FailureWatch()

@@ -93,7 +93,12 @@ class FailureWatch:
         if causes:
             return _explained(causes[0])
         if self.deaths:
-            return f"{self.deaths[0]} Signal 9 mostly means that memory ran out: try a smaller batch_size.\n"
+            hint = (
+                " Mostly this means that memory ran out: try a smaller batch_size."
+                if "signal 9" in self.deaths[0]
+                else ""
+            )
+            return f"{self.deaths[0]}{hint}\n"
         if self.failures:
             return _explained(self.failures[0])
         return (

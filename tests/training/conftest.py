@@ -82,6 +82,7 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
         started.append(train)
         return train

@@ -161,7 +161,7 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000", "checkpoint_every": "100000"})
     train = start(base)
     follow_to(train, "epoch=2 ")
-    train.send_signal(signal.SIGTERM)
+    os.killpg(train.pid, signal.SIGTERM)  # to the whole process group, as a terminal or a supervisor does
     status, output = finished(train)
     assert status == 143, output
     (saved,) = (base / "checkpoints").glob("ckpt-*.index")

@@ -45,7 +45,7 @@ class Config:
         ("crop_and_flip", "affine", "none"),
         "crop_and_flip: ImageNet's; affine: small shifts, turns and zooms, for images that must not be mirrored",
     )
-    precision: str = _choice("float32", ("float32", "mixed_bfloat16", "mixed_float16"), "Keras' precision policy")
+    precision: str = _choice("float32", ("float32", "mixed_bfloat16"), "Keras' precision policy")
     cache: bool = field(default=False, metadata={"what": "keep decoded images in memory; for small data sets"})
     validation_every: int = _number(1, 1, 100_000, "epochs from one validation to the next")
     checkpoint_every: int = _number(1, 1, 100_000, "epochs from one checkpoint to the next")

@@ -128,6 +128,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
             "top1": metrics.get("validation_top1"),
             "validation_loss": metrics.get("validation_loss"),
             "ranks": hvd.size(),
+            "images_per_second": metrics.get("images_per_second"),
             "training_images": data.images,
             "seconds": round(time.perf_counter() - started, 3),
             **dataclasses.asdict(config),
