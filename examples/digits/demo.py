@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
-from rich.console import Console
 from rich.table import Table
 
 from localcloud.deploy import deploy
@@ -23,6 +22,7 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.cli.console import console
 from traingrid.cli.data import upload_folder
 from traingrid.cli.status import ControlPlane, watch_submission
 from traingrid.cli.status_table import reasons
@@ -54,7 +54,7 @@ class ReportRow(TypedDict):
     artifact: str
 
 
-console = Console(highlight=False)
+out = console()
 
 
 def main() -> int:
@@ -97,7 +97,7 @@ def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
     report = wait_for_report(plane.storage, uri, version)
     if report["state"] != "submitted":
         raise TraingridError(f"The manifest was rejected: {report['errors']}.")
-    status = watch_submission(plane, report["submission"], console)
+    status = watch_submission(plane, report["submission"], out)
     for reason in reasons(status):
         say(reason)
     return status.jobs
@@ -129,7 +129,7 @@ def show(rows: Sequence[ReportRow], seconds: float) -> None:
         table.add_row(
             str(row["region"]), str(row["state"]), str(row["ranks"]), top1, str(row["seconds"]), str(row["artifact"])
         )
-    console.print(table)
+    out.print(table)
     say(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
     say('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
     say("  .venv/bin/traingrid --help               everything the command can do")
@@ -139,7 +139,7 @@ def show(rows: Sequence[ReportRow], seconds: float) -> None:
 def timed(what: str, act: Callable[[], Result]) -> Result:
     """Say what is done, do it, say how long it took."""
     started = time.monotonic()
-    with console.status(what):
+    with out.status(what):
         result = act()
     say(f"{what}: {time.monotonic() - started:.1f} s")
     return result
@@ -147,7 +147,7 @@ def timed(what: str, act: Callable[[], Result]) -> Result:
 
 def say(text: str) -> None:
     """Print text as it is."""
-    console.print(text, markup=False, soft_wrap=True)
+    out.print(text, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The deployed grid as the CLI finds it: grid.yaml says which, CloudFormation says where."""
+"""The deployed grid as the CLI finds it: grid.yaml says which, the control stack says where and how."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from traingrid.grid import load_grid
 if TYPE_CHECKING:
     from pathlib import Path
 
+_CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$(traingrid local up)".'
+
 
 def find_deployment(grid_file: Path) -> Deployment:
-    """Return the deployment of a grid, as the outputs of its control stack tell.
+    """Return the deployment of a grid: what its intake function was given, so always what is really deployed.
 
     Args:
-        grid_file: Path of grid.yaml.
+        grid_file: Path of grid.yaml; only its name and home Region are used.
 
     Raises:
         GridError: grid.yaml is wrong.
@@ -30,23 +32,17 @@ def find_deployment(grid_file: Path) -> Deployment:
     stack = names.control_stack(grid.name)
     try:
         found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+        if "IntakeFunction" not in outputs:
+            text = f"The stack {stack} in {grid.home} is not whole: {found['StackStatus']}."
+            raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
+        intake = client("lambda", grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
     except ClientError as error:
         message = error.response["Error"].get("Message", "")
         if "does not exist" in message:
             text = f"The grid {grid.name} is not deployed: there is no stack {stack} in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
-        raise TraingridError(f"CloudFormation in {grid.home} answers: {message}.", _CREDENTIALS) from error
+        raise TraingridError(f"AWS in {grid.home} answers: {message}.", _CREDENTIALS) from error
     except BotoCoreError as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
-    return Deployment(
-        grid=grid,
-        account=found["StackId"].split(":")[4],
-        table=outputs["LedgerTable"],
-        manifest_bucket=outputs["ManifestBucket"],
-        job_queue=outputs["JobQueue"],
-        job_definition=outputs["JobDefinition"],
-    )
-
-
-_CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$(traingrid local up)".'
+    return Deployment.from_environment(intake["Environment"]["Variables"])

@@ -22,7 +22,7 @@ from traingrid.errors import TraingridError
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("grid.yaml"),
     show_default=True,
-    help="The grid's description, as it was deployed.",
+    help="Says which grid is meant: its name and home Region.",
 )
 @click.version_option(package_name="traingrid", prog_name="traingrid")
 @click.pass_context

@@ -10,14 +10,18 @@ import click
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
+from traingrid import names
 from traingrid.backends.base import LogPosition
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
+from traingrid.cli.console import console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.status_table import reasons, status_table
 from traingrid.errors import TraingridError
 from traingrid.ledger import Ledger
+from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 
@@ -74,28 +78,28 @@ class ControlPlane:
 def status(grid_file: Path, submission: str | None, watch: bool) -> None:
     """Show what the jobs of SUBMISSION are doing; without one, list the submissions."""
     plane = ControlPlane.of(grid_file)
-    console = Console()
+    out = console()
     if submission is None:
-        console.print(_submissions(plane.ledger))
+        out.print(_submissions(plane.ledger))
         return
-    seen = watch_submission(plane, submission, console) if watch else plane.status(submission)
+    seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
-        console.print(status_table(seen))
+        out.print(status_table(seen))
     for reason in reasons(seen):
-        console.print(reason, style="red", markup=False, highlight=False)
+        out.print(reason, style="red", markup=False, soft_wrap=True)
 
 
-def watch_submission(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
+def watch_submission(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     """Show the live table of a submission until every job has ended, and return how it ended.
 
     Where the output is no terminal, a line says each change of a job's state, and the table comes at the end.
     """
-    return (_watch_live if console.is_terminal else _watch_by_lines)(plane, submission, console)
+    return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
 
 
-def _watch_live(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
+def _watch_live(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     seen = plane.status(submission)
-    with Live(status_table(seen), console=console, auto_refresh=False) as live:
+    with Live(status_table(seen), console=out, auto_refresh=False) as live:
         while not seen.ended:
             time.sleep(_REFRESH_SECONDS)
             seen = plane.status(submission)
@@ -103,26 +107,28 @@ def _watch_live(plane: ControlPlane, submission: str, console: Console) -> Submi
     return seen
 
 
-def _watch_by_lines(plane: ControlPlane, submission: str, console: Console) -> SubmissionStatus:
+def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
     said: dict[int, str] = {}
     while True:
         seen = plane.status(submission)
         for job in seen.jobs:
             if said.get(job.index) != job.state:
                 said[job.index] = job.state
-                console.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
+                out.print(f"{job.region} {job.name}: {job.state}", markup=False, highlight=False)
         if seen.ended:
-            console.print(status_table(seen))
+            out.print(status_table(seen))
             return seen
         time.sleep(_REFRESH_SECONDS)
 
 
 def _submissions(ledger: Ledger) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading in ("submission", "state", "jobs", "claimed at", "manifest"):
+    for heading in ("submission", "state", "jobs", "claimed at"):
         table.add_column(heading, no_wrap=True)
+    table.add_column("manifest", overflow="fold")
     for item in ledger.submissions():
-        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], item["manifest"])
+        name = S3Uri.parse(item["manifest"]).key.removeprefix(names.MANIFEST_PREFIX)
+        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(name))
     return table
 
 
