@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
+from moto.cloudformation.exceptions import AlreadyExistsException, CloudFormationError, ValidationError
 from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
 from moto.cloudformation.utils import generate_changeset_id, generate_stack_id, validate_create_change_set
 
@@ -34,6 +34,12 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
         resources.load()
         return resources
 
+    @property
+    def stack_parameters(self) -> dict[str, Any]:
+        """The parameters as they were given, which UsePreviousValue means; moto takes an SSM parameter's value."""
+        defaults = {name: slot.get("Default") for name, slot in self.template_dict.get("Parameters", {}).items()}
+        return {**defaults, **self.parameters}
+
     def deploy(self, template: str, parameters: dict[str, Any], kind: str) -> None:
         """Bring the stack to a template, or back where that fails; either shows in status and events.
 
@@ -64,11 +70,15 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
             self._enter("DELETE_COMPLETE", None)
 
     def _apply(self, template: Any, parsed: dict[str, Any], parameters: dict[str, Any], kind: str) -> None:
-        self.resource_map.take(parsed, parameters)
-        self._deployment(kind).run()
-        self.template, self.template_dict, self.parameters = template, parsed, parameters
-        self.description = parsed.get("Description")
-        self.output_map = self._create_output_map()
+        try:
+            self.resource_map.take(parsed, parameters)
+            self._deployment(kind).run()
+            self.template, self.template_dict, self.parameters = template, parsed, parameters
+            self.description = parsed.get("Description")
+            self.output_map = self._create_output_map()
+            list(self.output_map.values())  # resolved when looked at
+        except CloudFormationError as error:
+            raise DeploymentError(error.message) from error
 
     def _roll_back(self, kind: str, template: Any, parsed: dict[str, Any], parameters: dict[str, Any]) -> None:
         if kind == "CREATE":

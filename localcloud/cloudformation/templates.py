@@ -84,6 +84,13 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
     def validate_outputs(self) -> None:
         """Nothing: moto asks its own model classes; a wrong attribute shows when it is resolved."""
 
+    def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
+        """The value of an SSM parameter that a template's parameter names; moto raises AttributeError for none."""
+        found = ssm_backends[self._account_id][self._region_name].get_parameter(value)
+        if found is None:
+            raise ValidationError(message=f"Unable to fetch parameters [{value}] from parameter store")
+        return found.value.split(",") if "List<" in value_type or "StringList" in value_type else found.value
+
     def take(self, template: dict[str, Any], parameters: dict[str, Any]) -> None:
         """Take the template that is deployed next, keeping what is provisioned."""
         self._template = template

@@ -1,0 +1,58 @@
+"""VPCs and what is in them: moto's models create them, the API deletes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.providers.base import Provider
+from localcloud.cloudformation.providers.native import NativeProvider
+
+Delete = Callable[[Any, Provisioned], Any]
+
+
+class Network(NativeProvider):
+    """A part of a VPC; most of moto 5.2.5's models cannot delete themselves and do nothing instead."""
+
+    def __init__(self, delete: Delete) -> None:
+        self._delete = delete
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete it by its service's API."""
+        self._delete(context.client("ec2"), resource)
+
+
+def _delete_route(ec2: Any, resource: Provisioned) -> None:
+    target = resource.properties["DestinationCidrBlock"]
+    ec2.delete_route(RouteTableId=resource.properties["RouteTableId"], DestinationCidrBlock=target)
+
+
+def _detach_gateway(ec2: Any, resource: Provisioned) -> None:
+    gateway = resource.properties.get("InternetGatewayId")
+    if gateway:
+        ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=resource.properties["VpcId"])
+
+
+def _disassociate(ec2: Any, resource: Provisioned) -> None:
+    """By route table and subnet: moto's model gives no association id that its API knows."""
+    tables = ec2.describe_route_tables(RouteTableIds=[resource.properties["RouteTableId"]])["RouteTables"]
+    for association in tables[0]["Associations"]:
+        if association.get("SubnetId") == resource.properties["SubnetId"]:
+            ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::EC2::VPC": Network(lambda ec2, it: ec2.delete_vpc(VpcId=it.physical_resource_id)),
+    "AWS::EC2::Subnet": Network(lambda ec2, it: ec2.delete_subnet(SubnetId=it.physical_resource_id)),
+    "AWS::EC2::RouteTable": Network(lambda ec2, it: ec2.delete_route_table(RouteTableId=it.physical_resource_id)),
+    "AWS::EC2::Route": Network(_delete_route),
+    "AWS::EC2::SubnetRouteTableAssociation": Network(_disassociate),
+    "AWS::EC2::InternetGateway": Network(
+        lambda ec2, it: ec2.delete_internet_gateway(InternetGatewayId=it.physical_resource_id)
+    ),
+    "AWS::EC2::VPCGatewayAttachment": Network(_detach_gateway),
+    "AWS::EC2::SecurityGroup": Network(lambda ec2, it: ec2.delete_security_group(GroupId=it.physical_resource_id)),
+    "AWS::EC2::VPCEndpoint": Network(
+        lambda ec2, it: ec2.delete_vpc_endpoints(VpcEndpointIds=[it.physical_resource_id])
+    ),
+    "AWS::EC2::FlowLog": Network(lambda ec2, it: ec2.delete_flow_logs(FlowLogIds=[it.physical_resource_id])),
+}
