@@ -19,6 +19,7 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 45.0  # longer than the 30 s that Batch gives its jobs
 _KILL_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
+_started: dict[int, subprocess.Popen[bytes]] = {}  # children of this very process, to be collected by it
 _UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
@@ -66,6 +67,7 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> str:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=_checkout()
         )
+    _started[process.pid] = process
     endpoint = _wait_until_it_listens(process, log)
     _state_file(folder).write_text(json.dumps(asdict(Running(process.pid, endpoint, str(folder)))))
     return endpoint
@@ -174,11 +176,9 @@ def _is_ours(known: Running) -> bool:
 def _wait_until_gone(pid: int, patience: float) -> bool:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        try:
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:  # started by this very process: collect it
-                return True
-        except ChildProcessError:
-            pass
+        if pid in _started and _started[pid].poll() is not None:
+            del _started[pid]
+            return True
         try:
             os.kill(pid, 0)
         except ProcessLookupError:

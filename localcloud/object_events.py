@@ -1,12 +1,15 @@
 """S3's events for EventBridge, with the detail that AWS documents."""
 
 import itertools
+import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3 import notifications
+from moto.s3 import urls as s3_urls
+from moto.s3.models import S3Backend, s3_backends
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -36,6 +39,28 @@ def install(cloud: "LocalCloud") -> None:
             cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key))
 
     notifications._send_event_bridge_message = send
+    s3_backends.backend = Objects
+
+
+class Objects(S3Backend):  # type: ignore[misc] # moto is untyped to us
+    """moto 5.2.5 sends a PutObject event as well when a multipart upload is completed; AWS sends one event."""
+
+    _url_module = s3_urls
+    _completing: ClassVar[threading.local] = threading.local()
+
+    def complete_multipart_upload(self, *arguments: Any, **options: Any) -> Any:
+        """CompleteMultipartUpload, which moto builds on its own PutObject."""
+        self._completing.now = True
+        try:
+            return super().complete_multipart_upload(*arguments, **options)
+        finally:
+            self._completing.now = False
+
+    def put_object(self, *arguments: Any, **options: Any) -> Any:
+        """PutObject, silent while it is a part of something else."""
+        if getattr(self._completing, "now", False):
+            options["disable_notification"] = True
+        return super().put_object(*arguments, **options)
 
 
 _sequence = itertools.count()

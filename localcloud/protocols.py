@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 import botocore.session
 from botocore.model import OperationModel
@@ -154,7 +154,7 @@ def _rest_call(service: str, request: Request) -> Call | None:
     for route in _routes(service):
         found = route.path.match(request.path)
         if found and route.leads(request.method, query, request.headers):
-            named = {key: unquote(value) for key, value in found.groupdict().items()}
+            named = found.groupdict()
             extra = {key: value for key, value in query.items() if key in route.queries}
             return Call(route.operation, abridged(named | extra | _rest_body(request)))
     return None

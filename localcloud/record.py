@@ -113,7 +113,7 @@ def _buffered(environ: dict[str, Any]) -> Request:
     environ["wsgi.input"] = io.BytesIO(body)
     return Request(
         method=environ["REQUEST_METHOD"],
-        path=environ.get("PATH_INFO", "/"),
+        path=environ.get("PATH_INFO", "/").encode("latin-1").decode(errors="replace"),  # PEP 3333
         query=environ.get("QUERY_STRING", ""),
         target=environ.get("HTTP_X_AMZ_TARGET", ""),
         content_type=environ.get("CONTENT_TYPE", ""),

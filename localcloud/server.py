@@ -1,7 +1,6 @@
 """The server: moto's own application inside our process, on 127.0.0.1 only."""
 
 import importlib
-import importlib.util
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
 
 HOST = "127.0.0.1"
+_ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
     "localcloud.cloudformation",
@@ -72,14 +72,27 @@ class LocalCloud:
         if self._server is None:
             message = "this localcloud is not running: call start() first"
             raise RuntimeError(message)
-        return f"http://{HOST}:{self._server.server_port}"
+        return f"http://{HOST}:{self._server.port}"
 
     def start(self) -> None:
         """Start serving in a thread of this process, with empty state.
 
         Raises:
             OSError: The port is taken.
+            RuntimeError: One runs in this process already.
         """
+        if not _ONE_PER_PROCESS.acquire(blocking=False):
+            message = "a localcloud runs in this process already: stop it first, or start this one in another process"
+            raise RuntimeError(message)
+        self._resources.callback(_ONE_PER_PROCESS.release)
+        try:
+            self._start()
+        except BaseException:
+            self._stop_callbacks.clear()
+            self._resources.close()
+            raise
+
+    def _start(self) -> None:
         (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
         self._resources.enter_context(isolation.closed_environment())
         self._resources.enter_context(isolation.loopback_only())
@@ -87,13 +100,14 @@ class LocalCloud:
         self.record.begin()
         application = Recorder(DomainDispatcherApplication(create_backend_app), self.record)
         gate = Gate(application, self.record, str(self.data_dir), self.pages)
-        self._server = make_server(HOST, self.settings.port, gate, threaded=True, request_handler=_RequestHandler)
+        # Bound here, because werkzeug ends the whole process where the port is taken.
+        listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
+        self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
         self._resources.callback(self._server.server_close)
         self.events.start()
         self.on_stop(self.events.stop)
         for name in FEATURES:
-            if importlib.util.find_spec(name) and hasattr(importlib.import_module(name), "install"):
-                cast(Feature, importlib.import_module(name)).install(self)
+            cast(Feature, importlib.import_module(name)).install(self)
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True
         ).start()

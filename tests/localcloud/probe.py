@@ -1,0 +1,47 @@
+"""Looks at what EventBridge delivers."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+ACCOUNT = "123456789012"
+
+
+class Probe:
+    """A queue that receives what a rule lets through."""
+
+    def __init__(self, client: Callable[..., Any], name: str, region: str = "us-east-1") -> None:
+        self.sqs = client("sqs", region)
+        self.url = self.sqs.create_queue(QueueName=name)["QueueUrl"]
+        self.arn = f"arn:aws:sqs:{region}:{ACCOUNT}:{name}"
+
+    def allow(self) -> "Probe":
+        statement = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
+        self.sqs.set_queue_attributes(
+            QueueUrl=self.url, Attributes={"Policy": json.dumps({"Statement": [{**statement, "Resource": self.arn}]})}
+        )
+        return self
+
+    def messages(self, count: int, seconds: float = 5.0) -> list[Any]:
+        """Wait for so many messages, or until the time is over."""
+        found: list[Any] = []
+        deadline = time.monotonic() + seconds
+        while len(found) < count and time.monotonic() < deadline:
+            answer = self.sqs.receive_message(
+                QueueUrl=self.url, MaxNumberOfMessages=10, MessageAttributeNames=["All"], WaitTimeSeconds=0
+            )
+            found += answer.get("Messages", [])
+            time.sleep(0.02)
+        return found
+
+    def events(self, count: int, seconds: float = 5.0) -> list[Any]:
+        return [json.loads(message["Body"]) for message in self.messages(count, seconds)]
+
+
+def rule(
+    client: Callable[..., Any], name: str, pattern: dict[str, Any], target: dict[str, Any], region: str = "us-east-1"
+) -> None:
+    events = client("events", region)
+    events.put_rule(Name=name, EventPattern=json.dumps(pattern))
+    events.put_targets(Rule=name, Targets=[{"Id": "1", **target}])

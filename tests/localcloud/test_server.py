@@ -1,0 +1,217 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud import lifecycle
+from localcloud.loopback import is_local
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from tests.localcloud.probe import Probe, rule
+
+
+def client_of(endpoint: str, key: str = "localcloud") -> Callable[..., Any]:
+    session = boto3.Session(aws_access_key_id=key, aws_secret_access_key="localcloud")
+
+    def client(service: str, region: str = "us-east-1") -> Any:
+        return session.client(service, region_name=region, endpoint_url=endpoint)  # type: ignore[call-overload]
+
+    return client
+
+
+def test_every_start_is_an_empty_account(tmp_path: Path) -> None:
+    for _ in range(2):
+        with LocalCloud(Settings(data_dir=tmp_path)) as own:
+            s3 = client_of(own.endpoint_url)("s3")
+            assert s3.list_buckets()["Buckets"] == []
+            assert own.record.entries() == []
+            s3.create_bucket(Bucket="the-bucket")
+
+
+def test_two_at_a_time_in_one_process_are_refused(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path)), pytest.raises(RuntimeError, match="runs in this process already"):
+        LocalCloud(Settings(data_dir=tmp_path)).start()
+
+
+def test_a_taken_port_is_an_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(data_dir=tmp_path, port=taken.getsockname()[1])
+        for _ in range(2):
+            with pytest.raises(OSError, match="in use"):
+                LocalCloud(settings).start()
+
+
+def test_stop_runs_every_callback_while_the_server_still_answers(tmp_path: Path) -> None:
+    own, seen = LocalCloud(Settings(data_dir=tmp_path)), []
+    own.start()
+    s3 = client_of(own.endpoint_url)("s3")
+    own.on_stop(lambda: seen.append(len(s3.list_buckets()["Buckets"])))
+    own.stop()
+    assert seen == [0]
+
+
+def test_the_users_profile_and_keys_are_out_of_sight_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
+    with LocalCloud(Settings(data_dir=tmp_path)):
+        assert "AWS_PROFILE" not in os.environ
+        assert os.environ["AWS_CONFIG_FILE"] == os.devnull
+    assert os.environ["AWS_PROFILE"] == "mine"
+
+
+def test_a_childs_environment_holds_nothing_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_OURS", "x")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
+    with LocalCloud(Settings(data_dir=tmp_path)) as own:
+        role = "arn:aws:iam::123456789012:role/some"
+        child = own.environment_for("eu-west-1", role, {"EXTRA": "1"})
+        assert child["AWS_ENDPOINT_URL"] == own.endpoint_url
+        assert child["AWS_REGION"] == child["AWS_DEFAULT_REGION"] == "eu-west-1"
+        assert child["AWS_EC2_METADATA_DISABLED"] == "true"
+        assert child["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+        assert child["EXTRA"] == "1"
+        assert {"SECRET_OF_OURS", "HTTPS_PROXY"}.isdisjoint(child)
+        session = boto3.Session(child["AWS_ACCESS_KEY_ID"], child["AWS_SECRET_ACCESS_KEY"], child["AWS_SESSION_TOKEN"])
+        identity = session.client("sts", region_name="eu-west-1", endpoint_url=own.endpoint_url).get_caller_identity()
+        assert identity["Arn"].startswith("arn:aws:sts::123456789012:assumed-role/some/")
+
+
+@pytest.mark.parametrize("service", ["s3", "sts", "sqs", "lambda", "cloudwatch", "dynamodb", "batch"])
+def test_a_key_of_the_real_aws_is_refused_by_every_protocol(tmp_path: Path, service: str) -> None:
+    calls = {
+        "s3": "list_buckets", "sts": "get_caller_identity", "sqs": "list_queues", "lambda": "list_functions",
+        "cloudwatch": "list_metrics", "dynamodb": "list_tables", "batch": "describe_job_queues",
+    }  # fmt: skip
+    with LocalCloud(Settings(data_dir=tmp_path)) as own:
+        client = client_of(own.endpoint_url, "AKIAABCDEFGHIJKLMNOP")(service)
+        with pytest.raises(ClientError, match="looks like a real AWS key") as refused:
+            getattr(client, calls[service])()
+        assert refused.value.response["Error"]["Code"] == "InvalidClientTokenId"
+
+
+def test_a_key_that_its_own_iam_issued_passes(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path)) as own:
+        iam = client_of(own.endpoint_url)("iam")
+        iam.create_user(UserName="ada")
+        key = iam.create_access_key(UserName="ada")["AccessKey"]["AccessKeyId"]
+        client_of(own.endpoint_url, key)("sqs").create_queue(QueueName="q")
+        assert own.record.entries("sqs")[0]["principal"] == "arn:aws:iam::123456789012:user/ada"
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.0.0.1", True), ("::1", True), ("localhost", True), ("s3.localhost", True), ("/tmp/socket", True),
+        (None, True), (b"127.0.0.1", True), ("169.254.169.254", False), ("10.0.0.1", False),
+        ("sts.amazonaws.com", False), ("127.0.0.1.example.com", False),
+    ],
+)  # fmt: skip
+def test_only_this_machine_counts_as_local(host: Any, local: bool) -> None:
+    assert is_local(host) is local
+
+
+def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None:
+    code = (
+        "import sys, socket, pathlib\n"
+        "from localcloud.server import LocalCloud\n"
+        "from localcloud.settings import Settings\n"
+        "with LocalCloud(Settings(data_dir=pathlib.Path(sys.argv[1]))):\n"
+        "    for reach in (lambda: socket.getaddrinfo('example.com', 80),\n"
+        "                  lambda: socket.create_connection(('192.0.2.1', 80), 1)):\n"
+        "        try:\n"
+        "            reach()\n"
+        "        except PermissionError as error:\n"
+        "            print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.count("does not talk to other machines") == 2
+
+
+def test_up_status_and_down(tmp_path: Path) -> None:
+    endpoint = lifecycle.up(tmp_path)
+    running = lifecycle.status(tmp_path)
+    assert running is not None
+    try:
+        assert lifecycle.up(tmp_path) == endpoint
+        client_of(endpoint)("sqs").create_queue(QueueName="q")
+        with urllib.request.urlopen(f"{endpoint}/localcloud/record") as answer:
+            assert [entry["action"] for entry in json.load(answer)["entries"]] == ["CreateQueue"]
+    finally:
+        assert lifecycle.down(tmp_path) is True
+    assert lifecycle.status(tmp_path) is None
+    assert lifecycle.down(tmp_path) is False
+    with pytest.raises(ProcessLookupError):
+        os.kill(running.pid, 0)
+
+
+def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        state = {"pid": stranger.pid, "endpoint": "http://127.0.0.1:9", "data_dir": str(tmp_path)}
+        (tmp_path / "server.json").write_text(json.dumps(state))
+        assert lifecycle.status(tmp_path) is None
+        assert lifecycle.down(tmp_path) is False
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(lifecycle.LifecycleError, match=f"cannot listen on port {port}.*--port"):
+            lifecycle.up(tmp_path, port)
+
+
+def test_the_export_lines_leave_no_way_to_the_real_aws(tmp_path: Path) -> None:
+    shell = lifecycle.export_lines("http://127.0.0.1:1") + "\nenv"
+    environment = {"AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "mine", "PATH": os.environ["PATH"]}
+    done = subprocess.run(["sh", "-c", shell], env=environment, capture_output=True, text=True, check=True)
+    lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert lines["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert lines["AWS_REGION"] == lines["AWS_DEFAULT_REGION"] == "us-east-1"
+    assert lines["AWS_CONFIG_FILE"] == lines["AWS_SHARED_CREDENTIALS_FILE"] == "/dev/null"
+    assert {"AWS_PROFILE", "AWS_SESSION_TOKEN"}.isdisjoint(lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_foreground_server_cleanly(tmp_path: Path, number: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localcloud", "--data-dir", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("localcloud listens on http://127.0.0.1:")
+    begin = time.monotonic()
+    process.send_signal(number)
+    assert process.wait(10) == 0
+    assert time.monotonic() - begin < 5
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0.0, 3), (1.0, 6)])
+def test_sagemakers_events_are_repeated_as_often_as_the_settings_say(
+    tmp_path: Path, rate: float, expected: int
+) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path, duplicate_event_rate=rate)) as own:
+        client = client_of(own.endpoint_url)
+        probe = Probe(client, "sagemaker").allow()
+        rule(client, "sagemaker", {"source": ["aws.sagemaker"]}, {"Arn": probe.arn})
+        for number in range(3):
+            own.put_event("us-east-1", {"source": "aws.sagemaker", "detail-type": "T", "detail": {"n": number}})
+        events = probe.events(expected + 1, 1.0)
+        assert len(events) == expected
+        assert len({event["id"] for event in events}) == 3
