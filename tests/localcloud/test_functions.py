@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from localcloud.server import LocalCloud
+
 ROLE = "arn:aws:iam::123456789012:role/function"
 CODE = """
 import os, sys, time, json
@@ -202,3 +204,34 @@ def received(queues: Any, url: str) -> Any:
         if found:
             return found[0]
     pytest.fail("no message arrived")
+
+
+def test_an_event_reaches_a_function_only_with_its_permission(
+    functions: Any, client: Callable[..., Any], cloud: LocalCloud
+) -> None:
+    queues = client("sqs")
+    dead = queues.create_queue(QueueName="undelivered")["QueueUrl"]
+    client("s3").create_bucket(Bucket="reached")
+    events = client("events")
+    rule = events.put_rule(Name="to-function", EventPattern='{"source": ["me"]}')["RuleArn"]
+    target = {
+        "Id": "1",
+        "Arn": "arn:aws:lambda:us-east-1:123456789012:function:probe",
+        "InputPath": "$.detail",
+        "DeadLetterConfig": {"Arn": "arn:aws:sqs:us-east-1:123456789012:undelivered"},
+    }
+    events.put_targets(Rule="to-function", Targets=[target])
+    event = {"source": "me", "detail-type": "T", "detail": {"do": "object", "bucket": "reached", "key": "by-event"}}
+    cloud.put_event("us-east-1", event)
+    assert received(queues, dead)["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
+    functions.add_permission(
+        FunctionName="probe",
+        StatementId="events",
+        Action="lambda:InvokeFunction",
+        Principal="events.amazonaws.com",
+        SourceArn=rule,
+    )
+    cloud.put_event("us-east-1", event)
+    client("s3").get_waiter("object_exists").wait(Bucket="reached", Key="by-event", WaiterConfig={"Delay": 1})
+    (put,) = [entry for entry in cloud.record.entries("s3", "PutObject") if entry["parameters"]["Key"] == "by-event"]
+    assert put["principal"] == "arn:aws:sts::123456789012:assumed-role/function/localcloud"
