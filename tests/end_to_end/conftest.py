@@ -22,7 +22,8 @@ job:
   instance_type: ml.m5.large
   volume_gb: 10
   max_runtime: 10m
-  hyperparameters: {model: resnet8, image_size: 32, classes: 10, first_label: 0, cache: true, augmentation: none, epochs: 1, batch_size: 32}
+  hyperparameters:
+    {model: resnet8, image_size: 16, classes: 10, first_label: 0, augmentation: none, epochs: 1, warmup_epochs: 0}
 """
 
 
