@@ -46,7 +46,7 @@ def main() -> int:
     app = App()
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
-        build_app(load_grid(ROOT / path), app=app)
+        build_app(load_grid(path), app=app)  # the CDK CLI runs this in the folder of cdk.json
     except (GridError, MissingLayerError) as error:
         print(error, file=sys.stderr)
         return 2

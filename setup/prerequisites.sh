@@ -15,8 +15,8 @@ for part in "${@:-control}"; do
     control)
         "${PYTHON:-python3.11}" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null ||
             need "Python 3.11 with venv" "python3.11 python3.11-venv" "brew install python@3.11"
-        node -e 'process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null ||
-            need "Node.js 18 or newer with npm" "nodejs npm" "brew install node"
+        node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null ||
+            need "Node.js 20 or newer with npm" "nodejs npm" "brew install node"
         ;;
     training)
         command -v "${CXX:-c++}" >/dev/null || command -v g++ >/dev/null ||
