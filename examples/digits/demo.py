@@ -120,16 +120,19 @@ def report_row(job: JobStatus) -> ReportRow:
 def show(rows: Sequence[ReportRow], seconds: float) -> None:
     """Print the closing table and what to try next."""
     table = Table(title="held-out digits, by Region", title_justify="left", box=None, pad_edge=False)
-    for heading in ("Region", "state", "ranks", "top-1", "seconds", "artifact"):
-        table.add_column(
-            heading, overflow="fold", justify="left" if heading in ("Region", "state", "artifact") else "right"
-        )
+    for heading in ("Region", "state"):
+        table.add_column(heading)
+    for heading in ("ranks", "top-1", "seconds"):
+        table.add_column(heading, justify="right")
     for row in rows:
         top1 = f"{row['top1']:.4f}" if row["top1"] is not None else ""
-        table.add_row(
-            str(row["region"]), str(row["state"]), str(row["ranks"]), top1, str(row["seconds"]), str(row["artifact"])
-        )
+        table.add_row(row["region"], row["state"], str(row["ranks"]), top1, str(row["seconds"]))
+    out.print()
     out.print(table)
+    for row in rows:
+        if row["artifact"]:
+            say(row["artifact"])
+    out.print()
     say(f"{seconds:.0f} s in all; {REPORT.name} has the numbers. Next:")
     say('  eval "$(.venv/bin/traingrid local up)"   a local AWS that stays (README: by hand)')
     say("  .venv/bin/traingrid --help               everything the command can do")
