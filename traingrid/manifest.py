@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def parse(content: bytes, deployment: Deployment) -> list[Line]:
     buckets = deployment.bucket_regions()
     lines: list[Line] = []
     errors: list[LineError] = []
-    for number, text in _numbered_lines(_decoded(content)):
+    for number, text in _lines_within_limit(_decoded(content)):
         checked = _checked(number, text, deployment, buckets)
         if isinstance(checked, Line):
             lines.append(checked)
@@ -72,9 +73,6 @@ def parse(content: bytes, deployment: Deployment) -> list[Line]:
         raise ManifestError(errors)
     if not lines:
         raise file_error("it holds no job", f"{_FORM[:-1]}, one line per job.")
-    if len(lines) > MAX_LINES:
-        reason = f"it has {len(lines):,} jobs and a submission takes at most {MAX_LINES:,}"
-        raise file_error(reason, "Split it into several files.")
     return lines
 
 
@@ -98,6 +96,15 @@ def _decoded(content: bytes) -> str:
                 )
             ]
         ) from None
+
+
+def _lines_within_limit(text: str) -> list[tuple[int, str]]:
+    """Return the lines that hold jobs with their numbers; counted before they are checked, which takes longer."""
+    lines = list(itertools.islice(_numbered_lines(text), MAX_LINES + 1))
+    if len(lines) > MAX_LINES:
+        reason = f"it has more lines than the {MAX_LINES:,} jobs that a submission takes at most"
+        raise file_error(reason, "Split it into several files.")
+    return lines
 
 
 def _numbered_lines(text: str) -> Iterator[tuple[int, str]]:

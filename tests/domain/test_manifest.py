@@ -134,9 +134,18 @@ def test_two_megabytes_of_garbage_give_a_report_that_a_person_can_read() -> None
 
 def test_garbage_of_many_lines_is_counted_and_its_report_is_capped() -> None:
     with pytest.raises(ManifestError) as caught:
-        parse(b"garbage\n" * 50_000, DEPLOYMENT)
-    assert caught.value.total == 50_000
+        parse(b"garbage\n" * MAX_LINES, DEPLOYMENT)
+    assert caught.value.total == MAX_LINES
     assert len(caught.value.errors) == 1_000
+
+
+def test_garbage_of_more_lines_than_jobs_is_refused_before_its_lines_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("traingrid.manifest._checked")
+    error = only_error(b"us-est-1,garbage\n" * (MAX_LINES + 1))
+    assert (error.line, error.field) == (0, "file")
+    assert "more lines than the 10,000 jobs" in error.reason
 
 
 def test_a_byte_that_is_not_utf8_is_found_by_line() -> None:
@@ -156,7 +165,7 @@ def test_control_characters_never_reach_a_report_raw() -> None:
 def test_more_jobs_than_an_array_holds_are_refused() -> None:
     line = b"us-east-1,s3://ragab-ml/x\n"
     assert len(parse(line * MAX_LINES, DEPLOYMENT)) == MAX_LINES
-    assert "10,001 jobs" in only_error(line * (MAX_LINES + 1)).reason
+    assert "10,000 jobs" in only_error(line * (MAX_LINES + 1)).reason
 
 
 def test_a_file_beyond_the_limit_is_refused_unread() -> None:
