@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from traingrid import names
+from traingrid.errors import UsageError
 from traingrid.fields import (
     MAX_RUNTIME_LIMIT,
     BucketName,
@@ -63,7 +64,7 @@ LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 
 """The retention periods that CloudWatch Logs offers (PutRetentionPolicy in its API reference), up to ten years."""
 
 
-class GridError(ValueError):
+class GridError(UsageError):
     """A grid.yaml that cannot be used; `problems` are sentences with file, line, key, value, rule and next step."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:

@@ -56,7 +56,8 @@ def read_yaml(path: Path) -> YamlDocument:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlSyntaxError(mark.line + 1 if mark else 1, error.problem or "not YAML") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Not only YAMLError: PyYAML lets through what Python says of 2026-02-30, which looks like a date.
         raise YamlSyntaxError(1, str(error).splitlines()[0]) from error
     lines: dict[KeyPath, int] = {}
     duplicates = []

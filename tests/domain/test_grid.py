@@ -148,6 +148,8 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("a: \x00\n", "this is not YAML"),
         ("[a, b]: 1\n", "this is not YAML: found unhashable key"),
         ("? {a: 1}\n: 2\n", "this is not YAML: found unhashable key"),
+        ("name: 2026-02-30\n", "this is not YAML: day is out of range for month"),
+        ("[" * 5000, "this is not YAML: maximum recursion depth exceeded"),
         ("1: 2\n", "grid.yaml:1: 1:"),
     ],
 )
