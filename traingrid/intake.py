@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 # The intake function is ended after 60 s (stacks/manifest_intake.py), so a claim older than this has no living owner.
-_CLAIM_OUTLIVES_OWNER_SECONDS = 90
+_CLAIM_OUTLIVES_SECONDS = 90
 # Two submissions whose 8 digits collide are told apart by trying the next id; more than a few cannot happen.
 _MAX_COLLISIONS = 4
 
@@ -144,13 +144,9 @@ class Intake:
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
     def _become_owner(self, submission: str, owner: str, former: Item) -> None:
-        if former["owner"] == owner:
-            return  # our own earlier try, which ended before it was done
-        age = time.time() - epoch_seconds(former["claimed_at"])
-        taken = age > _CLAIM_OUTLIVES_OWNER_SECONDS and self.ledger.take_over_submission(
-            submission, owner, former["owner"]
-        )
-        if not taken:
+        """Claim anew what a try before this one has left: our own one has ended, another's after some time."""
+        dead = former["owner"] == owner or time.time() - epoch_seconds(former["claimed_at"]) > _CLAIM_OUTLIVES_SECONDS
+        if not (dead and self.ledger.take_over_submission(submission, owner, former)):
             raise BusyError(
                 f"Submission {submission} is being submitted by another request ({former['owner']}).",
                 "This one is tried again in a minute.",

@@ -25,6 +25,7 @@ SUBMISSION = "submission"
 # SageMaker's own words for a training job's status, and Pending for a job that has none yet.
 PENDING = "Pending"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
+_SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
 FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
 
 Item = dict[str, Any]
@@ -72,8 +73,13 @@ class Ledger:
             return self.submission(submission)
         return None
 
-    def take_over_submission(self, submission: str, owner: str, former: str) -> bool:
-        """Become the owner of a claimed submission whose former owner is known to be gone.
+    def take_over_submission(self, submission: str, owner: str, former: Item) -> bool:
+        """Claim a submission anew, from now on, whose former claim is known to be dead.
+
+        Args:
+            submission: Its id.
+            owner: Who claims it; may be the former owner.
+            former: The submission as it was when that was found out.
 
         Returns:
             False if somebody else was faster.
@@ -82,8 +88,8 @@ class Ledger:
             submission,
             SUBMISSION,
             {"owner": owner, "claimed_at": now()},
-            "#owner = :former AND #state = :submitting",
-            {":former": former, ":submitting": "Submitting"},
+            "#owner = :owner AND #claimed_at = :claimed_at AND #state = :state",
+            {f":{field}": former[field] for field in ("owner", "claimed_at", "state")},
         )
 
     def record_submitted(self, submission: str, batch_job: str) -> None:
@@ -194,12 +200,22 @@ def _marshalled(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decimal(value: Any) -> Any:
-    """DynamoDB's numbers are decimals; boto3 refuses floats because they are not exact."""
+    """DynamoDB's numbers are decimals; boto3 refuses floats because they are not exact.
+
+    A metric that DynamoDB cannot hold is left out, because a number that a training prints must not end its child.
+    """
     if isinstance(value, float):
         return Decimal(str(value))
     if isinstance(value, dict):
-        return {name: _decimal(part) for name, part in value.items()}
+        return {name: _decimal(part) for name, part in value.items() if not isinstance(part, float) or _holds(part)}
     return value
+
+
+def _holds(number: float) -> bool:
+    """Whether DynamoDB holds a number: not NaN, not infinite, within 1E-130 to 9.99E+125, or 0
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
+    """
+    return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
 
 
 def _plain(item: Mapping[str, Any]) -> Item:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -134,6 +135,23 @@ def test_a_request_waits_for_another_that_is_at_it_and_takes_over_when_it_must_b
     monkeypatch.setattr("traingrid.intake.time.time", lambda: later)
     intake.accept(source, owner="request-2")
     assert len(batch.submitted) == 1
+
+
+def test_a_second_try_of_one_request_is_as_safe_from_another_request_as_the_first(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    start = time.time()
+    for seconds in (0, 60):
+        monkeypatch.setattr(
+            "traingrid.ledger.time.gmtime", lambda at=start + seconds: datetime.fromtimestamp(at, UTC).utctimetuple()
+        )
+        with pytest.raises(SubmitFailedError):
+            intake.accept(source, owner="request-1")
+    monkeypatch.setattr("traingrid.intake.time.time", lambda: start + 100)
+    with pytest.raises(BusyError):
+        intake.accept(source, owner="request-2")
 
 
 def test_two_manifests_whose_ids_collide_are_two_submissions(
