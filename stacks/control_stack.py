@@ -108,9 +108,9 @@ class ControlStack(Stack):
         )
         grant(
             role,
-            ["batch:ListJobs", "batch:DescribeJobs"],
+            ["batch:ListJobs"],
             ["*"],
-            because="These actions know no resource; they find a submission that was sent before its reply was lost",
+            because="The action knows no resource; it finds a submission that was sent before its reply was lost",
         )
 
     def _let_children_train(self) -> None:
@@ -118,7 +118,7 @@ class ControlStack(Stack):
         role, bucket = self.orchestrator.role, self.manifests.bucket_arn
         grant(
             role,
-            ["s3:GetObject", "s3:GetObjectVersion"],
+            ["s3:GetObject"],
             [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*"],
             because="Any submission, and by hand from the Batch console any manifest",
         )
@@ -138,7 +138,7 @@ class ControlStack(Stack):
             conditions={"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}},
             because=whose,
         )
-        grant(role, ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob"], jobs, because=whose)
+        grant(role, ["sagemaker:DescribeTrainingJob"], jobs, because=whose)
         self._let_pass_execution_roles(role)
         self._let_read_training_logs(role)
 
@@ -175,7 +175,7 @@ class ControlStack(Stack):
             self._training_jobs(),
             because="The jobs of this grid: their names begin with its name, in its Regions",
         )
-        grant(role, ["dynamodb:GetItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
+        grant(role, ["dynamodb:UpdateItem"], [self.ledger.table_arn])
 
     def _training_jobs(self) -> list[str]:
         prefix = f"training-job/{self._grid.name}-*"

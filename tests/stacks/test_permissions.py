@@ -12,7 +12,6 @@ INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "Jo
 WITHOUT_A_RESOURCE = {
     "ecr:GetAuthorizationToken",
     "batch:ListJobs",
-    "batch:DescribeJobs",
     "cloudwatch:PutMetricData",
 }
 """Actions that IAM grants on "*" only (Service Authorization Reference of each service)."""
@@ -56,14 +55,12 @@ def test_a_child_creates_jobs_of_this_grid_in_its_regions_with_its_tag(control: 
 def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None:
     assert actions(control, CHILD) == {
         "s3:GetObject",
-        "s3:GetObjectVersion",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:UpdateItem",
         "sagemaker:CreateTrainingJob",
         "sagemaker:AddTags",
         "sagemaker:DescribeTrainingJob",
-        "sagemaker:StopTrainingJob",
         "iam:PassRole",
         "logs:GetLogEvents",
         "logs:DescribeLogStreams",
@@ -99,7 +96,7 @@ def test_the_intake_reads_manifests_and_writes_submissions_and_reports_but_no_ma
 
 def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> None:
     allowed = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:"))}
-    assert allowed == {"sagemaker:DescribeTrainingJob", "dynamodb:GetItem", "dynamodb:UpdateItem"}
+    assert allowed == {"sagemaker:DescribeTrainingJob", "dynamodb:UpdateItem"}
 
 
 def test_a_training_job_cannot_launch_jobs_or_touch_the_control_plane(oregon: Template) -> None:
