@@ -1,8 +1,9 @@
 """boto3 clients with the retries that each kind of call may have.
 
 botocore sends a request again when the reply is lost. For a call that creates something and has no idempotency token
-(SubmitJob, CreateTrainingJob) that makes two of it, so `once` clients never send twice: the caller finds out by name
-what became of a lost call. Everything else is retried by botocore's `standard` mode.
+(SubmitJob) that makes two of it, so `once` clients never send twice: the caller finds out by name what became of a lost
+call. Everything else is retried by botocore's `standard` mode; CreateTrainingJob too, because SageMaker takes a name
+only once.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import manifest
 from traingrid.backends.sagemaker import SageMaker
@@ -20,6 +22,7 @@ from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
     from traingrid.job import Job
 
@@ -92,29 +95,48 @@ def find_job(child: Child, deployment: Deployment, storage: Storage) -> tuple[st
 
 
 def run_child(environment: Mapping[str, str]) -> int:
-    """Run one child and return its exit code."""
-    ending = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    """Run one child and return its exit code.
+
+    An error that nobody foresaw ends the process with TRY_AGAIN: Python's own exit status 1 would say that the training
+    job failed, and it may well go on.
+    """
+    sys.excepthook = _try_again
+    signal.signal(signal.SIGTERM, _let_go)
     try:
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
-        submission, job = find_job(child, deployment, Storage())
+        home = deployment.grid.home
+        submission, job = find_job(child, deployment, Storage(home))
         _say(f"submission {submission}, index {child.index}, line {job.line}, attempt {child.attempt} of this child")
         supervisor = Supervisor(
             grid=deployment.grid.name,
             submission=submission,
             job=job,
             backend=SageMaker(deployment, job.region),
-            ledger=Ledger(deployment.table),
+            ledger=Ledger(deployment.table, home),
             say=_say,
-            ending=ending,
         )
         return _EXIT_CODES[supervisor.run()["state"]]
-    except LetGoError as name:
-        _say(f"told to end: letting go of {name}, which trains on; a retry of this child attaches to it")
+    except LetGoError:
+        _say("told to end: what trains already trains on, and a retry of this child attaches to it")
         return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
     except TraingridError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
+    except (BotoCoreError, ClientError) as error:
+        print(f"AWS does not do what is asked: {error}. Batch tries again by itself.", file=sys.stderr, flush=True)
+        return TRY_AGAIN
+
+
+def _let_go(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one must not end the ending
+    raise LetGoError
+
+
+def _try_again(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.__excepthook__(kind, error, trace)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TRY_AGAIN)
 
 
 def _say(line: str) -> None:

@@ -27,4 +27,6 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str) 
     seen = backend.describe(training_job) if parsed else None
     if parsed is None or seen is None:
         return False
-    return ledger.record_job(parsed.submission, parsed.index, parsed.attempt, seen.facts())
+    # The name too: the child may have died between creating the training job and recording that.
+    facts = {**seen.facts(), "training_job": training_job}
+    return ledger.record_job(parsed.submission, parsed.index, parsed.attempt, facts)

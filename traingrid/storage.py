@@ -8,8 +8,12 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from traingrid.clients import client
-from traingrid.errors import TraingridError
+from traingrid.errors import UsageError
 from traingrid.s3_uri import S3Uri
+
+# What S3 answers where asking again does not help; a missing key is AccessDenied to a reader that may not list
+# (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
+_WRONG = {"AccessDenied", "NoSuchBucket", "NoSuchKey", "NoSuchVersion"}
 
 
 class Storage:
@@ -26,15 +30,9 @@ class Storage:
         """Return an object's bytes, at most one more than `limit` so that the caller sees that it is too large.
 
         Raises:
-            TraingridError: There is no such object or version.
+            UsageError: There is no such object or version, or the caller may not read it.
         """
-        request = {"Bucket": uri.bucket, "Key": uri.key}
-        if version:
-            request["VersionId"] = version
-        try:
-            body = self._s3.get_object(**request)["Body"]
-        except ClientError as error:
-            raise _not_readable(uri, error) from error
+        body = self._get(uri, **({"VersionId": version} if version else {}))["Body"]
         content: bytes = body.read() if limit is None else body.read(limit + 1)
         body.close()
         return content
@@ -51,15 +49,14 @@ class Storage:
         """Return the bytes from `start` up to, not including, `end`; fewer where the object ends before.
 
         Raises:
-            TraingridError: There is no such object.
+            UsageError: There is no such object, or the caller may not read it.
         """
         try:
-            reply = self._s3.get_object(Bucket=uri.bucket, Key=uri.key, Range=f"bytes={start}-{end - 1}")
+            content: bytes = self._get(uri, Range=f"bytes={start}-{end - 1}")["Body"].read()
         except ClientError as error:
             if error.response["Error"]["Code"] in ("InvalidRange", "416"):
                 return b""
-            raise _not_readable(uri, error) from error
-        content: bytes = reply["Body"].read()
+            raise
         return content
 
     def write(self, uri: S3Uri, content: bytes, content_type: str) -> str:
@@ -71,7 +68,12 @@ class Storage:
         """Write a JSON document that a person may read."""
         self.write(uri, json.dumps(document, indent=2).encode() + b"\n", "application/json")
 
-
-def _not_readable(uri: S3Uri, error: ClientError) -> TraingridError:
-    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-    return TraingridError(f"{uri} cannot be read: {code}: {message}.", "Check the path and who may read it.")
+    def _get(self, uri: S3Uri, **request: str) -> Any:
+        try:
+            return self._s3.get_object(Bucket=uri.bucket, Key=uri.key, **request)
+        except ClientError as error:
+            code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            if code not in _WRONG:
+                raise
+            message = f"{uri} cannot be read: {code}: {text}."
+            raise UsageError(message, "Check the path and who may read it.") from error

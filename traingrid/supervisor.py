@@ -1,18 +1,23 @@
 """The supervisor: launches one job or attaches to it, follows it to its end and keeps the ledger right.
 
 It may be killed anywhere and run again: the training job's name decides what exists, the ledger's conditional writes
-decide what is recorded, and SIGTERM only makes it let go.
+decide what is recorded, and SIGTERM (`LetGoError`) only makes it let go.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.backends.base import LaunchRefusedError, LogPosition, NameTakenError
+from traingrid.backends.base import (
+    LaunchRefusedError,
+    LogPosition,
+    LogUnreadableError,
+    NameTakenError,
+    TryAgainError,
+)
 from traingrid.ledger import FINAL_STATES
 from traingrid.progress import Progress
 
@@ -30,8 +35,12 @@ _LONGEST_INTERVAL_SECONDS = 60.0
 _INTERVAL_PER_AGE = 1 / 60
 
 
-class LetGoError(Exception):
-    """The supervisor was told to end (SIGTERM) while the training job goes on."""
+class LetGoError(BaseException):
+    """The supervisor was told to end (SIGTERM) while the training job goes on.
+
+    The signal's handler raises it wherever the program is, because a call that waits to be sent again can outlast the
+    seconds until SIGKILL. No Exception, so that no library takes it for a failed call and repeats that.
+    """
 
 
 def interval_seconds(age: float) -> float:
@@ -50,7 +59,6 @@ class Supervisor:
         backend: Where to train it, in the job's Region.
         ledger: Where to record it.
         say: Takes lines for the person who reads the log.
-        ending: Set when the supervisor has to let go.
     """
 
     grid: str
@@ -59,7 +67,7 @@ class Supervisor:
     backend: Backend
     ledger: Ledger
     say: Callable[[str], None]
-    ending: threading.Event = field(default_factory=threading.Event)
+    _log_trouble: str = field(default="", init=False)
 
     def run(self) -> Item:
         """Bring the job to its end.
@@ -68,7 +76,6 @@ class Supervisor:
             The job's item in the ledger, which is in a final state.
 
         Raises:
-            LetGoError: `ending` was set before the job ended.
             LaunchRefusedError: The job cannot be launched as it is; the ledger says Failed.
             NameTakenError: Another training job has its name; the ledger says Failed.
             TryAgainError: The backend cannot start it now.
@@ -95,7 +102,10 @@ class Supervisor:
         except (LaunchRefusedError, NameTakenError) as error:
             self._record(attempt, {"state": "Failed", "reason": str(error), "training_job": name})
             raise
-        self._record(attempt, {"state": "InProgress", "phase": "Starting", "training_job": name})
+        except TryAgainError as error:
+            self._record(attempt, {"reason": str(error)})
+            raise
+        self._record(attempt, {"state": "InProgress", "phase": "Starting", "reason": "", "training_job": name})
 
     def _watch(self, name: str, attempt: int) -> None:
         started = time.monotonic()
@@ -110,14 +120,18 @@ class Supervisor:
             if seen and seen.ended:
                 return
             last = seen
-            if self.ending.wait(interval_seconds(time.monotonic() - started)):
-                raise LetGoError(name)
+            time.sleep(interval_seconds(time.monotonic() - started))
 
     def _follow_log(self, name: str, position: LogPosition, progress: Progress) -> bool:
         advanced = False
-        for host, line in self.backend.log_lines(name, position):
-            self.say(f"[{host}] {line}" if self.job.instance_count > 1 else line)
-            advanced |= progress.read(line)
+        try:
+            for host, line in self.backend.log_lines(name, position):
+                self.say(f"[{host}] {line}" if self.job.instance_count > 1 else line)
+                advanced |= progress.read(line)
+        except LogUnreadableError as error:  # the training job goes on, and so do we; said once, not at every look
+            if str(error) != self._log_trouble:
+                self._log_trouble = str(error)
+                self.say(self._log_trouble)
         return advanced
 
     def _record(self, attempt: int, facts: Item) -> None:

@@ -27,6 +27,16 @@ class NameTakenError(TraingridError):
     """A training job of this name exists, and it is not this job."""
 
 
+class TryAgainError(TraingridError):
+    """The service cannot start the job now; the same request may be accepted later."""
+
+    exit_code = 75
+
+
+class LogUnreadableError(TraingridError):
+    """The log cannot be read now; the training job does not mind."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """What a service says of a training job.
@@ -78,13 +88,15 @@ class Backend(Protocol):
         Raises:
             LaunchRefusedError: It is not accepted.
             NameTakenError: Another training job has the name.
+            TryAgainError: Not now: quota, throttling or a fault of the service.
         """
 
     def describe(self, name: str) -> Seen | None:
         """Return what is known of a training job, or None if there is none of this name."""
 
-    def stop(self, name: str) -> None:
-        """Ask a training job to stop; one that has ended already is left as it is."""
-
     def log_lines(self, name: str, position: LogPosition) -> Iterable[tuple[str, str]]:
-        """Yield (host, line) of all log lines since `position`, and move `position` on."""
+        """Yield (host, line) of all log lines since `position`, and move `position` on.
+
+        Raises:
+            LogUnreadableError: It cannot be read now; `position` stays where reading goes on.
+        """

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError, HTTPClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from traingrid.backends.base import LaunchRefusedError, LogPosition, NameTakenError, Seen
+from traingrid.backends.base import (
+    LaunchRefusedError,
+    LogPosition,
+    LogUnreadableError,
+    NameTakenError,
+    Seen,
+    TryAgainError,
+)
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.clients import client, once
-from traingrid.errors import TraingridError
+from traingrid.clients import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +29,6 @@ _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 _REFUSALS = {"ValidationException", "ValidationError", "AccessDeniedException", "AccessDenied"}
 
 
-class TryAgainError(TraingridError):
-    """The service cannot start the job now; the same request may be accepted later."""
-
-    exit_code = 75
-
-
 class SageMaker:
     """Training jobs of one Region.
 
@@ -40,22 +40,17 @@ class SageMaker:
     def __init__(self, deployment: Deployment, region: str) -> None:
         self._deployment = deployment
         self._region = region
-        self._reading: Any = client("sagemaker", region)
-        self._creating: Any = once("sagemaker", region)
+        self._sagemaker: Any = client("sagemaker", region)
         self._logs: Any = None
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> None:
-        """See `Backend.start`.
-
-        Raises:
-            TryAgainError: Quota, throttling or a fault of the service.
-        """
+        """See `Backend.start`."""
         request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
         wanted = fingerprint(request)
         seen = self.describe(name)
         if seen is None:
             try:
-                self._creating.create_training_job(**request)
+                self._sagemaker.create_training_job(**request)
             except HTTPClientError as error:
                 seen = self._after_lost_reply(name, error)
             except ClientError as error:
@@ -85,7 +80,7 @@ class SageMaker:
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`."""
         try:
-            reply = self._reading.describe_training_job(TrainingJobName=name)
+            reply = self._sagemaker.describe_training_job(TrainingJobName=name)
         except ClientError as error:
             # SageMaker answers a name that it does not know with ValidationException ("Requested resource not found.").
             # Nothing else can be invalid: the name is all we send, and names.training_job makes legal ones.
@@ -104,22 +99,17 @@ class SageMaker:
             fingerprint=fingerprint(reply),
         )
 
-    def stop(self, name: str) -> None:
-        """See `Backend.stop`."""
-        try:
-            self._reading.stop_training_job(TrainingJobName=name)
-        except ClientError as error:
-            seen = self.describe(name)
-            if seen is None or not seen.ended:
-                raise TraingridError(f"{name} in {self._region} cannot be stopped: {error}.") from error
-
     def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts are named as SageMaker names them: algo-1, algo-2, ..."""
         self._logs = self._logs or client("logs", self._region)
-        for stream in self._streams(name):
-            host = stream.removeprefix(f"{name}/").rpartition("-")[0]
-            for message in self._new_messages(stream, position):
-                yield host, message
+        try:
+            for stream in self._streams(name):
+                host = stream.removeprefix(f"{name}/").rpartition("-")[0]
+                for message in self._new_messages(stream, position):
+                    yield host, message
+        except (BotoCoreError, ClientError) as error:
+            message = f"The log of {name} in {self._region} cannot be read now: {error}."
+            raise LogUnreadableError(message, "The training job goes on.") from error
 
     def _streams(self, name: str) -> list[str]:
         try:
@@ -141,8 +131,8 @@ class SageMaker:
             for event in page["events"]:
                 yield event["message"].rstrip("\n")
             token = page["nextForwardToken"]
-            # The same token again means the end of the stream (GetLogEvents in the CloudWatch Logs API reference).
-            if token == position.get(stream) or not page["events"]:
-                position[stream] = token
+            # The same token again means the end of the stream, and an empty page does not (GetLogEvents in the
+            # CloudWatch Logs API reference).
+            if token == position.get(stream):
                 return
             position[stream] = token

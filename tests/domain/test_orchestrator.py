@@ -1,0 +1,141 @@
+"""What a child tells AWS Batch by its exit code, whatever happens to it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from tests.domain.deployments import SAMPLE
+from traingrid import orchestrator
+from traingrid.deployment import Deployment
+from traingrid.orchestrator import Child, find_job, run_child
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+
+THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "PutItem")
+EXPIRED = ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired"}}, "GetItem")
+UNREACHABLE = EndpointConnectionError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
+
+
+@pytest.fixture
+def environment(deployment: Deployment) -> dict[str, str]:
+    return {
+        "TRAINGRID_GRID": deployment.grid.to_environment(),
+        "TRAINGRID_ACCOUNT": deployment.account,
+        "TRAINGRID_TABLE": deployment.table,
+        "TRAINGRID_MANIFEST_BUCKET": deployment.manifest_bucket,
+        "S3_ARRAY_FILE": f"s3://{deployment.manifest_bucket}/manifests/x.csv",
+        "AWS_BATCH_JOB_ID": "11111111-2222:3",
+        "AWS_BATCH_JOB_ARRAY_INDEX": "3",
+    }
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    former = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, former)
+
+
+@pytest.mark.parametrize("error", [THROTTLED, EXPIRED, UNREACHABLE])
+def test_what_aws_may_do_better_next_time_is_tried_again(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(orchestrator, "find_job", fails)
+    assert run_child(environment) == 75
+
+
+def test_an_error_that_nobody_foresaw_is_not_taken_for_a_failed_training(environment: dict[str, str]) -> None:
+    program = "import os; from traingrid import orchestrator as o; o.find_job = None; o.run_child(os.environ)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 75
+    assert "TypeError" in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["S3_ARRAY_FILE", "AWS_BATCH_JOB_ID", "TRAINGRID_TABLE"])
+def test_a_missing_variable_is_named(
+    environment: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del environment[name]
+    assert run_child(environment) == 2
+    assert f"{name} is not set" in capsys.readouterr().err
+
+
+def test_a_manifest_that_is_not_there_is_not_tried_again(
+    storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_child(environment) == 2
+    assert "manifests/x.csv cannot be read: NoSuchKey" in capsys.readouterr().err
+
+
+def test_an_array_larger_than_its_manifest_says_so(
+    deployment: Deployment, storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
+    child = Child.from_environment(environment)
+    assert find_job(child, deployment, storage)[1].region == "eu-central-1"
+    assert run_child(environment | {"AWS_BATCH_JOB_ARRAY_INDEX": "4"}) == 2
+    assert "has no job of index 4" in capsys.readouterr().err
+
+
+def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_is_another(
+    deployment: Deployment, storage: Storage, environment: dict[str, str]
+) -> None:
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
+
+    def submission(batch_job: str, attempt: str) -> str:
+        told = environment | {"AWS_BATCH_JOB_ID": batch_job, "AWS_BATCH_JOB_ATTEMPT": attempt}
+        return find_job(Child.from_environment(told), deployment, storage)[0]
+
+    assert submission("1111:0", "1") == submission("1111:3", "2") != submission("2222:0", "1")
+
+
+class _Throttling(BaseHTTPRequestHandler):
+    """AWS on a bad day: it takes every request, thinks for a while and then throttles it."""
+
+    asked = threading.Event()
+
+    def do_GET(self) -> None:
+        self.asked.set()
+        time.sleep(0.5)
+        self.send_error(503, "SlowDown")
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environment: dict[str, str]) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Throttling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    aws = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-m", "batch_job"], env=os.environ | environment | aws, stdout=subprocess.PIPE, text=True
+    )
+    assert _Throttling.asked.wait(30)
+    time.sleep(1.5)  # long enough for botocore to wait before it asks again
+    child.send_signal(signal.SIGTERM)
+    try:
+        said, _ = child.communicate(timeout=5)
+    finally:
+        child.kill()
+        server.shutdown()
+        server.server_close()
+    assert child.returncode == 75
+    assert "told to end" in said

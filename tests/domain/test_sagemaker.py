@@ -1,0 +1,149 @@
+"""SageMaker as a backend: what its answers mean."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from tests.domain.deployments import SAMPLE
+from traingrid.backends.base import LaunchRefusedError, LogUnreadableError, NameTakenError, TryAgainError
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.deployment import Deployment
+from traingrid.job import Job
+from traingrid.manifest import parse
+from traingrid.submission import jobs_of_lines
+
+NAME = "traingrid-0123abcd-0-1"
+LOST = ReadTimeoutError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
+
+
+def answer(code: str, operation: str = "CreateTrainingJob") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "because"}}, operation)
+
+
+class FakeSageMaker:
+    """The service: it keeps what it creates, and may answer a creation with an error before or after it."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.error: Exception | None = None
+        self.creates_before_error = False
+        self.status: dict[str, Any] = {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Training"}
+
+    def create_training_job(self, **request: Any) -> None:
+        if self.error is None or self.creates_before_error:
+            self.jobs[request["TrainingJobName"]] = request
+        if self.error:
+            raise self.error
+
+    def describe_training_job(self, **request: str) -> dict[str, Any]:
+        if request["TrainingJobName"] not in self.jobs:
+            raise answer("ValidationException", "DescribeTrainingJob")
+        return {**self.jobs[request["TrainingJobName"]], "TrainingJobArn": "arn:x", **self.status}
+
+
+@pytest.fixture
+def service() -> FakeSageMaker:
+    return FakeSageMaker()
+
+
+@pytest.fixture
+def backend(aws: None, deployment: Deployment, service: FakeSageMaker) -> SageMaker:
+    made = SageMaker(deployment, "us-east-1")
+    made._sagemaker = service  # the transport, not the client code above it
+    return made
+
+
+@pytest.fixture
+def job(deployment: Deployment) -> Job:
+    return jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")[0]
+
+
+def test_a_job_is_created_once_and_attached_to_ever_after(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
+    for _ in range(2):
+        backend.start(NAME, job, {})
+        service.error = answer("ResourceInUse")
+    assert list(service.jobs) == [NAME]
+
+
+@pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ResourceInUse")])
+def test_a_job_whose_creation_seemed_to_fail_is_attached_to(
+    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception
+) -> None:
+    service.error, service.creates_before_error = error, True
+    try:
+        backend.start(NAME, job, {})
+    except TryAgainError:
+        backend.start(NAME, job, {})
+    assert list(service.jobs) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("error", "meaning"),
+    [
+        (answer("ValidationException"), LaunchRefusedError),
+        (answer("AccessDeniedException"), LaunchRefusedError),
+        (answer("ResourceLimitExceeded"), TryAgainError),
+        (answer("ThrottlingException"), TryAgainError),
+        (LOST, TryAgainError),
+    ],
+)
+def test_a_refusal_is_told_from_a_delay(
+    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, meaning: type[Exception]
+) -> None:
+    service.error = error
+    with pytest.raises(meaning, match=NAME):
+        backend.start(NAME, job, {})
+
+
+def test_a_strangers_job_of_the_same_name_is_not_ours(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
+    other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
+    service.jobs[NAME] = training_job_request(NAME, other, "arn:aws:iam::123456789012:role/other", {})
+    with pytest.raises(NameTakenError):
+        backend.start(NAME, job, {})
+
+
+class FakeLogs:
+    """One stream whose second page is empty although a third one follows, as CloudWatch Logs has them."""
+
+    pages: ClassVar = {None: ("one", "b"), "b": (None, "c"), "c": ("two", "d"), "d": (None, "d")}
+
+    def get_log_events(self, **request: Any) -> dict[str, Any]:
+        message, token = self.pages[request.get("nextToken")]
+        return {"events": [{"message": message}] if message else [], "nextForwardToken": token}
+
+    def get_paginator(self, _name: str) -> "FakeLogs":
+        return self
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        return [{"logStreams": [{"logStreamName": f"{NAME}/algo-1-1700000000"}]}]
+
+
+def test_an_empty_page_of_a_log_is_not_its_end(backend: SageMaker) -> None:
+    backend._logs = FakeLogs()
+    position: dict[str, str] = {}
+    assert list(backend.log_lines(NAME, position)) == [("algo-1", "one"), ("algo-1", "two")]
+    assert list(backend.log_lines(NAME, position)) == []
+
+
+@pytest.mark.parametrize("error", [answer("ThrottlingException"), answer("AccessDeniedException"), LOST])
+def test_a_log_that_cannot_be_read_goes_on_where_it_was(backend: SageMaker, error: Exception) -> None:
+    logs: Any = FakeLogs()
+    backend._logs = logs
+    position: dict[str, str] = {}
+    read: Callable[..., dict[str, Any]] = logs.get_log_events
+
+    def fails_at_the_third_page(**request: Any) -> dict[str, Any]:
+        if request.get("nextToken") == "c":
+            raise error
+        return read(**request)
+
+    logs.get_log_events = fails_at_the_third_page
+    lines = backend.log_lines(NAME, position)
+    assert next(iter(lines)) == ("algo-1", "one")
+    with pytest.raises(LogUnreadableError):
+        list(lines)
+    logs.get_log_events = read
+    assert list(backend.log_lines(NAME, position)) == [("algo-1", "two")]
