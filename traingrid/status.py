@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError
@@ -30,7 +30,7 @@ class JobStatus:
         training_job: The training job's name; empty before there is one.
         ranks: The world size.
         attempt: Which attempt this is.
-        reason: Why it failed.
+        reason: Why it failed, or why it cannot start yet.
         artifact: The S3 URI of the model.
         seconds: Seconds of training, once it has ended.
         metrics: Last value of each metric.
@@ -91,15 +91,18 @@ def submission_status(submission: str, bucket: str, ledger: Ledger, batch: Batch
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
     batch_job = head.get("batch_job", "")
     described = batch.describe(batch_job) if batch_job else None
-    statuses = [_from_item(index, item) for index, item in known.items()]
-    if len(known) < head["jobs"]:
-        statuses += _not_started(bucket, head, set(known), batch, storage)
+    statuses = {index: _from_item(index, item) for index, item in known.items()}
+    if len(known) < head["jobs"] or any(job.state == PENDING for job in statuses.values()):
+        children = _children(head, batch)
+        if len(known) < head["jobs"]:
+            statuses = _unopened(bucket, head, storage) | statuses
+        statuses = {index: _as_batch_says(job, children.get(index)) for index, job in statuses.items()}
     return SubmissionStatus(
         submission=submission,
         manifest=head["manifest"],
         batch_job=batch_job,
         batch_state=described["status"] if described else "",
-        jobs=sorted(statuses, key=lambda job: job.index),
+        jobs=[job for _, job in sorted(statuses.items())],
     )
 
 
@@ -120,29 +123,27 @@ def _from_item(index: int, item: Item) -> JobStatus:
     )
 
 
-def _not_started(bucket: str, head: Item, known: set[int], batch: Batch, storage: Storage) -> list[JobStatus]:
+def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
+    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger."""
     lines = storage.read(S3Uri(bucket, jobs_key(head["submission"]))).splitlines()
-    children: dict[int, dict[str, Any]] = {}
-    if head.get("batch_job"):
-        for child in batch.children(head["batch_job"], head["jobs"]):
-            children[int(child["jobId"].partition(":")[2] or 0)] = child
-    return [
-        _from_child(Job.model_validate_json(line), children.get(index))
-        for index, line in enumerate(lines)
-        if index not in known
-    ]
+    jobs = [Job.model_validate_json(line) for line in lines]
+    return {
+        job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
+        for job in jobs
+    }
 
 
-def _from_child(job: Job, child: dict[str, Any] | None) -> JobStatus:
-    """A child that failed before it wrote to the ledger has its reason in Batch only."""
-    batch_state = child["status"] if child else ""
-    failed = batch_state == "FAILED"
-    return JobStatus(
-        index=job.index,
-        region=job.region,
-        name=job.name,
-        state="Failed" if failed else PENDING,
-        phase=batch_state,
-        ranks=job.ranks,
-        reason=(child or {}).get("statusReason", "") if failed else "",
-    )
+def _children(head: Item, batch: Batch) -> dict[int, dict[str, Any]]:
+    if not head.get("batch_job"):
+        return {}
+    children = batch.children(head["batch_job"], head["jobs"])
+    return {int(child["jobId"].partition(":")[2] or 0): child for child in children}
+
+
+def _as_batch_says(job: JobStatus, child: dict[str, Any] | None) -> JobStatus:
+    """Add what Batch says of a job that has no training job yet. If its child failed, it will never have one."""
+    if job.state != PENDING or child is None:
+        return job
+    if child["status"] != "FAILED":
+        return replace(job, phase=child["status"])
+    return replace(job, phase="FAILED", state="Failed", reason=job.reason or child.get("statusReason", ""))

@@ -8,6 +8,11 @@ from rich.console import Console
 _COLUMNS_WITHOUT_TERMINAL = 240
 
 
+def printable(text: str) -> str:
+    """Return text from a training or an object's key so that it cannot steer the terminal: "\\x1b" for an escape."""
+    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
+
+
 def console() -> Console:
     """Return a console on standard output, as wide as the terminal."""
     made = Console(highlight=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.cli.deployed import find_deployment
@@ -17,6 +20,8 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traingrid.deployment import Deployment
 
 
@@ -27,7 +32,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None:
     """Upload FOLDER as a data set into REGION's data bucket and print the manifest line for it."""
-    click.echo(f"{region},{upload_folder(find_deployment(grid_file), folder, region, name)}")
+    line = [region, str(upload_folder(find_deployment(grid_file), folder, region, name))]
+    csv.writer(sys.stdout, lineterminator="\n").writerow(line)
 
 
 def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
@@ -43,20 +49,36 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
         Where it lies, as a manifest line names it.
 
     Raises:
-        UsageError: The Region is not the grid's, or the folder is empty.
+        UsageError: The Region is not the grid's, the name cannot be a key, or the folder is empty or has a link that
+            leads nowhere.
     """
     if region not in deployment.grid.regions:
         known = ", ".join(deployment.grid.regions)
         raise UsageError(f"{region} is not a training Region of this grid.", f"It has {known}.")
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = list(_files(folder))
     if not files:
         raise UsageError(f"{folder} holds no file.", "Give a folder with train/ and validation/ in it.")
-    bucket = names.data_bucket(deployment.grid.name, deployment.account, region)
-    target = S3Uri(bucket, name or folder.resolve().name)
+    bucket, name = names.data_bucket(deployment.grid.name, deployment.account, region), name or folder.resolve().name
+    try:
+        target = S3Uri.parse(f"s3://{bucket}/{name}")
+    except ValueError as error:
+        raise UsageError(f"A data set cannot be called {name!r}: {error}.", "Give another --name.") from error
     s3 = client("s3", region)
     for path in files:
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
     return target
+
+
+def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Yield the files below a folder, in order. Links are followed, but not back to a folder above."""
+    above |= {folder.resolve()}
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and path.resolve() not in above:
+            yield from _files(path, above)
+        elif path.is_file():
+            yield path
+        elif path.is_symlink() and not path.exists():
+            raise UsageError(f"{path} is a link that leads nowhere.", "Mend it or take it away.")
 
 
 @click.command()
@@ -71,9 +93,21 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
         raise TraingridError(f"Job {index} of {submission} has no model: {job.state}. {job.reason}")
     source = S3Uri.parse(job.artifact)
     target = folder or Path(f"{submission}-{index}")
+    try:
+        _unpack(source, job.region, target)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "404":
+            raise
+        # SageMaker names the artifact of a stopped job too, and uploads none if the training had left nothing.
+        raise TraingridError(f"There is no model in {source}: the job is {job.state}. {job.reason}") from error
+    except (tarfile.TarError, EOFError) as error:
+        raise TraingridError(f"{source} cannot be unpacked: {error}.", "Look into it by `aws s3 cp`.") from error
+    click.echo(f"{source} -> {target}/")
+
+
+def _unpack(source: S3Uri, region: str, target: Path) -> None:
     with tempfile.TemporaryFile() as archive:
-        client("s3", job.region).download_fileobj(source.bucket, source.key, archive)
+        client("s3", region).download_fileobj(source.bucket, source.key, archive)
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:gz") as members:
             members.extractall(target, filter="data")  # refuses links and paths that lead out of the folder
-    click.echo(f"{source} -> {target}/")

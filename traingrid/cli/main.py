@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cli.data import download, upload
@@ -50,7 +51,10 @@ def main() -> None:
         if error.next_step:
             click.echo(error.next_step, err=True)
         sys.exit(error.exit_code)
-    except (ClientError, BotoCoreError) as error:
+    except OSError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except (ClientError, BotoCoreError, Boto3Error) as error:
         click.echo(f"Error: AWS answers: {error}", err=True)
         click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)

@@ -16,12 +16,11 @@ from traingrid import names
 from traingrid.backends.base import LogPosition
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
-from traingrid.cli.console import console
+from traingrid.cli.console import console, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.status_table import reasons, status_table
 from traingrid.errors import TraingridError
 from traingrid.ledger import Ledger
-from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 
@@ -127,8 +126,8 @@ def _submissions(ledger: Ledger) -> Table:
         table.add_column(heading, no_wrap=True)
     table.add_column("manifest", overflow="fold")
     for item in ledger.submissions():
-        name = S3Uri.parse(item["manifest"]).key.removeprefix(names.MANIFEST_PREFIX)
-        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(name))
+        name = item["manifest"].partition(f"/{names.MANIFEST_PREFIX}")[2]
+        table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(printable(name)))
     return table
 
 
@@ -143,4 +142,4 @@ def logs(grid_file: Path, submission: str, index: int) -> None:
     if not job.training_job:
         raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", job.reason)
     for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
-        click.echo(f"[{host}] {line}")
+        click.echo(f"[{host}] {printable(line)}")

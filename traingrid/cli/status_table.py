@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from traingrid.cli.console import printable
+
 if TYPE_CHECKING:
     from traingrid.status import JobStatus, SubmissionStatus
 
@@ -44,10 +46,10 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 
 
 def reasons(status: SubmissionStatus) -> list[str]:
-    """Return a line for each job that failed: the first line of its reason, and where the rest is."""
+    """Return for each job that failed, or cannot start, the first line of its reason, and where the rest is."""
     return [
-        f"{job.region} {job.name}: {job.reason.splitlines()[0]}\n"
-        f"  its whole log: traingrid logs {status.submission} {job.index}"
+        f"{job.region} {job.name}: {printable(job.reason.splitlines()[0])}"
+        + (f"\n  its whole log: traingrid logs {status.submission} {job.index}" if job.training_job else "")
         for job in status.jobs
         if job.reason
     ]

@@ -1,0 +1,186 @@
+"""The command: what it prints, and a sentence with an exit code where something is wrong."""
+
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.domain.deployments import REGIONS
+from traingrid import names
+from traingrid.cli import data, main, status
+from traingrid.cli.status import ControlPlane
+from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
+from traingrid.ledger import Ledger
+from traingrid.manifest import parse
+from traingrid.status import JobStatus
+from traingrid.storage import Storage
+
+GRID = Path(__file__).resolve().parents[2] / "grid.yaml"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the command in this process and return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["traingrid", *arguments])
+    try:
+        main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.fixture
+def bucket(aws: None, deployment: Deployment) -> str:
+    name = names.data_bucket(deployment.grid.name, deployment.account, "us-east-1")
+    boto3.client("s3").create_bucket(Bucket=name)
+    return name
+
+
+def keys(bucket: str) -> list[str]:
+    return [item["Key"] for item in boto3.client("s3").list_objects_v2(Bucket=bucket).get("Contents", [])]
+
+
+@pytest.mark.parametrize("text", [None, "name: [", "nmae: x\n", "name: 2026-02-30\n"])
+def test_a_grid_file_that_is_missing_or_wrong_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    file = tmp_path / "grid.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert run(monkeypatch, "--grid", str(file), "status") == 2
+    assert capsys.readouterr().err.startswith(f"Error: {file}")
+
+
+def test_without_credentials_the_command_says_how_to_get_some(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
+    program = "from traingrid.cli.main import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "--grid", str(GRID), "status"],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(GRID.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Unable to locate credentials" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "campaign"
+    (elsewhere / "deep").mkdir(parents=True)
+    (elsewhere / "deep" / "a.tfrecord").write_bytes(b"a")
+    (folder / "validation").mkdir(parents=True)
+    (folder / "train").symlink_to(elsewhere)
+    (folder / "validation" / "b.tfrecord").symlink_to(elsewhere / "deep" / "a.tfrecord")
+    (elsewhere / "back").symlink_to(folder)
+    data.upload_folder(deployment, folder, "us-east-1")
+    assert keys(bucket) == ["campaign/train/deep/a.tfrecord", "campaign/validation/b.tfrecord"]
+
+
+def test_a_link_that_leads_nowhere_is_named_before_anything_is_uploaded(
+    tmp_path: Path, bucket: str, deployment: Deployment
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"a")
+    (tmp_path / "b.tfrecord").symlink_to(tmp_path / "nothing")
+    with pytest.raises(UsageError, match=r"b\.tfrecord is a link that leads nowhere"):
+        data.upload_folder(deployment, tmp_path, "us-east-1")
+    assert keys(bucket) == []
+
+
+def test_the_printed_manifest_line_is_one_whatever_the_folder_is_called(
+    tmp_path: Path,
+    bucket: str,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / 'Lyon, "spring" 2026'
+    folder.mkdir()
+    (folder / "a").write_bytes(b"a")
+    monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
+    assert run(monkeypatch, "upload", str(folder), REGIONS[0]) == 0
+    (line,) = parse(capsys.readouterr().out.encode(), deployment)
+    assert (line.data.bucket, line.data.key) == (bucket, folder.name)
+    assert run(monkeypatch, "upload", str(folder), REGIONS[0], "--name", "a//b") == 2
+
+
+def test_an_upload_that_s3_refuses_is_a_sentence(
+    tmp_path: Path,
+    aws: None,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
+    assert run(monkeypatch, "upload", str(tmp_path), "us-east-1", "--name", "x") == 1
+    assert "NoSuchBucket" in capsys.readouterr().err
+
+
+def archive(name: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as members:
+        member = tarfile.TarInfo(name)
+        member.size = 2
+        members.addfile(member, io.BytesIO(b"hi"))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (archive("report.json"), ""),
+        (None, "There is no model in s3://"),
+        (archive("../out.txt"), "cannot be unpacked"),
+        (archive("report.json")[:30], "cannot be unpacked"),
+        (b"no archive", "cannot be unpacked"),
+    ],
+)
+def test_a_model_is_downloaded_or_the_command_says_why_not(
+    *,
+    tmp_path: Path,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+    said: str,
+) -> None:
+    if content is not None:
+        boto3.client("s3").put_object(Bucket=bucket, Key="model.tar.gz", Body=content)
+    job = JobStatus(index=0, region="us-east-1", name="x", state="Stopped", artifact=f"s3://{bucket}/model.tar.gz")
+
+    class Plane:
+        @classmethod
+        def of(cls, _grid: Path) -> "Plane":
+            return cls()
+
+        def job(self, _submission: str, _index: int) -> JobStatus:
+            return job
+
+    monkeypatch.setattr(data, "ControlPlane", Plane)
+    assert run(monkeypatch, "download", "0123abcd", "0", "--to", str(tmp_path / "model")) == bool(said)
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "model" / "report.json").exists() != bool(said)
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_manifest_of_any_key_can_be_listed(
+    deployment: Deployment,
+    ledger: Ledger,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    facts: dict[str, Any] = {"jobs": 1, "manifest": "s3://bucket/manifests//a/../[red]\x1b[2J.csv"}
+    ledger.claim_submission("0123abcd", "request-1", facts)
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    monkeypatch.setattr(status.ControlPlane, "of", lambda _grid: plane)
+    assert run(monkeypatch, "status") == 0
+    assert "/a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
