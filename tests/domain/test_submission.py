@@ -100,6 +100,7 @@ def request_of(job: Job) -> dict[str, object]:
 
 def test_a_request_is_one_that_the_service_model_accepts() -> None:
     shape = get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob").input_shape
+    assert shape is not None
     validate_parameters(request_of(jobs_of(SAMPLE)[0]), shape)
 
 
