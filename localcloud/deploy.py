@@ -45,7 +45,8 @@ def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:
         TraingridError: It failed.
     """
     log = work / f"cdk-{arguments[0]}.log"
-    environment = {**os.environ, **user_environment(endpoint)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment = {**inherited, **user_environment(endpoint)}
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
     with log.open("wb") as output:
         ended = subprocess.run(

@@ -1,7 +1,7 @@
 """What keeps localcloud apart from the real AWS, in both directions.
 
 Nothing that runs here reads the user's AWS profile, files or keys; nothing that runs here can reach another machine;
-and a key that looks like one of AWS's own is refused unless this server issued it.
+and a key that this server did not issue is refused.
 """
 
 import os
@@ -28,6 +28,7 @@ _NO_AWS_FILES = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
+_NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}  # programs read the one or the other
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SESSION_SECONDS = 3600
 _EXAMPLE_KEY = "AKIAIOSFODNN7EXAMPLE"
@@ -42,15 +43,18 @@ def user_environment(endpoint_url: str, region: str = "us-east-1") -> dict[str, 
         region: Default Region of the client.
 
     Returns:
-        Variables to set. `AWS_PROFILE` and `AWS_SESSION_TOKEN` must be unset beside them.
+        Variables to set, which also keep a proxy of the user's out of the way. `AWS_PROFILE` and `AWS_SESSION_TOKEN`
+        must be unset beside them.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
         "AWS_ACCESS_KEY_ID": DUMMY_KEY,
         "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **_NO_AWS_FILES,
+        **_NO_PROXY,
     }
 
 
@@ -120,19 +124,20 @@ def principal_of(access_key: str) -> str | None:
 
 
 def is_foreign(access_key: str) -> bool:
-    """Whether a key looks like one that AWS issued (AKIA or ASIA and 16 more) and this server did not issue it."""
-    return access_key.startswith(("AKIA", "ASIA")) and principal_of(access_key) is None
+    """Whether nobody here issued an access key: AWS refuses such a key too, and so no call is without a principal."""
+    return principal_of(access_key) is None
 
 
 @contextmanager
 def closed_environment() -> Iterator[None]:
-    """Take every AWS and moto setting of the user out of this process while a server runs in it.
+    """Take every AWS, moto and proxy setting of the user out of this process while a server runs in it.
 
-    moto asks boto3 for the list of Regions, which would otherwise read the user's profile.
+    moto asks boto3 for the list of Regions, which would otherwise read the user's profile; and CloudFormation here
+    calls the other services over HTTP, which no proxy could reach.
     """
     before = dict(os.environ)
     for name in before:
-        if name.startswith(("AWS_", "MOTO_")):
+        if name.startswith(("AWS_", "MOTO_")) or name.lower().endswith("_proxy"):
             del os.environ[name]
     os.environ.update(_NO_AWS_FILES)
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the CDK's bootstrap stack attaches some of AWS's own

@@ -114,7 +114,8 @@ def status(data_dir: Path) -> Running | None:
 def export_lines(endpoint: str) -> str:
     """Shell lines after which `aws`, `cdk` and every SDK in that shell work on the server, and on nothing else."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in user_environment(endpoint).items()]
-    return "\n".join([*lines, "unset " + " ".join(_UNSET)])
+    other_endpoints = sorted(name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_"))
+    return "\n".join([*lines, "unset " + " ".join((*_UNSET, *other_endpoints))])
 
 
 def _checkout() -> Path:

@@ -3,7 +3,14 @@
 import ipaddress
 from typing import Any
 
-_TARGET_OF = {"socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0, "socket.gethostbyname": 0}
+_TARGET_OF = {
+    "socket.connect": 1,
+    "socket.sendto": 1,
+    "socket.sendmsg": 1,
+    "socket.getaddrinfo": 0,
+    "socket.gethostbyname": 0,
+    "socket.gethostbyaddr": 0,
+}
 """Audit events that reach out, and which argument names the target (docs.python.org, "Audit events table")."""
 
 

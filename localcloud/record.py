@@ -35,8 +35,8 @@ class Record:
     """Append-only list of accepted mutating calls, in memory and as JSON lines in a file.
 
     An entry has `seq` (from 1), `time` (seconds since 1970), `service` (signing name), `action`, `region`,
-    `principal` (an ARN or null), `access_key`, `parameters`, `status` (HTTP), `request_id` and `response` (a short
-    JSON answer, else null).
+    `principal` (an ARN, or CloudFormation's service name), `access_key`, `parameters`, `status` (HTTP), `request_id`
+    and `response` (a short JSON answer, else null).
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class Recorder:
         answer = self._application(environ, lambda *arguments: head.append(arguments))
         chunks = list(answer)
         status, headers = head[-1][0], head[-1][1]
-        if int(status.split()[0]) < HTTPStatus.BAD_REQUEST:
+        if int(status.split()[0]) < HTTPStatus.MULTIPLE_CHOICES:
             self._record.append(
                 {
                     "service": signature.service,

@@ -1,11 +1,17 @@
+import io
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import boto3
 import pytest
 from botocore import xform_name
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from localcloud.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
 
 
@@ -82,6 +88,75 @@ def test_every_wire_protocol_is_understood(
     entry = last(cloud)
     assert entry["action"] == action
     assert next(iter(arguments.values())) in entry["parameters"].values()
+
+
+@pytest.fixture
+def bucket(client: Callable[..., Any]) -> str:
+    client("s3").create_bucket(Bucket="the-bucket")
+    return "the-bucket"
+
+
+def test_each_part_of_an_upload_stands_once(cloud: LocalCloud, client: Callable[..., Any], bucket: str) -> None:
+    before = len(cloud.record.entries())
+    client("s3").upload_fileobj(io.BytesIO(b"x" * 9_000_000), bucket, "multipart")
+    actions = sorted(entry["action"] for entry in cloud.record.entries(after=before))
+    assert actions == ["CompleteMultipartUpload", "CreateMultipartUpload", "UploadPart", "UploadPart"]
+
+
+@pytest.mark.parametrize("version", ["s3", "s3v4"])
+def test_a_presigned_upload_has_its_signers_principal(
+    cloud: LocalCloud, client: Callable[..., Any], bucket: str, version: str
+) -> None:
+    session = boto3.Session(DUMMY_KEY, DUMMY_KEY, region_name="us-east-1")
+    s3 = session.client("s3", endpoint_url=cloud.endpoint_url, config=Config(signature_version=version))
+    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version})
+    assert status_of("PUT", url, b"x") == 200
+    entry = last(cloud)
+    assert (entry["action"], entry["parameters"]["Key"]) == ("PutObject", version)
+    assert entry["principal"] == "arn:aws:iam::123456789012:root"
+
+
+@pytest.mark.parametrize("path", ["/the-bucket/unsigned", "/moto-api/reset"])
+def test_what_nobody_signed_is_refused(cloud: LocalCloud, client: Callable[..., Any], bucket: str, path: str) -> None:
+    before = len(cloud.record.entries())
+    assert status_of("PUT" if "bucket" in path else "POST", cloud.endpoint_url + path, b"x") == 403
+    assert "Contents" not in client("s3").list_objects_v2(Bucket=bucket, Prefix="unsigned")
+    assert len(cloud.record.entries()) == before
+
+
+def test_a_key_that_nobody_issued_is_refused(cloud: LocalCloud) -> None:
+    stranger = boto3.client(
+        "sqs", "us-east-1", endpoint_url=cloud.endpoint_url, aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    before = len(cloud.record.entries())
+    with pytest.raises(ClientError, match="none of localcloud's") as refused:
+        stranger.create_queue(QueueName="strange")
+    assert refused.value.response["Error"]["Code"] == "InvalidClientTokenId"
+    assert len(cloud.record.entries()) == before
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments"),
+    [
+        ("cloudtrail", "lookup_events", {}),
+        ("iam", "get_context_keys_for_custom_policy", {"PolicyInputList": ["{}"]}),
+    ],
+)
+def test_an_operation_that_is_not_built_is_refused_at_once(
+    client: Callable[..., Any], service: str, operation: str, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(ClientError, match="not been implemented in localcloud") as refused:
+        getattr(client(service), operation)(**arguments)
+    assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
+
+
+def status_of(method: str, url: str, data: bytes) -> int:
+    request = urllib.request.Request(url, data=data, method=method)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def test_secrets_do_not_reach_the_record(cloud: LocalCloud, client: Callable[..., Any]) -> None:

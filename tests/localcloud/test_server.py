@@ -66,8 +66,9 @@ def test_the_users_profile_and_keys_are_out_of_sight_while_it_runs(
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "mine")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mine")
+    monkeypatch.setenv("https_proxy", "http://192.0.2.1:3128")
     with LocalCloud(Settings(data_dir=tmp_path)):
-        assert "AWS_PROFILE" not in os.environ
+        assert {"AWS_PROFILE", "https_proxy"}.isdisjoint(os.environ)
         assert os.environ["AWS_CONFIG_FILE"] == os.devnull
     assert os.environ["AWS_PROFILE"] == "mine"
 
@@ -130,6 +131,9 @@ def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None
         "from localcloud.settings import Settings\n"
         "with LocalCloud(Settings(data_dir=pathlib.Path(sys.argv[1]))):\n"
         "    for reach in (lambda: socket.getaddrinfo('example.com', 80),\n"
+        "                  lambda: socket.gethostbyaddr('192.0.2.1'),\n"
+        "                  lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53)),\n"
+        "                  lambda: socket.socket(type=socket.SOCK_DGRAM).sendmsg([b'x'], [], 0, ('192.0.2.1', 53)),\n"
         "                  lambda: socket.create_connection(('192.0.2.1', 80), 1)):\n"
         "        try:\n"
         "            reach()\n"
@@ -137,7 +141,7 @@ def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None
         "            print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.count("does not talk to other machines") == 2
+    assert done.stdout.count("does not talk to other machines") == 5
 
 
 def test_up_status_and_down(tmp_path: Path) -> None:
@@ -177,15 +181,24 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
             lifecycle.up(tmp_path, port)
 
 
-def test_the_export_lines_leave_no_way_to_the_real_aws(tmp_path: Path) -> None:
+def test_the_export_lines_leave_no_way_to_the_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = {
+        "AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "mine", "AWS_ENDPOINT_URL_S3": "https://s3.example.com",
+        "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true", "HTTPS_PROXY": "http://proxy",
+    }  # fmt: skip
+    for name, value in mine.items():
+        monkeypatch.setenv(name, value)
     shell = lifecycle.export_lines("http://127.0.0.1:1") + "\nenv"
-    environment = {"AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "mine", "PATH": os.environ["PATH"]}
+    environment = {**mine, "PATH": os.environ["PATH"]}
     done = subprocess.run(["sh", "-c", shell], env=environment, capture_output=True, text=True, check=True)
     lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert lines["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert lines["AWS_REGION"] == lines["AWS_DEFAULT_REGION"] == "us-east-1"
     assert lines["AWS_CONFIG_FILE"] == lines["AWS_SHARED_CREDENTIALS_FILE"] == "/dev/null"
-    assert {"AWS_PROFILE", "AWS_SESSION_TOKEN"}.isdisjoint(lines)
+    assert {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"}.isdisjoint(lines)
+    assert lines["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] == "false"
+    assert "127.0.0.1" in lines["NO_PROXY"]
+    assert "127.0.0.1" in lines["no_proxy"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
