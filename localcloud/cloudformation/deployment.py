@@ -61,8 +61,11 @@ class Deployment:
             if self.resources[resource.logical_resource_id] is resource:
                 self.resources.forget(resource.logical_resource_id)
 
-    def remove_all(self) -> None:
+    def remove_all(self, keeping: tuple[str, ...] = _RETAINED) -> None:
         """Delete every resource that is not retained, the last created first, going on where one refuses.
+
+        Args:
+            keeping: Deletion policies that retain; a stack whose creation failed keeps `Retain` alone.
 
         Raises:
             DeploymentError: Some could not be deleted.
@@ -70,7 +73,7 @@ class Deployment:
         failed = []
         for name in reversed(self._known()):
             resource = self.resources[name]
-            if self._remove(resource, keep=resource.definition.get("DeletionPolicy") == "Retain"):
+            if self._remove(resource, keep=resource.definition.get("DeletionPolicy") in keeping):
                 self.resources.forget(name)
             else:
                 failed.append(name)

@@ -83,7 +83,7 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
     def _roll_back(self, kind: str, template: Any, parsed: dict[str, Any], parameters: dict[str, Any]) -> None:
         if kind == "CREATE":
             try:
-                self._deployment("DELETE").remove_all()
+                self._deployment("DELETE").remove_all(keeping=("Retain",))
             except DeploymentError as error:
                 self._enter("ROLLBACK_FAILED", str(error))
             else:

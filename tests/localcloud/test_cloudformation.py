@@ -141,6 +141,34 @@ def test_a_bucket_with_objects_leaves_the_stack_in_delete_failed(stacks: Any, cl
     assert stack(stacks, "full")["StackStatus"] == "DELETE_FAILED"
 
 
+def test_a_stack_made_again_meets_the_bucket_that_it_kept(stacks: Any, client: Callable[..., Any]) -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "kept-bucket"}, "DeletionPolicy": "Retain"}
+    stacks.create_stack(StackName="again", TemplateBody=body({"B": bucket}))
+    stacks.delete_stack(StackName="again")
+    stacks.create_stack(StackName="again", TemplateBody=body({"B": bucket}))
+    failed = stack(stacks, "again")
+    assert failed["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "identifier 'kept-bucket' already exists" in failed["StackStatusReason"]
+    assert "kept-bucket" in [each["Name"] for each in client("s3").list_buckets()["Buckets"]]
+
+
+def test_a_resource_retained_except_on_create_outlives_its_stack_but_not_a_failed_creation(
+    stacks: Any, client: Callable[..., Any]
+) -> None:
+    def group(name: str) -> dict[str, Any]:
+        properties = {"LogGroupName": name}
+        return {"Type": "AWS::Logs::LogGroup", "Properties": properties, "DeletionPolicy": "RetainExceptOnCreate"}
+
+    stacks.create_stack(StackName="outlived", TemplateBody=body({"G": group("/outlives")}))
+    stacks.delete_stack(StackName="outlived")
+    stacks.create_stack(
+        StackName="failed-early", TemplateBody=body({"G": group("/goes"), "U": {**UNKNOWN, "DependsOn": "G"}})
+    )
+    groups = [each["logGroupName"] for each in client("logs").describe_log_groups()["logGroups"]]
+    assert "/outlives" in groups
+    assert "/goes" not in groups
+
+
 def test_change_sets_of_one_name_belong_to_their_stacks(stacks: Any) -> None:
     for name in ("one", "two"):
         stacks.create_change_set(
@@ -198,6 +226,9 @@ def test_batch_environment_queue_and_definition_deploy_and_update(stacks: Any, c
         "Properties": {"JobQueueName": "q", "Priority": 1, "State": "ENABLED", "ComputeEnvironmentOrder": order},
     }
     resources = {**network, "Environment": environment, "Queue": queue}
+    stacks.create_stack(StackName="before", TemplateBody=body({**network, "Environment": environment}))
+    assert stack(stacks, "before")["StackStatus"] == "CREATE_COMPLETE"
+    stacks.delete_stack(StackName="before")  # Batch's service-linked role is there now
     stacks.create_stack(StackName="batch", TemplateBody=body(resources, Queue={"Ref": "Queue"}))
     assert stack(stacks, "batch")["StackStatus"] == "CREATE_COMPLETE", stack(stacks, "batch")["StackStatusReason"]
     arn = outputs(stacks, "batch")["Queue"]

@@ -1,11 +1,12 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import compute, identity, messaging, networks, storage
+from localcloud.cloudformation.providers import buckets, compute, identity, messaging, networks, storage
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
 _PROVIDERS: dict[str, Provider] = {
+    **buckets.PROVIDERS,
     **storage.PROVIDERS,
     **identity.PROVIDERS,
     **compute.PROVIDERS,

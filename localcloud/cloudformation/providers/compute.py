@@ -132,12 +132,10 @@ class BatchResource(Provider):
 
 def _service_linked_role(context: Context) -> str:
     """The role that AWS Batch makes for itself where none is given; moto 5.2.5 demands one."""
-    iam = context.client("iam")
-    try:
-        return str(iam.get_role(RoleName="AWSServiceRoleForBatch")["Role"]["Arn"])
-    except iam.exceptions.NoSuchEntityException:
-        made = iam.create_service_linked_role(AWSServiceName="batch.amazonaws.com")
-        return str(made["Role"]["Arn"])
+    iam, service = context.client("iam"), "batch.amazonaws.com"
+    known = iam.list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]  # moto spells its name in its own way
+    role = known[0] if known else iam.create_service_linked_role(AWSServiceName=service)["Role"]
+    return str(role["Arn"])
 
 
 PROVIDERS: dict[str, Provider] = {
