@@ -15,6 +15,7 @@ from localcloud import images
 from localcloud.images import ProcessImage
 from localcloud.isolation import user_environment
 from traingrid import names
+from traingrid.errors import TraingridError
 from traingrid.grid import Grid
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
@@ -40,7 +41,7 @@ def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
         The images' URIs. An image that is there already is left as it is.
 
     Raises:
-        ClientError: There is no such repository: the grid is not deployed.
+        TraingridError: There is no such repository: the grid is not deployed.
     """
     yield _push(
         endpoint, grid.home, names.orchestrator_repository(grid.name), grid.orchestrator.image_tag, ORCHESTRATOR
@@ -63,6 +64,12 @@ def _push(endpoint: str, region: str, repository: str, tag: str, image: ProcessI
     try:
         images.push(ecr, repository, tag, image)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
+        code = error.response["Error"]["Code"]
+        if code == "RepositoryNotFoundException":
+            what = (
+                f"There is no ECR repository {repository} in {region} of the local AWS: the grid is not deployed there."
+            )
+            raise TraingridError(what, "Deploy it first: npx cdk deploy --all.") from error
+        if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise
     return f"{region} {repository}:{tag}"

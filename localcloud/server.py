@@ -26,6 +26,7 @@ FEATURES = (
     "localcloud.cloudformation",
     "localcloud.bucket_policies",
     "localcloud.object_events",
+    "localcloud.registry",
     "localcloud.functions",
     "localcloud.batch",
     "localcloud.training",
