@@ -1,5 +1,6 @@
 """SubmitJob: what AWS Batch checks, and what a job's container is after overrides and parameters."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -16,6 +17,8 @@ from localcloud.batch.retries import problem_with
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 MIN_ARRAY, MAX_ARRAY = 2, 10_000
 MIN_TIMEOUT_SECONDS = 60
+MAX_PAYLOAD_BYTES = 30 * 1024
+"""AWS Batch User Guide, "AWS Batch service quotas": maximum job payload size for SubmitJob, 30 KiB."""
 _PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
 
 
@@ -29,6 +32,9 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     Raises:
         ClientException: AWS would refuse the request, or it needs a part of Batch that localcloud leaves out.
     """
+    payload = len(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode())
+    if payload > MAX_PAYLOAD_BYTES:
+        _refuse(f"the request has {payload} bytes; SubmitJob takes at most {MAX_PAYLOAD_BYTES}")
     name = str(request.get("jobName") or "")
     if not _NAME.fullmatch(name):
         _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")

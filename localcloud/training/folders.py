@@ -13,7 +13,7 @@ from localcloud.hosts import INTERFACE
 from localcloud.training.request import Channel, Host
 
 FAILURE_CHARACTERS = 1024
-"""How much of output/failure becomes the FailureReason (API reference, FailureReason: at most 1,024 characters)."""
+"""Longest FailureReason (API reference, DescribeTrainingJob); what output/failure says is cut to fit."""
 
 
 class OptMl:
@@ -50,6 +50,12 @@ class OptMl:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         (self.base / "input/config" / f"{name}.json").write_text(json.dumps(content))
+
+
+def algorithm_error(failure: str, exit_code: int) -> str:
+    """The FailureReason of a container that failed: the words of output/failure between prefix and exit code."""
+    end = f", exit code: {exit_code}"
+    return f"AlgorithmError: {failure}"[: FAILURE_CHARACTERS - len(end)] + end
 
 
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """FinalMetricDataList: what the regular expressions of MetricDefinitions find in a job's output."""
 
+import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ class Metrics:
         try:
             value = float(match.group(1))
         except (IndexError, TypeError, ValueError):  # no group, or no number in it: CloudWatch gets nothing either
+            return
+        if not math.isfinite(value):  # API reference, PutMetricData: "NaN, +Infinity, -Infinity are not supported"
             return
         with self._lock:
             self._values[name] = {"MetricName": name, "Value": value, "Timestamp": datetime.now(UTC)}

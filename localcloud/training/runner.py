@@ -13,7 +13,7 @@ from localcloud.hosts import HostNetwork
 from localcloud.logstreams import ensure_group
 from localcloud.training import transfer
 from localcloud.training.cluster import Cluster, host_environment, log_streams
-from localcloud.training.folders import OptMl
+from localcloud.training.folders import FAILURE_CHARACTERS, OptMl, algorithm_error
 from localcloud.training.job import TrainingJob, now
 from localcloud.training.metrics import Metrics
 from localcloud.training.request import S3Uri, channels, hosts
@@ -89,7 +89,7 @@ class Runner:
         try:
             self._train(environment, s3, deadline)
         except OSError as error:
-            self._fail(f"AlgorithmError: the container could not be started: {error}, exit code: 127")
+            self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
         if not self._abandoned:
             self._upload(s3)
@@ -188,7 +188,7 @@ class Runner:
             self._finish("Stopped", has_artifacts=True)
         elif failure:
             host, code = failure
-            self._fail(f"AlgorithmError: {self._opt_ml[host].failure()}, exit code: {code}")
+            self._fail(algorithm_error(self._opt_ml[host].failure(), code))
         else:
             self._finish("Completed", has_artifacts=True)
 
@@ -201,7 +201,7 @@ class Runner:
 
     def _fail(self, reason: str) -> None:
         with self.job.lock:
-            self.job.failure_reason = reason
+            self.job.failure_reason = reason[:FAILURE_CHARACTERS]
             self._finish("Failed")
 
     def _finish(self, secondary: str, *, has_artifacts: bool = False) -> None:

@@ -1,4 +1,5 @@
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -174,6 +175,7 @@ def test_an_array_of_ten_thousand_is_accepted_listed_in_pages_and_cancelled(clie
     batch.reached(busy, "RUNNING")
     parent = batch.submit(batch.define("pass"), arrayProperties={"size": 10_000})
     wait_until(lambda: batch.job(parent)["arrayProperties"]["statusSummary"]["RUNNABLE"] == 10_000)
+    assert threading.active_count() < 100  # a waiting child costs no thread
     pages = batch.api.get_paginator("list_jobs").paginate(arrayJobId=parent, jobStatus="RUNNABLE")
     assert [len(page["jobSummaryList"]) for page in pages] == [1000] * 10
     batch.api.cancel_job(jobId=parent, reason="enough")
@@ -193,6 +195,40 @@ def test_an_attempt_is_retried_as_evaluate_on_exit_says(batch: Batch) -> None:
     assert len({attempt["container"]["logStreamName"] for attempt in again["attempts"]}) == 3
     once = batch.run("import sys; sys.exit(2)", retryStrategy=strategy)
     assert (once["status"], len(once["attempts"])) == ("FAILED", 1)
+
+
+def test_an_array_waits_for_a_child_that_is_retried(batch: Batch) -> None:
+    code = (
+        "import os, sys, time; e = os.environ; time.sleep(0.3);"
+        "sys.exit(75 if (e['AWS_BATCH_JOB_ARRAY_INDEX'], e['AWS_BATCH_JOB_ATTEMPT']) == ('1', '1') else 0)"
+    )
+    job_id = batch.submit(batch.define(code), arrayProperties={"size": 2}, retryStrategy={"attempts": 2})
+    wait_until(lambda: batch.job(f"{job_id}:1")["attempts"])
+    assert batch.job(job_id)["status"] == "PENDING"
+    assert batch.ended(job_id)["status"] == "SUCCEEDED"
+    attempts = batch.job(f"{job_id}:1")["attempts"]
+    assert [attempt["container"]["exitCode"] for attempt in attempts] == [75, 0]
+    assert len({attempt["container"]["logStreamName"] for attempt in attempts}) == 2
+
+
+def test_a_killed_process_has_its_signals_exit_code_and_is_retried(batch: Batch) -> None:
+    job = batch.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", retryStrategy={"attempts": 2})
+    assert [attempt["container"]["exitCode"] for attempt in job["attempts"]] == [137, 137]
+
+
+def test_a_child_terminated_while_it_waits_never_starts(client: Callable[..., Any]) -> None:
+    batch = Batch(client, vcpus=1)
+    whole = {"resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}]}
+    definition = batch.define("import time; time.sleep(60)", container=whole)
+    array = batch.submit(definition, arrayProperties={"size": 2}, retryStrategy={"attempts": 3})
+    batch.reached(f"{array}:0", "RUNNING")
+    batch.api.terminate_job(jobId=f"{array}:1", reason="not this one")
+    child = batch.job(f"{array}:1")
+    assert (child["status"], child["statusReason"], child["attempts"]) == ("FAILED", "not this one", [])
+    assert (child["isTerminated"], child["isCancelled"]) == (True, False)
+    assert batch.job(array)["status"] == "PENDING"
+    batch.api.terminate_job(jobId=array, reason="enough")
+    batch.ended(array)
 
 
 def test_a_job_whose_failure_matches_no_rule_is_retried(batch: Batch) -> None:
@@ -249,6 +285,13 @@ def test_a_job_over_its_time_is_stopped_and_not_retried(batch: Batch, monkeypatc
     assert len(job["attempts"]) == 1
 
 
+def test_a_job_that_obeys_at_its_timeout_has_failed_all_the_same(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "MIN_TIMEOUT_SECONDS", 1)
+    obedient = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); time.sleep(60)"
+    job = batch.run(obedient, timeout={"attemptDurationSeconds": 1})
+    assert (job["status"], job["container"]["exitCode"]) == ("FAILED", 0)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -269,6 +312,15 @@ def test_a_wrong_submission_is_refused_with_the_reason(batch: Batch, change: dic
     with pytest.raises(ClientError, match=sentence) as refusal:
         batch.api.submit_job(**request)
     assert refusal.value.response["Error"]["Code"] == "ClientException"
+
+
+def test_a_submission_above_thirty_kibibytes_is_refused(batch: Batch) -> None:
+    environment = {"environment": [{"name": "A", "value": "x" * 30_000}]}
+    definition = batch.define("pass")
+    assert batch.submit(definition, containerOverrides=environment)
+    environment["environment"][0]["value"] += "x" * 1_000
+    with pytest.raises(ClientError, match="SubmitJob takes at most 30720"):
+        batch.submit(definition, containerOverrides=environment)
 
 
 def test_a_disabled_queue_takes_no_jobs(client: Callable[..., Any]) -> None:
@@ -311,6 +363,7 @@ def test_list_jobs_filters_by_status_name_definition_and_time(client: Callable[.
     assert listed() == []  # RUNNING only
     assert listed(jobStatus="SUCCEEDED") == ids
     assert matching("JOB_NAME", "ALPHA") == ids[:1]
+    assert listed(filters=[{"name": "JOB_NAME", "values": ["beta"]}], jobStatus="FAILED") == ids[2:]
     assert matching("JOB_NAME", "alpha*") == [ids[1], ids[0]]
     assert matching("JOB_DEFINITION", definition) == ids[::-1]
     created = batch.job(ids[1])["createdAt"]

@@ -7,6 +7,8 @@ import pytest
 
 from localcloud.batch.retries import Outcome, problem_with, should_retry
 from localcloud.images import ImageUri, InvalidImageError
+from localcloud.training.folders import algorithm_error
+from localcloud.training.metrics import Metrics
 from localcloud.training.service_model import violations
 from localcloud.training.status import Progress
 from localcloud.training.transfer import relative_key
@@ -88,6 +90,20 @@ def test_a_training_job_that_has_ended_does_not_change_any_more() -> None:
 )
 def test_an_object_lies_below_its_channel_by_the_rest_of_its_key(prefix: str, key: str, relative: str) -> None:
     assert relative_key(prefix, key) == relative
+
+
+def test_a_metric_is_its_last_finite_number() -> None:
+    metrics = Metrics([{"Name": "loss", "Regex": r"loss=(\S+)"}])
+    for line in ("loss=2 loss=1.5", "loss=nan", "loss=inf", "loss=none"):
+        metrics.read(line)
+    assert [(entry["MetricName"], entry["Value"]) for entry in metrics.final()] == [("loss", 1.5)]
+
+
+def test_a_failure_is_cut_so_that_the_exit_code_still_shows() -> None:
+    assert algorithm_error("no data", 3) == "AlgorithmError: no data, exit code: 3"
+    long = algorithm_error("x" * 5000, 137)
+    assert len(long) == 1024
+    assert long.endswith("x, exit code: 137")
 
 
 def test_an_image_uri_has_a_tag_a_digest_or_latest() -> None:
