@@ -91,6 +91,8 @@ class Sandbox:
         self._ready = threading.Event()
         self._last_line = threading.Event()
         self._tail: list[bytes] = []
+        self._request_id = ""
+        self._spent = False
         today = datetime.now(UTC).strftime("%Y/%m/%d")
         stream = f"{today}/[{spec.version}]{self.token}"
         group = f"/aws/lambda/{spec.name}"
@@ -114,6 +116,7 @@ class Sandbox:
         """
         self._tail.clear()
         self._last_line.clear()
+        self._request_id = request_id
         self._write(f"START RequestId: {request_id} Version: {self.spec.version}")
         begin = self._wait_until_ready()
         self._events.put((request_id, event))
@@ -121,20 +124,21 @@ class Sandbox:
             kind, payload = self._answers.get(timeout=self.spec.timeout if self._ready.is_set() else 0.0)
         except queue.Empty:
             kind, payload = "timeout", self._timed_out(request_id)
+        self._spent = kind not in ("response", "error")
         if kind == "exit":
             payload = _error(
                 "Runtime.ExitError", f"RequestId: {request_id} Error: Runtime exited with error: {payload.decode()}"
             )
         else:
-            self._last_line.wait(_LAST_LINE_SECONDS if kind in ("response", "error") else 0)
+            self._last_line.wait(0 if self._spent else _LAST_LINE_SECONDS)
         self._report(request_id, time.monotonic() - begin)
         self._idle_since = time.monotonic()
         return Outcome(payload, None if kind == "response" else "Unhandled", self._tail_bytes(), request_id)
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another event."""
-        return self._process.wait(0) is None
+        """Whether it can take another event; a process that was killed may still take a moment to end."""
+        return not self._spent and self._process.wait(0) is None
 
     @property
     def idle_seconds(self) -> float:
@@ -191,10 +195,11 @@ class Sandbox:
         self._last_line.set()
 
     def _hear(self, line: str) -> None:
-        if line.startswith("\0"):
+        text, ended, _ = line.partition(f"\0{self._request_id}")
+        if text or not ended:  # what was printed without an end of line stands before the runtime's mark
+            self._write(text)
+        if ended:
             self._last_line.set()
-        else:
-            self._write(line)
 
     def _write(self, line: str) -> None:
         self._tail.append(line.encode() + b"\n")

@@ -4,6 +4,7 @@ import json
 import time
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,10 +19,14 @@ def handler(event, context):
     kind = event.get("do") if isinstance(event, dict) else None
     if kind == "raise":
         raise ValueError("no good")
+    if kind == "nap":
+        time.sleep(0.5)
     if kind == "sleep":
         time.sleep(30)
     if kind == "exit":
         os._exit(3)
+    if kind == "unfinished line":
+        sys.stdout.write("no end of line")
     if kind == "import":
         __import__(event["name"])
     if kind == "connect":
@@ -165,6 +170,23 @@ def test_logs_are_in_cloudwatch(functions: Any, client: Callable[..., Any]) -> N
     call(functions, {"marker": "in the log"})
     events = client("logs").filter_log_events(logGroupName="/aws/lambda/probe")["events"]
     assert any("in the log" in event["message"] for event in events)
+
+
+def test_an_unfinished_last_line_is_logged_and_holds_nothing_up(functions: Any) -> None:
+    call(functions, {})
+    begin = time.monotonic()
+    log = call(functions, {"do": "unfinished line"})[2].splitlines()
+    assert log[1:3] == ['got {"do": "unfinished line"}', "no end of line"]
+    assert time.monotonic() - begin < 1.9  # the server waits two seconds for a line that does not come
+
+
+def test_an_environment_serves_one_event_at_a_time(functions: Any) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: call(functions, {})[0]["pid"], range(8)))
+        slow = [pool.submit(call, functions, {"do": "nap"}) for _ in range(4)]
+        pids = {future.result()[0]["pid"] for future in slow}
+    assert len(answers) == 8
+    assert len(pids) == 4
 
 
 def test_a_failed_asynchronous_event_is_tried_three_times_and_then_goes_to_both_queues(

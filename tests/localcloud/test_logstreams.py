@@ -1,0 +1,48 @@
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from localcloud import logstreams
+from localcloud.logstreams import LogStream
+from localcloud.server import LocalCloud
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+
+
+@pytest.fixture
+def group(cloud: LocalCloud) -> str:
+    logstreams.ensure_group(ACCOUNT, REGION, "/group")
+    return "/group"
+
+
+def messages(client: Callable[..., Any], group: str, stream: str) -> list[str]:
+    answer = client("logs").get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True)
+    return [event["message"] for event in answer["events"]]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("KEPT_EVENTS", 10), ("KEPT_BYTES", 40)])
+def test_a_stream_without_end_keeps_its_newest_lines(
+    client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(logstreams, limit, value)
+    stream = LogStream(ACCOUNT, REGION, group, limit)
+    for number in range(1000, 1100):
+        stream.write(str(number))
+        stream.flush()
+    kept = messages(client, group, limit)
+    assert 5 <= len(kept) <= 10
+    assert kept == [str(number) for number in range(1100 - len(kept), 1100)]
+
+
+def test_lines_are_kept_though_the_clock_goes_back(
+    client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = LogStream(ACCOUNT, REGION, group, "clock")
+    stream.write("first")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 60)
+    stream.write("second")
+    stream.flush()
+    assert messages(client, group, "clock") == ["first", "second"]
