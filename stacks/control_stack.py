@@ -50,6 +50,7 @@ class ControlStack(Stack):
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
+        self._let_intake_accept()
         self._let_intake_submit()
         self._let_children_train()
         self._let_events_reach_the_ledger()
@@ -71,11 +72,8 @@ class ControlStack(Stack):
             "TRAINGRID_JOB_DEFINITION": self.orchestrator.definition.job_definition_arn,
         }
 
-    def _let_intake_submit(self) -> None:
-        """Allow the intake to read manifests, write submissions and reports, and submit to this grid's queue only.
-
-        It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
-        """
+    def _let_intake_accept(self) -> None:
+        """Allow the intake to read manifests, and to write submissions and reports."""
         role, bucket = self.intake.role, self.manifests.bucket_arn
         grant(
             role,
@@ -90,19 +88,26 @@ class ControlStack(Stack):
             because="A report lies next to its manifest; the suffix keeps manifests themselves from being written",
         )
         grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
-        definition = (
-            f"arn:aws:batch:{self.region}:{Aws.ACCOUNT_ID}:job-definition/{names.job_definition(self._grid.name)}"
-        )
+
+    def _let_intake_submit(self) -> None:
+        """Allow the intake to submit to this grid's queue only.
+
+        It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
+        """
+        role, batch = self.intake.role, f"arn:aws:batch:{self.region}:{Aws.ACCOUNT_ID}"
         grant(
             role,
             ["batch:SubmitJob"],
-            [self.orchestrator.queue.job_queue_arn, f"{definition}:*"],
+            [
+                self.orchestrator.queue.job_queue_arn,
+                f"{batch}:job-definition/{names.job_definition(self._grid.name)}:*",
+            ],
             because="Every revision of the orchestrator's definition: a deployment makes a new one meanwhile",
         )
         grant(
             role,
             ["batch:TagResource"],
-            [f"arn:aws:batch:{self.region}:{Aws.ACCOUNT_ID}:job/*"],
+            [f"{batch}:job/*"],
             conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]}},
             because="Batch chooses the ids of jobs; the condition leaves only traingrid's own tags",
         )

@@ -23,7 +23,6 @@ MAX_LINES = 10_000
 MAX_LINE_CHARACTERS = 4_096
 MAX_BYTES = MAX_LINES * MAX_LINE_CHARACTERS
 MAX_NAME_CHARACTERS = 128
-FIELDS = ("region", "s3_uri", "name")
 _FORM = "Write region,s3_uri or region,s3_uri,name."
 
 

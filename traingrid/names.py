@@ -102,11 +102,6 @@ def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
     return f"{repository_uri(account, region, repository_name)}:{tag}"
 
 
-def training_image(grid: str, account: str, region: str, tag: str) -> str:
-    """Return the URI of the training image in a training Region."""
-    return image_uri(account, region, training_repository(grid), tag)
-
-
 def orchestrator_image(grid: str, account: str, home: str, tag: str) -> str:
     """Return the URI of the orchestrator's image in the home Region."""
     return image_uri(account, home, orchestrator_repository(grid), tag)

@@ -72,7 +72,7 @@ def test_the_longest_bucket_name_has_63_characters_at_most() -> None:
 
 def test_images_and_roles_have_the_form_that_aws_gives_them() -> None:
     assert (
-        names.training_image("traingrid", "123456789012", "us-west-2", "1")
+        names.image_uri("123456789012", "us-west-2", names.training_repository("traingrid"), "1")
         == "123456789012.dkr.ecr.us-west-2.amazonaws.com/traingrid/training:1"
     )
     assert (
