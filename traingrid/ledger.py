@@ -53,7 +53,7 @@ class Ledger:
 
         Args:
             submission: Its id.
-            owner: Who claims it: the Lambda request that will submit it.
+            owner: Who claims it: the Lambda request that will submit it, or the Batch job that it is already.
             facts: What is known of it; source, lines and so on.
 
         Returns:

@@ -71,12 +71,12 @@ class Child:
             raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
 
 
-def find_job(child: Child, deployment: Deployment, storage: Storage) -> tuple[str, Job]:
+def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
     """Return the submission and the job of a child.
 
     A normalised submission is read by byte range. A raw manifest, as somebody gives it in the Batch console, is parsed
     whole, and the Batch job itself is the submission: its retries find the same training jobs again, another Batch job
-    means another training.
+    means another training. No intake has claimed such a submission, so its children do: `traingrid status` shows it.
 
     Raises:
         ManifestError: The raw manifest is wrong.
@@ -88,10 +88,13 @@ def find_job(child: Child, deployment: Deployment, storage: Storage) -> tuple[st
             return submission, read_job(storage, child.array_file, child.index)
         lines = manifest.parse(storage.read(child.array_file, limit=manifest.MAX_BYTES), deployment)
         submission = submission_id(child.batch_job)
-        return submission, jobs_of_lines(lines, deployment, submission)[child.index]
+        job = jobs_of_lines(lines, deployment, submission)[child.index]
     except IndexError:
         message = f"{child.array_file} has no job of index {child.index}."
         raise UsageError(message, "Give the array the size of the manifest.") from None
+    facts = {"manifest": str(child.array_file), "version": "", "jobs": len(lines)}
+    ledger.claim_submission(submission, child.batch_job, facts | {"state": "Submitted", "batch_job": child.batch_job})
+    return submission, job
 
 
 def run_child(environment: Mapping[str, str]) -> int:
@@ -104,15 +107,15 @@ def run_child(environment: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, _let_go)
     try:
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
-        home = deployment.grid.home
-        submission, job = find_job(child, deployment, Storage(home))
+        storage, ledger = Storage(deployment.grid.home), Ledger(deployment.table, deployment.grid.home)
+        submission, job = find_job(child, deployment, storage, ledger)
         _say(f"submission {submission}, index {child.index}, line {job.line}, attempt {child.attempt} of this child")
         supervisor = Supervisor(
             grid=deployment.grid.name,
             submission=submission,
             job=job,
             backend=SageMaker(deployment, job.region),
-            ledger=Ledger(deployment.table, home),
+            ledger=ledger,
             say=_say,
         )
         return _EXIT_CODES[supervisor.run()["state"]]

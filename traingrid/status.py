@@ -67,8 +67,9 @@ class SubmissionStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether every job has ended, and Batch has seen that."""
-        return all(job.ended for job in self.jobs) and self.batch_state in ("SUCCEEDED", "FAILED", "")
+        """Whether it was submitted, every job has ended, and Batch has seen that."""
+        jobs_ended = all(job.ended for job in self.jobs)
+        return self.batch_job != "" and jobs_ended and self.batch_state in ("SUCCEEDED", "FAILED", "")
 
 
 def submission_status(submission: str, bucket: str, ledger: Ledger, batch: Batch, storage: Storage) -> SubmissionStatus:
@@ -124,9 +125,13 @@ def _from_item(index: int, item: Item) -> JobStatus:
 
 
 def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
-    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger."""
-    lines = storage.read(S3Uri(bucket, jobs_key(head["submission"]))).splitlines()
-    jobs = [Job.model_validate_json(line) for line in lines]
+    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger.
+
+    None of them where there is no such file: before the intake has written it, and where there was no intake because
+    somebody gave Batch the manifest itself.
+    """
+    lines = storage.read_if_exists(S3Uri(bucket, jobs_key(head["submission"]))) or b""
+    jobs = [Job.model_validate_json(line) for line in lines.splitlines()]
     return {
         job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
         for job in jobs

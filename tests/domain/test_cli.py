@@ -178,9 +178,12 @@ def test_a_manifest_of_any_key_can_be_listed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    facts: dict[str, Any] = {"jobs": 1, "manifest": "s3://bucket/manifests//a/../[red]\x1b[2J.csv"}
+    facts: dict[str, Any] = {
+        "jobs": 1,
+        "manifest": f"s3://{deployment.manifest_bucket}/manifests//a/../[red]\x1b[2J.csv",
+    }
     ledger.claim_submission("0123abcd", "request-1", facts)
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
     monkeypatch.setattr(status.ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
-    assert "/a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
+    assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -15,8 +16,10 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.domain.deployments import SAMPLE
 from traingrid import orchestrator
 from traingrid.deployment import Deployment
+from traingrid.ledger import Ledger
 from traingrid.orchestrator import Child, find_job, run_child
 from traingrid.s3_uri import S3Uri
+from traingrid.status import submission_status
 from traingrid.storage import Storage
 
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "PutItem")
@@ -82,25 +85,47 @@ def test_a_manifest_that_is_not_there_is_not_tried_again(
 
 
 def test_an_array_larger_than_its_manifest_says_so(
-    deployment: Deployment, storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+    storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
-    child = Child.from_environment(environment)
-    assert find_job(child, deployment, storage)[1].region == "eu-central-1"
     assert run_child(environment | {"AWS_BATCH_JOB_ARRAY_INDEX": "4"}) == 2
     assert "has no job of index 4" in capsys.readouterr().err
 
 
 def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_is_another(
-    deployment: Deployment, storage: Storage, environment: dict[str, str]
+    deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
 
     def submission(batch_job: str, attempt: str) -> str:
         told = environment | {"AWS_BATCH_JOB_ID": batch_job, "AWS_BATCH_JOB_ATTEMPT": attempt}
-        return find_job(Child.from_environment(told), deployment, storage)[0]
+        return find_job(Child.from_environment(told), deployment, storage, ledger)[0]
 
     assert submission("1111:0", "1") == submission("1111:3", "2") != submission("2222:0", "1")
+
+
+def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
+    deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
+) -> None:
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
+    for index in ("3", "1"):
+        told = environment | {"AWS_BATCH_JOB_ID": f"1111:{index}", "AWS_BATCH_JOB_ARRAY_INDEX": index}
+        submission, job = find_job(Child.from_environment(told), deployment, storage, ledger)
+        ledger.open_job(submission, job)
+
+    class RunningArray:
+        def describe(self, job: str) -> dict[str, Any]:
+            return {"status": "PENDING", "jobId": job}
+
+        def children(self, job: str, count: int) -> list[dict[str, Any]]:
+            return [{"jobId": f"{job}:{index}", "status": "RUNNING"} for index in range(count)]
+
+    (item,) = ledger.submissions()
+    assert (item["submission"], item["state"], item["jobs"]) == (submission, "Submitted", 4)
+    batch: Any = RunningArray()
+    status = submission_status(submission, deployment.manifest_bucket, ledger, batch, storage)
+    assert (status.batch_job, status.ended) == ("1111", False)
+    assert [(job.region, job.phase) for job in status.jobs] == [("us-west-2", "RUNNING"), ("eu-central-1", "RUNNING")]
 
 
 class _Throttling(BaseHTTPRequestHandler):

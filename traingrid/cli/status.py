@@ -21,6 +21,7 @@ from traingrid.cli.deployed import find_deployment
 from traingrid.cli.status_table import reasons, status_table
 from traingrid.errors import TraingridError
 from traingrid.ledger import Ledger
+from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 
@@ -79,7 +80,7 @@ def status(grid_file: Path, submission: str | None, watch: bool) -> None:
     plane = ControlPlane.of(grid_file)
     out = console()
     if submission is None:
-        out.print(_submissions(plane.ledger))
+        out.print(_submissions(plane))
         return
     seen = watch_submission(plane, submission, out) if watch else plane.status(submission)
     if not watch:
@@ -120,13 +121,15 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
         time.sleep(_REFRESH_SECONDS)
 
 
-def _submissions(ledger: Ledger) -> Table:
+def _submissions(plane: ControlPlane) -> Table:
+    """Return the table of all submissions, their manifests by what users call them."""
+    folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
     table = Table(box=None, pad_edge=False)
     for heading in ("submission", "state", "jobs", "claimed at"):
         table.add_column(heading, no_wrap=True)
     table.add_column("manifest", overflow="fold")
-    for item in ledger.submissions():
-        name = item["manifest"].partition(f"/{names.MANIFEST_PREFIX}")[2]
+    for item in plane.ledger.submissions():
+        name = item["manifest"].removeprefix(folder)
         table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(printable(name)))
     return table
 
