@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from moto.awslambda.models import lambda_backends
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.events.models import Rule, events_backends
-from moto.events.utils import EventTemplateParser
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud import destinations, policies
 from localcloud.logstreams import LogStream
+from localcloud.target_input import target_input
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -135,7 +135,7 @@ class Router:
             message = f"The resource policy of {arn} does not let events.amazonaws.com invoke it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         if self._cloud.functions:
-            self._cloud.functions.run_later(function, _input(target, event).encode())
+            self._cloud.functions.run_later(function, _input(rule, target, event).encode())
 
     def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
@@ -146,7 +146,7 @@ class Router:
         if not policies.allows(statements, "sqs:SendMessage", rule.arn):
             message = f"The policy of the queue {arn} does not let events.amazonaws.com send to it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
-        destinations.send_to_queue(arn, _input(target, event))
+        destinations.send_to_queue(arn, _input(rule, target, event))
 
     def _to_bus(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
@@ -159,13 +159,13 @@ class Router:
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         self._submit(self._route, region, name, event)
 
-    def _to_log_group(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
         region, group = arn.split(":")[3], arn.split(":", 6)[-1]
         if group not in logs_backends[DEFAULT_ACCOUNT_ID][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
         stream = LogStream(DEFAULT_ACCOUNT_ID, region, group, str(uuid.uuid4()))
-        stream.write(_input(target, event))
+        stream.write(_input(rule, target, event))
         stream.flush()
 
 
@@ -185,21 +185,8 @@ def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
         raise
 
 
-def _input(target: dict[str, Any], event: Event) -> str:
-    """What the target is given (EventBridge, "Target input": Input, InputPath of one field, InputTransformer)."""
-    if "Input" in target:
-        return str(target["Input"])
-    if "InputTransformer" in target:
-        transformer = target["InputTransformer"]
-        return json.dumps(
-            EventTemplateParser.parse(transformer["InputTemplate"], transformer.get("InputPathsMap", {}), event)
-        )
-    if "InputPath" in target:
-        part: Any = event
-        for name in target["InputPath"].removeprefix("$").strip(".").split("."):
-            part = part[name] if name else part
-        return json.dumps(part)
-    return json.dumps(event)
+def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
+    return target_input(target, event, rule.name, rule.arn)
 
 
 def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:

@@ -111,3 +111,38 @@ def test_what_cannot_be_delivered_goes_to_the_rules_dead_letter_queue(
     assert attributes["ERROR_CODE"] == code
     assert attributes["TARGET_ARN"] == target
     assert json.loads(message["Body"])["source"] == "dead"
+
+
+TRANSFORMER = {
+    "InputPathsMap": {"key": "$.detail.key", "first": "$.detail.list[0]", "none": "$.detail.none", "all": "$.detail"},
+    "InputTemplate": '{"key": <key>, "text": "<key> of <none>.", "first": <first>, "all": <all>, "rule": '
+    '"<aws.events.rule-name>", "unknown": "<unknown>"}',
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ({"Input": '{"fixed": 1}'}, {"fixed": 1}),
+        ({"InputPath": "$.detail.list[1]"}, 2),
+        ({"InputPath": "$.detail.none.deeper"}, None),
+        (
+            {"InputTransformer": TRANSFORMER},
+            {
+                "key": 'a "b"', "text": 'a "b" of .', "first": 1, "all": {"key": 'a "b"', "list": [1, 2]},
+                "rule": "inputs", "unknown": "<unknown>",
+            },
+        ),
+        ({"InputTransformer": {"InputTemplate": '"rule <aws.events.rule-name>"'}}, "rule inputs"),
+    ],
+)  # fmt: skip
+def test_a_target_is_given_what_its_rule_makes_of_the_event(
+    client: Callable[..., Any], target: dict[str, Any], expected: Any
+) -> None:
+    probe = Probe(client, "inputs").allow()
+    rule(client, "inputs", {"source": ["inputs"]}, {"Arn": probe.arn, **target})
+    detail = {"key": 'a "b"', "list": [1, 2]}
+    client("events").put_events(Entries=[{"Source": "inputs", "DetailType": "t", "Detail": json.dumps(detail)}])
+    (found,) = probe.events(1)
+    probe.sqs.delete_queue(QueueUrl=probe.url)
+    assert found == expected

@@ -1,0 +1,75 @@
+"""What an EventBridge rule gives its target: the event, a part of it, a constant, or a text made from it."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_STEP = re.compile(r"\.([\w-]+)|\['([^']+)'\]|\[(\d+)\]")
+_STRING_OR_VARIABLE = re.compile(r'"(?:[^"\\]|\\.)*"|<[^<>]+>')
+_VARIABLE = re.compile(r"<([^<>]+)>")
+
+
+def target_input(target: Mapping[str, Any], event: Mapping[str, Any], rule_name: str, rule_arn: str) -> str:
+    """The text that a target receives (EventBridge User Guide, "Target input" and "Input transformation").
+
+    Args:
+        target: The target as PutTargets took it.
+        event: The event in EventBridge's form.
+        rule_name: Name of the rule.
+        rule_arn: Its ARN.
+    """
+    if "Input" in target:
+        return str(target["Input"])
+    if "InputPath" in target:
+        return json.dumps(value_at(target["InputPath"], event))
+    if "InputTransformer" not in target:
+        return json.dumps(event)
+    transformer = target["InputTransformer"]
+    values = {name: value_at(path, event) for name, path in (transformer.get("InputPathsMap") or {}).items()}
+    return transformed(transformer["InputTemplate"], values | _predefined(event, rule_name, rule_arn))
+
+
+def value_at(path: str, event: Any) -> Any:
+    """The value at a JSON path of dots, names in brackets and indices; None where there is none."""
+    value = event
+    for name, quoted, index in _STEP.findall(path.removeprefix("$")):
+        try:
+            value = value[int(index)] if index else value[name or quoted]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def transformed(template: str, values: Mapping[str, Any]) -> str:
+    """A template with its variables filled in.
+
+    Inside a string of the template a variable stands for its text, elsewhere for its JSON. A path that the event does
+    not have leaves an empty text; a variable that is not defined stays as it is written.
+    """
+
+    def text_of(found: re.Match[str]) -> str:
+        value = values.get(found[1], found[0])
+        text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+        return json.dumps(text)[1:-1]
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[0].startswith('"'):
+            return _VARIABLE.sub(text_of, found[0])
+        name = found[0][1:-1]
+        if name not in values:
+            return found[0]
+        return '""' if values[name] is None else json.dumps(values[name])
+
+    return _STRING_OR_VARIABLE.sub(replaced, template)
+
+
+def _predefined(event: Mapping[str, Any], rule_name: str, rule_arn: str) -> dict[str, Any]:
+    return {
+        "aws.events.rule-name": rule_name,
+        "aws.events.rule-arn": rule_arn,
+        "aws.events.event": {name: value for name, value in event.items() if name != "detail"},
+        "aws.events.event.json": dict(event),
+        "aws.events.event.ingestion-time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
