@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from pydantic import ValidationError
+
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid import Grid
@@ -38,7 +40,7 @@ class Deployment:
         """Read the variables that the control stack sets.
 
         Raises:
-            UsageError: A variable is missing.
+            UsageError: A variable is missing, or another version of traingrid wrote the grid.
         """
         try:
             return cls(
@@ -52,6 +54,9 @@ class Deployment:
         except KeyError as missing:
             message = f"The environment variable {missing.args[0]} is not set."
             raise UsageError(message, "Run this from the job definition or function that `cdk deploy` made.") from None
+        except ValidationError as error:
+            message = f"The grid that is deployed is not one that this version of traingrid knows: {error}."
+            raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
     def execution_role_arn(self, region: str) -> str:
         """Return the ARN of the SageMaker execution role of a training Region."""

@@ -38,7 +38,7 @@ class S3Uri:
             raise ValueError("it does not start with s3://")
         bucket, _, key = rest.partition("/")
         if not _BUCKET.match(bucket):
-            raise ValueError(f"{bucket!r} is not a legal bucket name")
+            raise ValueError("what follows s3:// is not a legal bucket name")
         key = key.rstrip("/")
         if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
             raise ValueError("its key has an empty, '.' or '..' part")

@@ -72,6 +72,14 @@ def test_without_credentials_the_command_says_how_to_get_some(tmp_path: Path) ->
     assert "Traceback" not in ended.stderr
 
 
+def test_a_manifest_called_like_a_report_is_refused_because_the_intake_would_leave_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.csv.report.json").write_text("{}")
+    assert run(monkeypatch, "submit", str(tmp_path / "x.csv.report.json")) == 2
+    assert "called like the intake's reports" in capsys.readouterr().err
+
+
 def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "campaign"
     (elsewhere / "deep").mkdir(parents=True)

@@ -1,11 +1,13 @@
 """A manifest is taken as a whole or rejected with every reason, by line and field."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
-from traingrid.manifest import MAX_BYTES, MAX_LINES, Line, parse
+from traingrid.manifest import MAX_BYTES, MAX_LINE_CHARACTERS, MAX_LINES, Line, parse
 from traingrid.manifest_errors import LineError, ManifestError
 
 DEPLOYMENT = sample_deployment()
@@ -160,6 +162,13 @@ def test_utf16_is_recognised() -> None:
 def test_control_characters_never_reach_a_report_raw() -> None:
     for error in errors_of(b"us-east-1\x1b[31m,s3://ragab-ml/x\x00,na\x07me\n"):
         assert str(error).isprintable()
+
+
+def test_the_report_of_the_worst_lines_is_no_larger_than_lambda_may_return() -> None:
+    line = "mars,s3://" + "\x01" * (MAX_LINE_CHARACTERS - 20) + "/x," + "\U000e0001" * 10 + "\n"
+    with pytest.raises(ManifestError) as caught:
+        parse((line * 1_000).encode(), DEPLOYMENT)
+    assert len(json.dumps(caught.value.as_dicts())) < 6_000_000
 
 
 def test_more_jobs_than_an_array_holds_are_refused() -> None:

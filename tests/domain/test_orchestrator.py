@@ -77,6 +77,13 @@ def test_a_missing_variable_is_named(
     assert f"{name} is not set" in capsys.readouterr().err
 
 
+def test_a_grid_of_another_version_says_what_to_do(
+    environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_child(environment | {"TRAINGRID_GRID": '{"name": "traingrid"}'}) == 2
+    assert "Deploy it with this version" in capsys.readouterr().err
+
+
 def test_a_manifest_that_is_not_there_is_not_tried_again(
     storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

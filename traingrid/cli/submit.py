@@ -11,7 +11,7 @@ import click
 
 from traingrid import names
 from traingrid.cli.deployed import find_deployment
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 
@@ -25,6 +25,8 @@ _SHOWN_ERRORS = 20
 @click.pass_obj
 def submit(grid_file: Path, manifest: Path) -> None:
     """Upload MANIFEST and wait until its jobs are submitted or it is rejected."""
+    if manifest.name.endswith(names.REPORT_SUFFIX):
+        raise UsageError(f"{manifest} is called like the intake's reports, which it leaves alone.", "Rename it.")
     deployment = find_deployment(grid_file)
     storage = Storage(deployment.grid.home)
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
