@@ -11,7 +11,7 @@ from typing import Any
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 from moto.s3.exceptions import MissingBucket
-from moto.s3.models import s3_backends
+from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud import images
@@ -181,5 +181,6 @@ def _problem_with(uri: S3Uri, account: str, region: str) -> str | None:
             f" Error message from S3: The bucket is in this region: {bucket.region_name}. "
             "Please use this region to retry the request"
         )
-    exists = any(key.startswith(uri.key) for key in list(bucket.keys.keys()))
+    newest = list(bucket.keys.items())
+    exists = any(name.startswith(uri.key) and not isinstance(key, FakeDeleteMarker) for name, key in newest)
     return None if exists else ""

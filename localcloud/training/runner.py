@@ -112,6 +112,7 @@ class Runner:
         return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
 
     def _prepare(self, s3: Any) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)  # left by a server that was killed, in the same data_dir
         for host in self._hosts:
             self._opt_ml[host.name].prepare(self.job.request, host, self._hosts, self._channels)
         downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)

@@ -385,6 +385,26 @@ def test_data_must_exist_in_the_jobs_own_region(sagemaker: SageMaker, client: Ca
     assert "The bucket is in this region: us-west-2" in message
 
 
+def test_deleted_data_does_not_count(client: Callable[..., Any]) -> None:
+    sagemaker = SageMaker(client, "us-west-2")
+    versioned = {"Status": "Enabled"}
+    sagemaker.s3.put_bucket_versioning(Bucket=sagemaker.bucket, VersioningConfiguration=versioned)
+    sagemaker.put("gone/a", "A")
+    sagemaker.s3.delete_object(Bucket=sagemaker.bucket, Key="gone/a")
+    channel = sagemaker.channel(uri=f"s3://{sagemaker.bucket}/gone")
+    assert "No S3 objects found" in refusal(sagemaker, sagemaker.request(InputDataConfig=[channel]))
+
+
+def test_what_an_earlier_server_left_does_not_reach_a_job(sagemaker: SageMaker, cloud: LocalCloud) -> None:
+    request = sagemaker.request(READ + "open(B + '/model/new', 'w').close()")
+    left = cloud.data_dir / "training" / "us-east-1" / request["TrainingJobName"] / "algo-1/opt-ml/model"
+    left.mkdir(parents=True)
+    (left / "old").touch()
+    sagemaker.api.create_training_job(**request)
+    sagemaker.ended(request["TrainingJobName"])
+    assert sagemaker.archive(request["TrainingJobName"], "model.tar.gz") == ["new"]
+
+
 def test_channels_have_different_names(sagemaker: SageMaker) -> None:
     request = sagemaker.request(InputDataConfig=[sagemaker.channel(), sagemaker.channel()])
     assert "'train' is used more than once" in refusal(sagemaker, request)
