@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from traingrid.clients import client
 from traingrid.errors import UsageError
 from traingrid.s3_uri import S3Uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # What S3 answers where asking again does not help; a missing key is AccessDenied to a reader that may not list
 # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
@@ -44,6 +47,13 @@ class Storage:
         except self._s3.exceptions.NoSuchKey:
             return None
         return content
+
+    def read_versions(self, uri: S3Uri, most: int) -> Iterator[bytes]:
+        """Yield the contents of an object's last versions, newest first; none if there is no such object."""
+        reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=most)
+        for version in reply.get("Versions", []):
+            if version["Key"] == uri.key:
+                yield self.read(uri, version["VersionId"])
 
     def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
         """Return the bytes from `start` up to, not including, `end`; fewer where the object ends before.

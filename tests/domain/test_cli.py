@@ -14,10 +14,12 @@ from tests.domain.deployments import REGIONS
 from traingrid import names
 from traingrid.cli import data, main, status
 from traingrid.cli.status import ControlPlane
+from traingrid.cli.submit import wait_for_report
 from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
+from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus
 from traingrid.storage import Storage
 
@@ -78,6 +80,15 @@ def test_a_manifest_called_like_a_report_is_refused_because_the_intake_would_lea
     (tmp_path / "x.csv.report.json").write_text("{}")
     assert run(monkeypatch, "submit", str(tmp_path / "x.csv.report.json")) == 2
     assert "called like the intake's reports" in capsys.readouterr().err
+
+
+def test_a_report_is_found_though_another_manifest_of_the_same_name_has_its_own_by_now(
+    deployment: Deployment, storage: Storage
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
+    for version in ("ours", "theirs"):
+        storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), {"version": version, "state": "rejected"})
+    assert [wait_for_report(storage, uri, version)["version"] for version in ("theirs", "ours")] == ["theirs", "ours"]
 
 
 def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, deployment: Deployment) -> None:

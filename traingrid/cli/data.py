@@ -89,8 +89,9 @@ def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]
 def download(grid_file: Path, submission: str, index: int, folder: Path | None) -> None:
     """Download and unpack the model of one job of SUBMISSION (INDEX counts its lines from 0)."""
     job = ControlPlane.of(grid_file).job(submission, index)
+    why = f"`traingrid status {submission}` says why."
     if not job.artifact:
-        raise TraingridError(f"Job {index} of {submission} has no model: {job.state}. {job.reason}")
+        raise TraingridError(f"Job {index} of {submission} has no model: it is {job.state}.", why)
     source = S3Uri.parse(job.artifact)
     target = folder or Path(f"{submission}-{index}")
     try:
@@ -99,7 +100,7 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
         if error.response["Error"]["Code"] != "404":
             raise
         # SageMaker names the artifact of a stopped job too, and uploads none if the training had left nothing.
-        raise TraingridError(f"There is no model in {source}: the job is {job.state}. {job.reason}") from error
+        raise TraingridError(f"There is no model in {source}: the job is {job.state}.", why) from error
     except (tarfile.TarError, EOFError) as error:
         raise TraingridError(f"{source} cannot be unpacked: {error}.", "Look into it by `aws s3 cp`.") from error
     click.echo(f"{source} -> {target}/")

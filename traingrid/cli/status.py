@@ -143,6 +143,6 @@ def logs(grid_file: Path, submission: str, index: int) -> None:
     plane = ControlPlane.of(grid_file)
     job = plane.job(submission, index)
     if not job.training_job:
-        raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", job.reason)
+        raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", printable(job.reason))
     for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
         click.echo(f"[{host}] {printable(line)}")

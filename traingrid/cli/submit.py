@@ -18,6 +18,8 @@ from traingrid.storage import Storage
 # Intake answers within seconds; its function is tried three times over three minutes before it is given up.
 _WAIT_SECONDS = 240
 _SHOWN_ERRORS = 20
+# Others may submit a manifest of the same name meanwhile, and its report takes the place of ours.
+_REPORTS_LOOKED_AT = 10
 
 
 @click.command()
@@ -49,10 +51,10 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
     deadline = time.monotonic() + _WAIT_SECONDS
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
     while time.monotonic() < deadline:
-        content = storage.read_if_exists(where)
-        report: dict[str, Any] = json.loads(content) if content else {}
-        if report.get("version") == version:
-            return report
+        for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
+            report: dict[str, Any] = json.loads(content)
+            if report["version"] == version:
+                return report
         time.sleep(0.5)
     message = f"The intake has not answered on {uri} within {_WAIT_SECONDS} s."
     raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
