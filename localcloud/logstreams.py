@@ -3,7 +3,7 @@
 import threading
 import time
 
-from moto.logs.models import logs_backends
+from moto.logs.models import LogEvent, logs_backends
 
 FLUSH_SECONDS = 0.25
 """How long lines are gathered before they are put; agents on AWS batch in the same way."""
@@ -57,6 +57,7 @@ class LogStream:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
+        LogEvent.instances_tracked.clear()  # moto's dashboard, which is not served, would hold every event for ever
         events = self._backend.groups[self._group].streams[self._stream].events
         if len(events) > KEPT_EVENTS or self._bytes > KEPT_BYTES:
             del events[: len(events) // 2]

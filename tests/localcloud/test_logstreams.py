@@ -1,8 +1,10 @@
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from moto.logs.models import LogEvent
 
 from localcloud import logstreams
 from localcloud.logstreams import LogStream
@@ -22,18 +24,21 @@ def messages(client: Callable[..., Any], group: str, stream: str) -> list[str]:
     return [event["message"] for event in answer["events"]]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("KEPT_EVENTS", 10), ("KEPT_BYTES", 40)])
+@pytest.mark.parametrize(("limit", "value"), [("KEPT_EVENTS", 10), ("KEPT_BYTES", 150)])
 def test_a_stream_without_end_keeps_its_newest_lines(
     client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     monkeypatch.setattr(logstreams, limit, value)
     stream = LogStream(ACCOUNT, REGION, group, limit)
     for number in range(1000, 1100):
-        stream.write(str(number))
+        stream.write(f"{limit}-{number}")
         stream.flush()
     kept = messages(client, group, limit)
     assert 5 <= len(kept) <= 10
-    assert kept == [str(number) for number in range(1100 - len(kept), 1100)]
+    assert kept == [f"{limit}-{number}" for number in range(1100 - len(kept), 1100)]
+    gc.collect()
+    in_memory = [event.message for event in gc.get_objects() if isinstance(event, LogEvent)]
+    assert sorted(message for message in in_memory if message.startswith(limit)) == kept
 
 
 def test_lines_are_kept_though_the_clock_goes_back(
