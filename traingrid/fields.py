@@ -51,6 +51,13 @@ def _hyperparameter(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _one_line(text: str) -> str:
+    """Refuse what does not match the pattern ".*" of SageMaker's hyperparameters, in which a dot is no line's end."""
+    if text.splitlines() not in ([], [text]):
+        raise broken_rule("a hyperparameter is one line; in YAML write >- in place of > or |")
+    return text
+
+
 RegionName = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$", strict=True), AfterValidator(_known_region)
 ]
@@ -58,8 +65,15 @@ BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61
 Text = Annotated[str, StringConstraints(min_length=1, strict=True)]
 # Limits of names and values: the shapes HyperParameterKey, HyperParameterValue, MetricName, ChannelName and
 # TrainingInstanceType of botocore's SageMaker service model; image tags and repositories: its ECR service model.
-HyperparameterKey = Annotated[str, StringConstraints(min_length=1, max_length=256, strict=True)]
-HyperparameterValue = Annotated[str, BeforeValidator(_hyperparameter), StringConstraints(max_length=2500, strict=True)]
+HyperparameterKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=256, strict=True), AfterValidator(_one_line)
+]
+HyperparameterValue = Annotated[
+    str,
+    StringConstraints(max_length=2500, strict=True),
+    BeforeValidator(_hyperparameter),
+    AfterValidator(_one_line),
+]
 MetricName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./-]{0,254}$", strict=True)]
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$", strict=True)]
 InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", strict=True)]

@@ -162,9 +162,13 @@ class JobDefaults(_Model):
     """After this time SageMaker stops the job: 90m, 24h, 2d; at most 28d. In Python: seconds."""
     processes_per_host: Count = Field(default=1, examples=[8])
     """Horovod processes (ranks) of each host: one for each GPU."""
-    mpi_options: str = Field(default=MPI_OPTIONS, strict=True, examples=["-x HOROVOD_FUSION_THRESHOLD=16777216"])
-    """Options passed to mpirun."""
-    hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(default={}, examples=[{"model": "resnet50"}])
+    mpi_options: HyperparameterValue = Field(default=MPI_OPTIONS, examples=["-x HOROVOD_FUSION_THRESHOLD=16777216"])
+    """Options passed to mpirun, as a hyperparameter."""
+    hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(
+        default={},
+        max_length=97,  # SageMaker takes 100, and three say how ranks are started (sagemaker_request.py)
+        examples=[{"model": "resnet50"}],
+    )
     """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""
     metrics: tuple[MetricName, ...] = Field(
         default=("epoch", "train_loss", "validation_loss", "validation_top1", "images_per_second", "ranks"),

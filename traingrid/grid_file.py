@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from traingrid.grid import Grid, GridError
+from traingrid.manifest_errors import shown
 from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 
 ENVIRONMENT_LIMIT = 3000
@@ -85,9 +86,10 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     context = details.get("ctx", {})
     refused_key = details["loc"][-1] == "[key]"  # pydantic's mark: not the value of the key but the key itself
     value = key[-1] if refused_key else context.get("value", _value(document.data, key))
-    shown = "" if isinstance(value, dict | list) else f" {value!r} is not allowed:"
+    literal = shown(value) if isinstance(value, str) else repr(value)
+    refused = "" if isinstance(value, dict | list) else f" {literal} is not allowed:"
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
-    return f"{place}{shown} {_rule(details)}. {step}".rstrip()
+    return f"{place}{refused} {_rule(details)}. {step}".rstrip()
 
 
 def _rule(details: ErrorDetails) -> str:
@@ -105,7 +107,7 @@ def _rule(details: ErrorDetails) -> str:
         case "too_short", _:
             rule = f"there must be at least {context['min_length']}, not {context['actual_length']}"
         case "too_long", _:
-            rule = f"there must be at most {context['max_length']}, not {context['actual_length']}"
+            rule = f"there must be at most {context['max_length']}"
         case "dict_type" | "model_type", _:
             rule = "this must be a mapping"
         case "tuple_type", _:

@@ -112,6 +112,21 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
             "ml.g5.48xlarge\n  hyperparameters: {a: [1]}",
             "job.hyperparameters.a: this must be one val",
         ),
+        (
+            "ml.g5.48xlarge",
+            "ml.g5.48xlarge\n  mpi_options: |\n    -x A=1\n    -x B=2",
+            "a hyperparameter is one line; in YAML write >-",
+        ),
+        (
+            "ml.g5.48xlarge",
+            f"ml.g5.48xlarge\n  mpi_options: {'x' * 2501}",
+            "is not allowed: it must have at most 2500 characters",
+        ),
+        (
+            "ml.g5.48xlarge",
+            f"ml.g5.48xlarge\n  hyperparameters: {{{', '.join(f'p{n}: 1' for n in range(98))}}}",
+            "there must be at most 97.",
+        ),
         ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
         ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "and a bucket lies in one Region"),
         ("images:", "orchestrator: {vcpu: 0.3}\nimages:", "orchestrator.vcpu: 0.3 is not allowed: Fargate offers 0.25"),
@@ -214,7 +229,8 @@ def test_hyperparameters_become_the_text_that_sagemaker_passes_on(tmp_path: Path
     }
 
 
-SCALARS = st.text(max_size=20) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+LINES = st.text(max_size=20).filter(lambda text: len(text.splitlines()) == 1 and text == text.splitlines()[0])
+SCALARS = LINES | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(
@@ -223,7 +239,7 @@ SCALARS = st.text(max_size=20) | st.integers() | st.booleans() | st.floats(allow
         optional={
             "instance_count": st.integers(1, 1000),
             "max_runtime": st.integers(1, 28 * 24).map(lambda hours: f"{hours}h"),
-            "hyperparameters": st.dictionaries(st.text(min_size=1, max_size=20), SCALARS, max_size=5),
+            "hyperparameters": st.dictionaries(LINES, SCALARS, max_size=5),
             "channels": st.lists(st.sampled_from(["train", "validation", "extra"]), min_size=1, unique=True),
         },
     ),
