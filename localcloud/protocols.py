@@ -57,9 +57,8 @@ def read_call(service: str, request: Request) -> Call | None:
         return Call(request.target.rsplit(".", 1)[-1], abridged(_json(request.body)))
     if cbor := _CBOR_PATH.search(request.path):
         return Call(cbor[1], abridged(_cbor(request.body)))
-    form = dict(parse_qsl(request.body.decode(errors="replace"))) if "form-urlencoded" in request.content_type else {}
-    if "Action" in form:
-        return Call(form.pop("Action"), abridged({key: value for key, value in form.items() if key != "Version"}))
+    if action := (form := _form(request)).get("Action"):
+        return Call(action, abridged({key: value for key, value in form.items() if key not in ("Action", "Version")}))
     return _rest_call(_SERVICE_OF_SIGNING_NAME.get(service, service), request)
 
 
@@ -74,6 +73,13 @@ def abridged(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _LONG:
         return abridged(value.encode())
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _form(request: Request) -> dict[str, str]:
+    """The parameters of a call in the query protocol: in the body, or in the address, when presigned."""
+    body = request.body.decode(errors="replace") if "form-urlencoded" in request.content_type else ""
+    pairs = [*parse_qsl(request.query), *parse_qsl(body)]
+    return {name: value for name, value in pairs if not name.startswith("X-Amz-")}
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Recorder:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Pass a request on and record it once the application has accepted it, before the answer leaves."""
         signature = signature_of(environ)
-        if signature is None or environ["REQUEST_METHOD"] in ("GET", "HEAD", "OPTIONS"):
+        if signature is None or _only_reads(environ):
             return self._application(environ, start_response)
         call = read_call(signature.service, _buffered(environ))
         if call is None or call.action.startswith(_READING):
@@ -103,6 +103,12 @@ class Recorder:
             )
         start_response(*head[-1])
         return chunks
+
+
+def _only_reads(environ: dict[str, Any]) -> bool:
+    """Whether the method says so; only the query protocol lets a GET change something."""
+    method, query = environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "")
+    return method in ("HEAD", "OPTIONS") or (method == "GET" and "Action=" not in query)
 
 
 def _buffered(environ: dict[str, Any]) -> Request:

@@ -116,6 +116,18 @@ def test_a_presigned_upload_has_its_signers_principal(
     assert entry["principal"] == "arn:aws:iam::123456789012:root"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_call_in_an_address_is_recorded_like_any_other(
+    cloud: LocalCloud, client: Callable[..., Any], method: str
+) -> None:
+    asked = {"UserName": f"presigned-{method}"}
+    url = client("iam").generate_presigned_url("create_user", Params=asked, HttpMethod=method)
+    before = len(cloud.record.entries())
+    assert status_of(method, url, None) == 200
+    (entry,) = cloud.record.entries(after=before)
+    assert (entry["action"], entry["parameters"]) == ("CreateUser", asked)
+
+
 @pytest.mark.parametrize("path", ["/the-bucket/unsigned", "/moto-api/reset"])
 def test_what_nobody_signed_is_refused(cloud: LocalCloud, client: Callable[..., Any], bucket: str, path: str) -> None:
     before = len(cloud.record.entries())
@@ -150,7 +162,7 @@ def test_an_operation_that_is_not_built_is_refused_at_once(
     assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
 
 
-def status_of(method: str, url: str, data: bytes) -> int:
+def status_of(method: str, url: str, data: bytes | None) -> int:
     request = urllib.request.Request(url, data=data, method=method)
     try:
         with urllib.request.urlopen(request) as answer:
