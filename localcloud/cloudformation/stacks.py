@@ -1,5 +1,6 @@
 """Stacks and change sets: what moto's backend keeps, with our deployment in the middle."""
 
+import threading
 from typing import Any, ClassVar
 
 from moto.cloudformation.exceptions import AlreadyExistsException, CloudFormationError, ValidationError
@@ -19,6 +20,10 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
 
     clients: ClassVar[Clients]
     stack_status_reason: str | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.busy = threading.RLock()  # one operation at a time; the next waits for its end
+        super().__init__(*arguments, **options)
 
     def _create_resource_map(self) -> Resources:
         resources = Resources(
@@ -195,10 +200,16 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED."""
         for stack in list(self.stacks.values()):
             if name_or_stack_id in (stack.name, stack.stack_id):
-                stack.remove()
-                self._forget_exports(stack)
-                if stack.status == "DELETE_COMPLETE":
-                    self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
+                with stack.busy:
+                    self._delete(stack)
+
+    def _delete(self, stack: DeployedStack) -> None:
+        if stack.stack_id not in self.stacks:  # somebody else was faster
+            return
+        stack.remove()
+        self._forget_exports(stack)
+        if stack.status == "DELETE_COMPLETE":
+            self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
 
     def _new_stack(
         self,
@@ -228,7 +239,8 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         return stack
 
     def _deploy(self, stack: DeployedStack, template: str, parameters: dict[str, Any], kind: str) -> None:
-        stack.deploy(template, parameters, kind)
+        with stack.busy:
+            stack.deploy(template, parameters, kind)
         self._forget_exports(stack)
         if stack.status.endswith("_COMPLETE") and stack.status != "ROLLBACK_COMPLETE":
             self.exports.update({export.name: export for export in stack.exports})

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -132,6 +133,17 @@ def test_deleting_a_stack_deletes_what_is_not_retained(stacks: Any, client: Call
     assert client("logs").describe_log_groups(logGroupNamePrefix="/kept")["logGroups"]
     with pytest.raises(ClientError, match="does not exist"):
         stacks.describe_stacks(StackName="delete")
+
+
+def test_a_stack_deleted_by_many_at_once_is_deleted_once(stacks: Any) -> None:
+    queues = {f"Q{number}": {"Type": "AWS::SQS::Queue", "Properties": {}} for number in range(10)}
+    stacks.create_stack(StackName="popular", TemplateBody=body(queues))
+    identifier = stack(stacks, "popular")["StackId"]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: stacks.delete_stack(StackName="popular"), range(8)))
+    assert [answer["ResponseMetadata"]["RetryAttempts"] for answer in answers] == [0] * 8
+    events = stacks.describe_stack_events(StackName=identifier)["StackEvents"]
+    assert [event["ResourceStatus"] for event in events].count("DELETE_COMPLETE") == 11
 
 
 def test_a_bucket_with_objects_leaves_the_stack_in_delete_failed(stacks: Any, client: Callable[..., Any]) -> None:
