@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+from localcloud import deploy
+from traingrid.errors import TraingridError
+
+
+@pytest.fixture
+def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose CDK CLI prints its environment and ends as its argument says."""
+    program = tmp_path / "node_modules/.bin/cdk"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nenv\nexit "$2"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(deploy, "_CHECKOUT", tmp_path)
+    return tmp_path
+
+
+def test_the_cdk_cli_sees_the_local_aws_and_nothing_of_the_users(cdk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.setenv(name, "mine")
+    deploy.run_cdk("http://127.0.0.1:1", cdk, "synth", "0")
+    seen = dict(line.split("=", 1) for line in (cdk / "cdk-synth.log").read_text().splitlines() if "=" in line)
+    assert seen["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert "mine" not in {value for name, value in seen.items() if name.startswith("AWS_")}
+
+
+def test_a_failed_cdk_command_is_an_error_with_its_last_lines(cdk: Path) -> None:
+    with pytest.raises(TraingridError, match=r"(?s)`cdk deploy` failed:.*AWS_ENDPOINT_URL.*cdk-deploy\.log"):
+        deploy.run_cdk("http://127.0.0.1:1", cdk, "deploy", "1")
