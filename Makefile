@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job examples lambda localcloud stacks tests traingrid training_container
+SOURCES := app.py batch_job bench examples lambda localcloud stacks tests traingrid training_container
 
 .DEFAULT_GOAL := help
 
@@ -41,6 +41,10 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
+
+bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
+	.venv/bin/python -m bench.control
 
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written  ## Install everything that is not there yet
@@ -48,7 +52,7 @@ setup: setup-control .venv-training/.installed build/digits/.written  ## Install
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed  ## The same without the training environment
 
 clean:  ## Remove everything that set-up and runs have made
-	rm -rf .venv .venv-training node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -77,9 +81,15 @@ build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 	@setup/training.sh .venv-training
 	@touch $@
 
+# What traingrid is measured against: the SageMaker Python SDK v2, which nothing else here uses.
+.venv-bench/.installed: bench/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
+	@touch $@
+
 # scikit-learn's scans as TFRecords: what the demo and the end-to-end run train on.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: clean demo format help lint lock setup setup-control synth test
+.PHONY: bench-control clean demo format help lint lock setup setup-control synth test

@@ -1,0 +1,196 @@
+"""A grid in a localcloud, and what a measurement needs of it: manifests, children's environments, functions' variables.
+
+Batch itself starts nothing here, so that each child is started by the measurement, alone on the machine.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from localcloud import images
+from localcloud.deploy import deploy
+from localcloud.images import ProcessImage
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid import names
+from traingrid.grid import Grid, load_grid
+
+ACCOUNT = "123456789012"
+IDLE_TAG = "idle"
+PATIENCE_SECONDS = 120
+# The training image ends at once, because only the way to it is measured. The grid names it by its URI, so that
+# deploy() does not push the real one there.
+GRID = f"""\
+name: bench
+home: us-east-1
+regions:
+  us-east-1:
+  eu-west-1:
+images:
+  resnet: {{repository: training, tag: "1"}}
+  idle: {{uri: "{ACCOUNT}.dkr.ecr.{{region}}.amazonaws.com/bench/training:{IDLE_TAG}"}}
+job:
+  image: idle
+  instance_type: ml.p3.16xlarge
+  processes_per_host: 8
+  volume_gb: 200
+  max_runtime: 24h
+  hyperparameters: {{model: resnet50}}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array:
+    """A manifest that the deployed intake has submitted.
+
+    Attributes:
+        manifest: S3 URI of the manifest.
+        job: Id of the Batch job.
+        environment: What Batch gives each child, except its index.
+    """
+
+    manifest: str
+    job: str
+    environment: Mapping[str, str]
+
+    def child(self, index: int) -> dict[str, str]:
+        """Return the variables of one child (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html)."""
+        own = {"AWS_BATCH_JOB_ID": f"{self.job}:{index}", "AWS_BATCH_JOB_ARRAY_INDEX": str(index)}
+        return {**self.environment, **own, "AWS_BATCH_JOB_ATTEMPT": "1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A deployed grid.
+
+    Attributes:
+        cloud: The localcloud it is deployed in.
+        grid: The grid.
+        work: Folder for logs.
+    """
+
+    cloud: LocalCloud
+    grid: Grid
+    work: Path
+
+    @property
+    def manifest_bucket(self) -> str:
+        """Name of the manifest bucket."""
+        return names.manifest_bucket(self.grid.name, ACCOUNT, self.grid.home)
+
+    def lines(self, count: int) -> str:
+        """Return a manifest of `count` lines, in turn one for each Region; every line is equally long."""
+        regions = list(self.grid.regions)
+        return "".join(
+            f"{region},{self.data(region)},campaign-{number:05d}\n"
+            for number in range(count)
+            for region in [regions[number % len(regions)]]
+        )
+
+    def data(self, region: str) -> str:
+        """Return the S3 URI of the data in a Region."""
+        return f"s3://{names.data_bucket(self.grid.name, ACCOUNT, region)}/campaign"
+
+    def put_data(self) -> None:
+        """Put an object into each channel of each Region's data, because SageMaker refuses empty ones."""
+        for region in self.grid.regions:
+            bucket, _, key = self.data(region).removeprefix("s3://").partition("/")
+            for channel in self.grid.job.channels:
+                client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-0", Body=b"x")
+
+    def put_manifest(self, key: str, content: str) -> str:
+        """Upload a manifest and return its version."""
+        put = client("s3", self.grid.home).put_object(Bucket=self.manifest_bucket, Key=key, Body=content.encode())
+        return str(put["VersionId"])
+
+    def submit(self, name: str, lines: int) -> Array:
+        """Let the deployed intake submit a manifest of `lines` lines."""
+        before = len(self.cloud.record.entries())
+        key = f"{names.MANIFEST_PREFIX}{name}"
+        self.put_manifest(key, self.lines(lines))
+        sent = self.submitted(before)
+        self.settled(sent["jobId"], lines)
+        environment = {
+            entry["name"]: entry["value"] for entry in (*self.container()["environment"], *sent["overrides"])
+        }
+        return Array(manifest=f"s3://{self.manifest_bucket}/{key}", job=sent["jobId"], environment=environment)
+
+    def container(self) -> dict[str, Any]:
+        """Return the container of the deployed job definition, as Batch has it."""
+        found = client("batch", self.grid.home).describe_job_definitions(
+            jobDefinitionName=names.job_definition(self.grid.name), status="ACTIVE"
+        )
+        return dict(found["jobDefinitions"][-1]["containerProperties"])
+
+    def child_environment(self, region: str, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the whole environment of a process that runs with the children's role."""
+        return self.cloud.environment_for(region, self.container()["jobRoleArn"], variables)
+
+    def intake_environment(self) -> dict[str, str]:
+        """Return the whole environment of the intake function."""
+        stacks = client("cloudformation", self.grid.home).describe_stacks(StackName=names.control_stack(self.grid.name))
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0]["Outputs"]}
+        function = client("lambda", self.grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
+        return self.cloud.environment_for(self.grid.home, function["Role"], function["Environment"]["Variables"])
+
+    def submitted(self, after: int) -> dict[str, Any]:
+        """Wait for the first SubmitJob after an entry of the record; return its jobId and its environment overrides."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            for sent in self.cloud.record.entries("batch", "SubmitJob", after=after):
+                overrides = sent["parameters"].get("containerOverrides", {}).get("environment", [])
+                return {"jobId": sent["response"]["jobId"], "overrides": overrides}
+            time.sleep(0.1)
+        raise TimeoutError(f"nothing was submitted within {PATIENCE_SECONDS} s: see the functions' logs in {self.work}")
+
+    def recorded(self, access_key: str, after: int) -> dict[str, int]:
+        """Return how many mutating calls of each kind were accepted from a process, by its access key."""
+        entries = self.cloud.record.entries(after=after)
+        own = (entry for entry in entries if entry["access_key"] == access_key)
+        return dict(Counter(f"{entry['service']}.{entry['action']}" for entry in own))
+
+    def settled(self, job: str, lines: int) -> None:
+        """Wait until Batch has queued every child, which takes localcloud's processor time."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            found = client("batch", self.grid.home).describe_jobs(jobs=[job])["jobs"][0]
+            queued = found.get("arrayProperties", {}).get("statusSummary", {}).get("RUNNABLE", 0)
+            if found["status"] == "RUNNABLE" or queued == lines:
+                return
+            time.sleep(0.2)
+        raise TimeoutError(f"Batch has not queued the {lines} children of {job} within {PATIENCE_SECONDS} s")
+
+
+def client(service: str, region: str) -> Any:
+    """Return a client of the localcloud that this process's environment names."""
+    return boto3.client(service, region_name=region)  # type: ignore[call-overload] # the stubs want a literal name
+
+
+@contextmanager
+def deployed(work: Path) -> Iterator[World]:
+    """Deploy a grid of two Regions, once for all measurements, and leave this process with a user's environment."""
+    with LocalCloud(Settings(data_dir=work, batch_max_processes=0)) as cloud:
+        os.environ.update(user_environment(cloud.endpoint_url))
+        file = work / "grid.yaml"
+        file.write_text(GRID)
+        deploy(cloud.endpoint_url, file, work)
+        world = World(cloud=cloud, grid=load_grid(file), work=work)
+        idle = ProcessImage(command=("/bin/true",), working_directory="/")
+        for region in world.grid.regions:
+            images.push(client("ecr", region), names.training_repository(world.grid.name), IDLE_TAG, idle)
+        world.put_data()
+        yield world
+
+
+def intake_event(bucket: str, key: str, version: str) -> str:
+    """Return S3's "Object Created" event, as far as the intake reads it, in JSON."""
+    return json.dumps({"detail": {"bucket": {"name": bucket}, "object": {"key": key, "version-id": version}}})
