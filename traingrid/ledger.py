@@ -1,39 +1,57 @@
 """The ledger: what is known of submissions and jobs, in one DynamoDB table.
 
 There are no locks. Every write is conditional, so that any number of processes may write at any time, in any order and
-more than once: a submission exists once, and a job that has ended never changes again.
+more than once: a submission exists once, an attempt at a job that has ended never changes again, and a job moves to
+its next attempt once. A cancel is an item of its own that is put and never taken away, so that it cannot be lost.
 """
 
 from __future__ import annotations
 
 import calendar
 import time
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from botocore.exceptions import ClientError
-
-from traingrid.clients import client
+from traingrid.dynamodb import Item, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from traingrid.job import Job
 
 SUBMISSION = "submission"
-# SageMaker's own words for a training job's status, and Pending for a job that has none yet.
 PENDING = "Pending"
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
+"""A job that has no training job yet; all states but this and the next are SageMaker's own words."""
+WAITING = "Waiting"
+"""A job that has no training job yet because a quota is used up; `reason` says which."""
 FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
-
-Item = dict[str, Any]
+CANCEL_ALL = "all"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_JOB, _CANCEL = "job#", "cancel#"
+# What belongs to one attempt, and not to the next one.
+_OF_AN_ATTEMPT = (
+    *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
+    *("training_seconds", "billable_seconds"),
+)
 
 
 def job_item(index: int) -> str:
     """Return the sort key of a job, padded so that jobs sort by index."""
-    return f"job#{index:05d}"
+    return f"{_JOB}{index:05d}"
+
+
+def cancel_of_region(region: str) -> str:
+    """Return the scope of a cancel of a submission's jobs in one Region."""
+    return f"region#{region}"
+
+
+def cancel_of_job(index: int) -> str:
+    """Return the scope of a cancel of one job."""
+    return job_item(index)
+
+
+def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
+    """Return whether one of the recorded cancels is meant for a job in the Region in which it runs, or would."""
+    return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
 class Ledger:
@@ -45,8 +63,7 @@ class Ledger:
     """
 
     def __init__(self, table: str, region: str | None = None) -> None:
-        self._table = table
-        self._dynamodb: Any = client("dynamodb", region)
+        self._table = Table(table, region)
 
     def claim_submission(self, submission: str, owner: str, facts: Mapping[str, Any]) -> Item | None:
         """Make a submission exist, once.
@@ -61,17 +78,7 @@ class Ledger:
         """
         item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
         item |= {"claimed_at": now()}
-        try:
-            self._dynamodb.put_item(
-                TableName=self._table,
-                Item=_marshalled(item),
-                ConditionExpression="attribute_not_exists(submission)",
-            )
-        except ClientError as error:
-            if not _condition_failed(error):
-                raise
-            return self.submission(submission)
-        return None
+        return None if self._table.put_new(item) else self.submission(submission)
 
     def take_over_submission(self, submission: str, owner: str, former: Item) -> bool:
         """Claim a submission anew, from now on, whose former claim is known to be dead.
@@ -84,9 +91,8 @@ class Ledger:
         Returns:
             False if somebody else was faster.
         """
-        return self._update(
-            submission,
-            SUBMISSION,
+        return self._table.update(
+            (submission, SUBMISSION),
             {"owner": owner, "claimed_at": now()},
             "#owner = :owner AND #claimed_at = :claimed_at AND #state = :state",
             {f":{field}": former[field] for field in ("owner", "claimed_at", "state")},
@@ -95,89 +101,114 @@ class Ledger:
     def record_submitted(self, submission: str, batch_job: str) -> None:
         """Record the Batch job that a submission became."""
         changes = {"state": "Submitted", "batch_job": batch_job, "submitted_at": now()}
-        self._update(submission, SUBMISSION, changes, "attribute_exists(submission)", {})
+        self._table.update((submission, SUBMISSION), changes, "attribute_exists(submission)", {})
 
     def submission(self, submission: str) -> Item | None:
         """Return a submission, or None if there is none of this id."""
-        return self._get(submission, SUBMISSION)
+        return self._table.get(submission, SUBMISSION)
 
     def job(self, submission: str, index: int) -> Item | None:
         """Return what is known of a job, or None while nothing is."""
-        return self._get(submission, job_item(index))
+        return self._table.get(submission, job_item(index))
 
     def items(self, submission: str) -> Iterator[Item]:
         """Yield a submission's own item, if any, and those of its jobs in the order of their index."""
-        pages = self._dynamodb.get_paginator("query").paginate(
-            TableName=self._table,
-            ConsistentRead=True,
-            KeyConditionExpression="submission = :submission",
-            ExpressionAttributeValues=_marshalled({":submission": submission}),
-        )
-        for page in pages:
-            yield from map(_plain, page["Items"])
+        yield from self._table.query(submission, "#item >= :value", _JOB)
 
     def submissions(self) -> Iterator[Item]:
         """Yield every submission, newest first. Reads the whole table: for a person's command, not for a loop."""
-        pages = self._dynamodb.get_paginator("scan").paginate(
-            TableName=self._table,
-            FilterExpression="#item = :item",
-            ExpressionAttributeNames={"#item": "item"},
-            ExpressionAttributeValues=_marshalled({":item": SUBMISSION}),
-        )
-        found = [_plain(item) for page in pages for item in page["Items"]]
+        found = self._table.scan(SUBMISSION)
         yield from sorted(found, key=lambda item: str(item.get("claimed_at", "")), reverse=True)
 
-    def open_job(self, submission: str, job: Job) -> Item:
-        """Make a job's item exist, at its first attempt, and return what is known of it now."""
+    def open_job(self, submission: str, job: Job, regions: Sequence[str] = ()) -> Item:
+        """Make a job's item exist, at its first attempt, and return what is known of it now.
+
+        Args:
+            submission: The submission's id.
+            job: The job.
+            regions: Where it may train, in the order to try: its own Region first. Only that one where none are given.
+        """
         facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
         item = {"submission": submission, "item": job_item(job.index), "state": PENDING, "attempt": 1, **facts}
-        try:
-            self._dynamodb.put_item(
-                TableName=self._table,
-                Item=_marshalled(item | {"opened_at": now()}),
-                ConditionExpression="attribute_not_exists(submission)",
-            )
-        except ClientError as error:
-            if not _condition_failed(error):
-                raise
-        return self.job(submission, job.index) or item
+        item |= {"regions": list(regions) or [job.region], "opened_at": now()}
+        return item if self._table.put_new(item) else self.job(submission, job.index) or item
 
-    def record_job(self, submission: str, index: int, attempt: int, facts: Mapping[str, Any]) -> bool:
+    def record_job(
+        self, submission: str, index: int, attempt: int, facts: Mapping[str, Any], *, unless_watched: bool = False
+    ) -> bool:
         """Record what was seen of a job's attempt.
 
+        Args:
+            submission: The submission's id.
+            index: The job's index.
+            attempt: Which attempt this was seen of.
+            facts: Fields of the item.
+            unless_watched: Record nothing while a child says (in `batch_child`) that it watches the job.
+
         Returns:
-            False, and nothing is changed, if the job has ended or is at another attempt.
+            False, and nothing is changed, if the attempt has ended, the job is at another attempt, or it is watched.
         """
-        values = {":attempt": attempt} | {f":final{n}": state for n, state in enumerate(sorted(FINAL_STATES))}
-        finals = ", ".join(name for name in values if name.startswith(":final"))
-        condition = f"#attempt = :attempt AND NOT #state IN ({finals})"
-        return self._update(submission, job_item(index), {**facts, "updated_at": now()}, condition, values)
+        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        values |= {":attempt": attempt}
+        if unless_watched:
+            condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
+            values |= {":nobody": ""}
+        return self._table.update((submission, job_item(index)), {**facts, "updated_at": now()}, condition, values)
 
-    def _get(self, submission: str, item: str) -> Item | None:
-        key = _marshalled({"submission": submission, "item": item})
-        reply = self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        return _plain(reply["Item"]) if "Item" in reply else None
+    def record_progress(self, submission: str, index: int, attempt: int, progress: Mapping[str, float]) -> bool:
+        """Record the last values of an attempt's metrics. Its end may have been recorded already: this is no state."""
+        changes = {"progress": dict(progress), "progress_at": now()}
+        key, condition = (submission, job_item(index)), "#attempt = :attempt"
+        return self._table.update(key, changes, condition, {":attempt": attempt})
 
-    def _update(
-        self, submission: str, item: str, changes: Mapping[str, Any], condition: str, values: Mapping[str, Any]
+    def next_attempt(
+        self, submission: str, index: int, tried: Mapping[str, Any], region: str, *, reopen: bool = False
     ) -> bool:
-        fields = {*changes, *(word.strip("#") for word in condition.split() if word.startswith("#"))}
-        try:
-            self._dynamodb.update_item(
-                TableName=self._table,
-                Key=_marshalled({"submission": submission, "item": item}),
-                UpdateExpression="SET " + ", ".join(f"#{field} = :new_{field}" for field in changes),
-                ConditionExpression=condition,
-                ExpressionAttributeNames={f"#{field}": field for field in fields},
-                ExpressionAttributeValues=_marshalled(
-                    {**{f":new_{field}": value for field, value in changes.items()}, **values}
-                ),
-            )
-        except ClientError as error:
-            if not _condition_failed(error):
-                raise
-            return False
-        return True
+        """Move a job on to its next attempt: one conditional write, which one of many callers wins.
+
+        Args:
+            submission: The submission's id.
+            index: The job's index.
+            tried: What came of the former attempt, whose training job the caller has seen in a final state; kept in the
+                list `tried`: attempt (its number), region, state, failure, reason.
+            region: Where to train next.
+            reopen: False while the job goes on, and then one whose end is recorded stays ended. True for a person's
+                retry, and then only one whose failure or stop is recorded is tried again.
+
+        Returns:
+            False, and nothing is changed, if somebody else was faster or the job is not one to go on with.
+        """
+        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        if reopen:
+            condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
+            values |= {":failed": "Failed", ":stopped": "Stopped"}
+        former = tried["attempt"]
+        changes = {"attempt": former + 1, "state": PENDING, "region": region, "batch_child": "", "opened_at": now()}
+        changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
+        return self._table.update(
+            (submission, job_item(index)),
+            changes,
+            condition,
+            {":attempt": former} | values,
+            appended={"tried": [dict(tried)]},
+            removed=_OF_AN_ATTEMPT,
+        )
+
+    def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
+        """Record that a person wants jobs of a submission to end; the same scope twice is the same cancel.
+
+        Args:
+            submission: The submission's id.
+            scope: CANCEL_ALL, `cancel_of_region(region)` or `cancel_of_job(index)`.
+            facts: Who and why: by, reason.
+        """
+        item = {"submission": submission, "item": f"{_CANCEL}{scope}", "at": now(), **facts}
+        self._table.put(item)
+
+    def cancels(self, submission: str) -> dict[str, Item]:
+        """Return the recorded cancels of a submission by their scope; `is_cancelled` says whom they are meant for."""
+        found = self._table.query(submission, "begins_with(#item, :value)", _CANCEL)
+        return {str(item["item"]).removeprefix(_CANCEL): item for item in found}
 
 
 def now() -> str:
@@ -190,42 +221,5 @@ def epoch_seconds(timestamp: str) -> int:
     return calendar.timegm(time.strptime(timestamp, _TIME))
 
 
-def _condition_failed(error: ClientError) -> bool:
-    return error.response["Error"]["Code"] == "ConditionalCheckFailedException"
-
-
-def _marshalled(item: Mapping[str, Any]) -> dict[str, Any]:
-    serialize = TypeSerializer().serialize
-    return {name: serialize(_decimal(value)) for name, value in item.items()}
-
-
-def _decimal(value: Any) -> Any:
-    """DynamoDB's numbers are decimals; boto3 refuses floats because they are not exact.
-
-    A metric that DynamoDB cannot hold is left out, because a number that a training prints must not end its child.
-    """
-    if isinstance(value, float):
-        return Decimal(str(value))
-    if isinstance(value, dict):
-        return {name: _decimal(part) for name, part in value.items() if not isinstance(part, float) or _holds(part)}
-    return value
-
-
-def _holds(number: float) -> bool:
-    """Whether DynamoDB holds a number: not NaN, not infinite, within 1E-130 to 9.99E+125, or 0
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
-    """
-    return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
-
-
-def _plain(item: Mapping[str, Any]) -> Item:
-    deserialize = TypeDeserializer().deserialize
-    return {name: _number(deserialize(value)) for name, value in item.items()}
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {name: _number(part) for name, part in value.items()}
-    return value
+def _final_states() -> Item:
+    return {f":final{number}": state for number, state in enumerate(sorted(FINAL_STATES))}

@@ -5,7 +5,7 @@ import pytest
 from tests.domain.deployments import SAMPLE
 from traingrid.deployment import Deployment
 from traingrid.job import Job
-from traingrid.ledger import Ledger
+from traingrid.ledger import CANCEL_ALL, Ledger, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.manifest import parse
 from traingrid.submission import jobs_of_lines
 
@@ -62,3 +62,71 @@ def test_items_of_a_submission_come_in_the_order_of_the_manifest(ledger: Ledger,
         ledger.open_job("0123abcd", job.model_copy(update={"index": index}))
     items = [item["item"] for item in ledger.items("0123abcd")]
     assert items == ["job#00002", "job#00010", "job#09999", "submission"]
+
+
+def test_a_job_moves_to_its_next_attempt_once_and_remembers_what_came_of_the_former(ledger: Ledger, job: Job) -> None:
+    opened = ledger.open_job("0123abcd", job, ["eu-west-1", "us-east-1"])
+    assert opened["regions"] == ["eu-west-1", "us-east-1"]
+    ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress", "training_job": "x", "progress": {"epoch": 1}})
+    tried = {
+        "attempt": 1,
+        "region": "eu-west-1",
+        "state": "Failed",
+        "failure": "capacity",
+        "reason": "CapacityError: none",
+    }
+    answers = [ledger.next_attempt("0123abcd", job.index, tried, "us-east-1") for _ in range(2)]
+    assert answers == [True, False]
+    item = ledger.job("0123abcd", job.index)
+    assert item is not None
+    assert (item["attempt"], item["state"], item["region"]) == (2, "Pending", "us-east-1")
+    assert item["tried"] == [tried]
+    assert not {"training_job", "progress"} & set(item)
+    assert not ledger.record_job("0123abcd", job.index, 1, {"state": "Completed"})
+
+
+@pytest.mark.parametrize("final", ["Completed", "Failed", "Stopped"])
+def test_a_job_that_has_ended_is_tried_again_only_if_a_person_asks_and_it_did_not_complete(
+    ledger: Ledger, job: Job, final: str
+) -> None:
+    ledger.open_job("0123abcd", job)
+    tried = {"attempt": 1, "region": job.region, "state": final}
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen=True)
+    ledger.record_job("0123abcd", job.index, 1, {"state": final})
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region)
+    assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen=True) == (final != "Completed")
+
+
+def test_a_watched_job_is_left_to_its_child(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    assert ledger.record_job("0123abcd", job.index, 1, {"phase": "x"}, unless_watched=True)
+    ledger.record_job("0123abcd", job.index, 1, {"batch_child": "array:2"})
+    assert not ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"}, unless_watched=True)
+    ledger.record_job("0123abcd", job.index, 1, {"batch_child": ""})
+    assert ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"}, unless_watched=True)
+
+
+def test_progress_that_comes_after_the_end_is_kept_and_changes_no_state(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", job.index, 1, {"state": "Completed"})
+    assert ledger.record_progress("0123abcd", job.index, 1, {"epoch": 3.0})
+    assert not ledger.record_progress("0123abcd", job.index, 2, {"epoch": 4.0})
+    item = ledger.job("0123abcd", job.index)
+    assert item is not None
+    assert (item["state"], item["progress"]) == ("Completed", {"epoch": 3})
+
+
+def test_a_cancel_is_kept_and_reaches_whom_it_is_meant_for(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    assert ledger.cancels("0123abcd") == {}
+    for scope in (cancel_of_region("eu-west-1"), cancel_of_job(7), cancel_of_job(7)):
+        ledger.request_cancel("0123abcd", scope, {"by": "arn:me", "reason": "wrong data"})
+    cancels = ledger.cancels("0123abcd")
+    assert set(cancels) == {"region#eu-west-1", "job#00007"}
+    assert cancels["job#00007"]["reason"] == "wrong data"
+    assert is_cancelled(cancels, 0, "eu-west-1")
+    assert is_cancelled(cancels, 7, "us-east-1")
+    assert not is_cancelled(cancels, 0, "us-east-1")
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "arn:me"})
+    assert is_cancelled(ledger.cancels("0123abcd"), 0, "us-east-1")
+    assert [item["item"] for item in ledger.items("0123abcd")] == ["job#00002"]
