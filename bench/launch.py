@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.machine import CHECKOUT, peak_memory_mib
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
+from localcloud.checkout_images import ORCHESTRATOR
 from traingrid import names
 
 ROUNDS = 7
@@ -78,9 +79,8 @@ def launch(world: World, command: list[str], environment: dict[str, str]) -> Lau
 
 
 def _child(world: World, array: Array, index: int) -> tuple[list[str], dict[str, str]]:
-    """The orchestrator's image runs exactly this (localcloud/checkout_images.py)."""
-    command = [str(CHECKOUT / ".venv/bin/python"), "-m", "batch_job"]
-    return command, world.child_environment(world.grid.home, array.child(index))
+    variables = {**ORCHESTRATOR.environment, **array.child(index)}
+    return list(ORCHESTRATOR.command), world.child_environment(world.grid.home, variables)
 
 
 def _original(world: World, array: Array, index: int) -> tuple[list[str], dict[str, str]]:
