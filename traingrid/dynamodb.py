@@ -68,6 +68,12 @@ class Table:
         for page in pages:
             yield from map(plain, page["Items"])
 
+    def everything(self) -> Iterator[Item]:
+        """Yield every item, in no order of the submissions, each as it is when its page is read."""
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name, ConsistentRead=True)
+        for page in pages:
+            yield from map(plain, page["Items"])
+
     def update(  # noqa: PLR0913  # the parts of one UpdateItem
         self,
         key: tuple[str, str],

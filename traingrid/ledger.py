@@ -120,6 +120,10 @@ class Ledger:
         found = self._table.scan(SUBMISSION)
         yield from sorted(found, key=lambda item: str(item.get("claimed_at", "")), reverse=True)
 
+    def everything(self) -> Iterator[Item]:
+        """Yield every item of every submission: for whoever looks after all of them."""
+        yield from self._table.everything()
+
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = ()) -> Item:
         """Make a job's item exist, at its first attempt, and return what is known of it now.
 
