@@ -14,12 +14,21 @@ import boto3
 from botocore.config import Config
 
 _RETRIED = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
+_GENTLE = Config(retries={"mode": "adaptive", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
 _ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
 
 
 def client(service: str, region: str | None = None) -> Any:
     """Return the client of a service in a Region (the environment's where none is given), with botocore's retries."""
     return _client(service, region, _RETRIED)
+
+
+def gentle(service: str, region: str | None = None) -> Any:
+    """Return a client that slows itself down when it is throttled, for reading much that nobody waits for.
+
+    What children need of the same limits (ListTrainingJobs, DescribeTrainingJob) is more urgent than a survey.
+    """
+    return _client(service, region, _GENTLE)
 
 
 def once(service: str, region: str | None = None) -> Any:

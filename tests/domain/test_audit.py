@@ -1,0 +1,180 @@
+"""The audit: a grid that is right gives nothing, and each thing that must not be is found and counted as what it is."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.domain.worlds import NOON, ROLES, SUBMISSION, a_job, a_line, a_world
+from traingrid.audit import audit, counts
+from traingrid.world import World
+
+
+def found(world: World) -> list[tuple[str, str]]:
+    return [(violation.invariant, violation.kind) for violation in audit(world)]
+
+
+def created(index: int, attempt: int = 1, **changes: Any) -> dict[str, Any]:
+    name = f"traingrid-{changes.pop('submission', SUBMISSION)}-{index}-{attempt}"
+    return {
+        "service": "sagemaker",
+        "action": "CreateTrainingJob",
+        "region": "us-east-1",
+        "time": NOON,
+        "parameters": {"TrainingJobName": name, **changes},
+    }
+
+
+def test_a_grid_in_which_all_is_accounted_for_has_no_violation() -> None:
+    retried = a_line(1, attempt=2, region="eu-west-1", training_job=f"traingrid-{SUBMISSION}-1-2")
+    retried["tried"] = [{"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}]
+    later = a_job(1, attempt=2, region="eu-west-1")
+    jobs = [a_job(0), a_job(1, "Failed"), later]
+    world = a_world([a_line(0), retried], jobs, calls=[created(0), created(1), created(1, 2)], at_rest=True)
+    assert audit(world) == []
+    assert counts([]) == {"duplicate": 0, "orphan": 0, "lost": 0, "other": 0}
+
+
+def test_what_runs_under_a_living_line_is_fine_until_all_should_rest() -> None:
+    world = a_world([a_line(0, "InProgress"), a_line(1, "Waiting")], [a_job(0, "InProgress")])
+    world = replace(world, children={(SUBMISSION, 1): "RUNNING"})
+    assert found(world) == []
+    assert found(replace(world, at_rest=True)) == [("I1", "lost"), ("I1", "lost")]
+
+
+@pytest.mark.parametrize("child", ["SUCCEEDED", "FAILED", "UNKNOWN"])
+def test_a_line_whose_child_is_gone_and_that_nothing_runs_for_is_lost(child: str) -> None:
+    world = a_world([a_line(0, "Pending")], [], children={(SUBMISSION, 0): child})
+    assert found(world) == [("I1", "lost")]
+    just_now = a_line(0, "Pending", updated_at="2026-11-20T11:58:00Z")
+    assert found(replace(world, lines={(SUBMISSION, 0): just_now})) == [], "the reconciler has two sweeps"
+
+
+def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
+    world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
+    assert found(world) == [("I1", "lost")]
+    assert found(replace(world, children={(SUBMISSION, 1): "RUNNABLE"})) == []
+
+
+def test_a_submission_that_never_reached_batch_is_lost() -> None:
+    world = a_world([{}], [])
+    head = world.submissions[SUBMISSION] | {"state": "Submitting"}
+    assert found(replace(world, submissions={SUBMISSION: head})) == [("I1", "lost")]
+
+
+def test_an_end_that_changed_is_found_by_looking_twice() -> None:
+    before = a_world([a_line(0, "Failed", training_job="")], [])
+    after = a_world([a_line(0, "Stopped", training_job="")], [], before=before)
+    assert found(after) == [("I1", "other")]
+    retried = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}])
+    assert found(a_world([retried], [a_job(0, attempt=2)], before=before)) == []
+
+
+def test_one_attempt_in_two_regions_is_a_duplicate() -> None:
+    world = a_world([a_line(0)], [a_job(0), a_job(0, region="eu-west-1")])
+    assert ("I2", "duplicate") in found(world)
+
+
+@pytest.mark.parametrize(
+    "former", [a_job(0, "InProgress"), a_job(0, "Failed", ended_at=NOON)], ids=["still runs", "ended later"]
+)
+def test_an_attempt_that_began_before_the_former_had_ended_is_a_duplicate(former: Any) -> None:
+    line = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}])
+    assert ("I2", "duplicate") in found(a_world([line], [former, a_job(0, attempt=2)]))
+
+
+def test_a_create_that_was_accepted_twice_is_a_duplicate_though_one_training_job_is_left() -> None:
+    world = a_world([a_line(0)], [a_job(0)], calls=[created(0), created(0)])
+    assert found(world) == [("I2", "duplicate")]
+
+
+def test_two_batch_jobs_of_one_name_are_a_duplicate() -> None:
+    name = f"traingrid-{SUBMISSION}"
+    assert found(a_world([a_line(0)], [a_job(0)], batch_jobs={name: ["a", "b"]})) == [("I2", "duplicate")]
+    submitted = {"service": "batch", "action": "SubmitJob", "region": "us-east-1", "parameters": {"jobName": name}}
+    assert found(a_world([a_line(0)], [a_job(0)], calls=[submitted, submitted])) == [("I2", "duplicate")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        a_line(0, "Failed", training_job=""),
+        a_line(0, "InProgress", attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}]),
+        a_line(0, "InProgress", region="eu-west-1"),
+    ],
+    ids=["ended", "another attempt", "another Region"],
+)
+def test_a_running_training_job_that_its_line_does_not_own_is_an_orphan(line: dict[str, Any]) -> None:
+    world = a_world([line], [a_job(0, "InProgress")], children={(SUBMISSION, 0): "RUNNING"})
+    assert ("I3", "orphan") in found(world)
+    stopping = replace(world, training_jobs=[a_job(0, "Stopping")])
+    assert ("I3", "orphan") not in found(stopping)
+    assert ("I3", "orphan") in found(replace(stopping, at_rest=True))
+
+
+def test_a_training_job_of_an_unknown_submission_is_an_orphan_while_it_runs_and_unaccounted_for_after() -> None:
+    assert found(a_world([], [a_job(0, "InProgress", submission="ffffffff")])) == [("I3", "orphan")]
+    assert found(a_world([], [a_job(0, submission="ffffffff")])) == [("I3", "other")]
+
+
+def test_a_strangers_training_job_of_our_name_is_not_ours() -> None:
+    line = a_line(0, "Failed", failure="conflict")
+    for state in ("InProgress", "Completed"):
+        assert found(a_world([line], [a_job(0, state)])) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        (a_line(0, "Failed"), a_job(0)),
+        (a_line(0), a_job(0, described={"ModelArtifacts": {"S3ModelArtifacts": "s3://b/m"}})),
+        (a_line(0, billable_seconds=5), a_job(0, described={"BillableTimeInSeconds": 6})),
+    ],
+    ids=["state", "artifact", "billable seconds"],
+)
+def test_the_ledger_must_say_what_sagemaker_says(line: dict[str, Any], job: Any) -> None:
+    assert found(a_world([line], [job])) == [("I4", "other")]
+
+
+def test_a_completed_line_has_a_training_job() -> None:
+    assert found(a_world([a_line(0)], [])) == [("I4", "other")]
+    assert found(a_world([a_line(0, "Failed", training_job="")], [])) == [], "refused before there was one"
+
+
+def test_a_line_that_was_closed_just_before_its_training_job_appeared_is_right_once_that_is_stopped() -> None:
+    line = a_line(0, "Failed", training_job="")
+    assert found(a_world([line], [a_job(0, "Stopped")])) == []
+    assert found(a_world([line], [a_job(0, "Completed")])) == [("I4", "other")]
+
+
+def test_what_was_cancelled_does_not_run_on() -> None:
+    cancels = {SUBMISSION: {"all": {"at": "2026-11-20T11:30:00Z"}}}
+    world = a_world([a_line(0, "InProgress")], [a_job(0, "InProgress")], cancels=cancels)
+    assert found(world) == [("I5", "other")]
+    assert found(replace(world, read_at=NOON - 1500)) == [], "stopping takes a while"
+    elsewhere = {SUBMISSION: {"region#eu-west-1": {"at": "2026-11-20T11:30:00Z"}}}
+    assert found(replace(world, cancels=elsewhere)) == []
+
+
+def test_nothing_is_created_after_a_cancel_but_what_was_on_its_way() -> None:
+    cancels = {SUBMISSION: {"job#00000": {"at": "2026-11-20T11:00:00Z"}}}
+    at = NOON - 3600
+    line = a_line(0, "Stopped")
+    on_its_way = a_world([line], [a_job(0, "Stopped", created_at=at + 5, ended_at=at + 9)], cancels=cancels)
+    assert found(on_its_way) == []
+    late = a_job(0, "Stopped", created_at=at + 500, ended_at=at + 900)
+    assert found(replace(on_its_way, training_jobs=[late])) == [("I5", "other")]
+
+
+def test_a_training_job_runs_where_and_as_whom_its_line_says() -> None:
+    wrong = a_job(0, described={"RoleArn": "role-of-somebody"})
+    assert found(a_world([a_line(0)], [wrong])) == [("I7", "other")]
+    right = a_job(0, described={"RoleArn": ROLES["us-east-1"]})
+    assert found(a_world([a_line(0)], [right])) == []
+    assert ("I7", "other") in found(a_world([a_line(0)], [a_job(0, region="eu-west-1")]))
+
+
+def test_a_manifest_that_nobody_accepted_has_started_nothing() -> None:
+    assert found(a_world([], [], calls=[created(0, submission="ffffffff")])) == [("I7", "other")]
+    by_hand = {"service": "batch", "action": "SubmitJob", "region": "us-east-1", "parameters": {"jobName": "by-hand"}}
+    assert found(a_world([], [], calls=[by_hand])) == []

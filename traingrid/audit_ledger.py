@@ -1,0 +1,96 @@
+"""The audit of the ledger: nothing is lost (I1), and what it says is true (I4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid.ledger import FINAL_STATES, epoch_seconds
+from traingrid.violation import Violation
+from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, owns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.dynamodb import Item
+    from traingrid.world import Line
+
+_DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}
+
+
+def lost_submissions(world: World) -> Iterator[Violation]:
+    """Find submissions that were claimed and never handed to Batch (I1)."""
+    for submission, head in world.submissions.items():
+        late = world.at_rest or world.read_at - epoch_seconds(head["claimed_at"]) > SETTLED_SECONDS
+        if head["state"] != "Submitted" and late:
+            what = f"submission {submission} was claimed at {head['claimed_at']} and never submitted"
+            yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+
+
+def lost_lines(world: World) -> Iterator[Violation]:
+    """Find lines that have not ended and for which nothing answers (I1)."""
+    running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
+    for submission, head in world.submissions.items():
+        for index in range(head["jobs"]) if head["state"] == "Submitted" else ():
+            line = submission, index
+            item = world.lines.get(line)
+            if not _accounted(world, line, item, head, running=line in running):
+                state = f"is {item['state']} (attempt {item['attempt']})" if item else "was never opened"
+                what = f"job {index} of {submission} {state}, and nothing that lives answers for it"
+                yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+    for submission, index in world.lines:
+        if submission not in world.submissions or index >= world.submissions[submission]["jobs"]:
+            what = f"the ledger has a job {index} of {submission} that no manifest has"
+            yield Violation(invariant="I1", kind="other", submission=submission, what=what)
+
+
+def _accounted(world: World, line: Line, item: Item | None, head: Item, *, running: bool) -> bool:
+    if item and item["state"] in FINAL_STATES:
+        return True
+    if world.at_rest:
+        return False
+    seen = item or head
+    times = (seen.get(name) for name in ("updated_at", "opened_at", "submitted_at", "claimed_at"))
+    age = world.read_at - max(epoch_seconds(at) for at in times if at)
+    return running or age < SETTLED_SECONDS or world.children.get(line, "UNKNOWN") not in GONE
+
+
+def changed_ends(world: World) -> Iterator[Violation]:
+    """Find lines that had ended and are something else now, though at the same attempt (I1)."""
+    former = world.before.lines if world.before else {}
+    for (submission, index), was in former.items():
+        item = world.lines.get((submission, index), {})
+        same = item.get("attempt", 0) <= was["attempt"]
+        if was["state"] in FINAL_STATES and same and item.get("state") != was["state"]:
+            what = f"job {index} of {submission} had ended {was['state']} and is {item.get('state', 'gone')} now"
+            yield Violation(invariant="I1", kind="other", submission=submission, what=what)
+
+
+def untrue_ends(world: World) -> Iterator[Violation]:
+    """Find ends in the ledger that are not what SageMaker says (I4)."""
+    seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
+    for line, item in world.lines.items():
+        for attempt, said in attempts(item).items():
+            for what in _untrue(said, seen.get((line, attempt)), line, attempt):
+                yield Violation(invariant="I4", kind="other", submission=line[0], what=what)
+
+
+def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> Iterator[str]:
+    """Say what the ledger has wrong of an attempt that it says has ended."""
+    if said["state"] not in FINAL_STATES:
+        return
+    if job is None:
+        if said["state"] == "Completed":
+            yield f"job {line[1]} of {line[0]} is Completed, and SageMaker knows no training job of attempt {attempt}"
+        return
+    # Closed without a training job; one that was being created just then was stopped right after.
+    closed_before = job.state == "Stopped" and not said.get("training_job")
+    if job.active or closed_before or said.get("failure") == "conflict":
+        return
+    if said["state"] != job.state:
+        yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"
+    for name, path in _DETAILS.items() if job.described is not None and "training_job" in said else ():
+        value: object = job.described
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if (said.get(name) or None) != (value or None):
+            yield f"{name} of {job.name} is {value!r}, and the ledger says {said.get(name)!r}"

@@ -1,0 +1,136 @@
+"""Which Batch child answers for which line of a submission, and whether it will ever do anything again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.clients import gentle
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import jobs_key
+from traingrid.world import GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from traingrid.dynamodb import Item
+    from traingrid.storage import Storage
+
+_DESCRIBED_AT_ONCE = 100  # the most ids that DescribeJobs takes (API reference, jobs)
+UNKNOWN = "UNKNOWN"
+RETRY_PREFIX = "retry-"
+"""How the files begin that hold only some lines of a submission; those of all other arrays hold all, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A Batch child.
+
+    Attributes:
+        id: Its Batch job id; empty where no array holds the line.
+        status: Batch's status, or UNKNOWN once Batch has forgotten it, seven days after its end.
+        reason: Why Batch ended it, where Batch says so.
+    """
+
+    id: str = ""
+    status: str = UNKNOWN
+    reason: str = ""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it will never do anything again."""
+        return self.status in GONE
+
+
+class Children:
+    """The children of submissions.
+
+    Args:
+        storage: Where the submissions' files lie.
+        bucket: The manifest bucket.
+        region: The home Region; the environment's where none is given.
+    """
+
+    def __init__(self, storage: Storage, bucket: str, region: str | None = None) -> None:
+        self._storage = storage
+        self._bucket = bucket
+        self._batch: Any = gentle("batch", region)
+
+    def of(self, head: Item, lines: Mapping[int, Item | None]) -> dict[int, Child]:
+        """Return the child that answers for each line: the one that still lives, if any does.
+
+        Args:
+            head: The submission's own item.
+            lines: What the ledger knows of the lines that are asked for; None of one that no child has opened.
+        """
+        ids = self.ids(head)
+        watching = {index: (item or {}).get("batch_child", "") for index, item in lines.items()}
+        asked = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
+        found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line})
+        return {
+            index: min((found[child] for child in ids_of_line), key=lambda child: child.gone, default=Child())
+            for index, ids_of_line in asked.items()
+        }
+
+    def ids(self, head: Item) -> dict[int, str]:
+        """Return the id of the child of every line: that of the last array which holds the line."""
+        ids: dict[int, str] = {}
+        start = 0
+        for array in arrays(head):
+            size = array["count"]
+            if _is_retry(array):
+                indices: Iterable[int] = self._indices(head["submission"], array["file"])
+            else:
+                indices = range(start, start + size)
+                start += size
+            job = array["batch_job"]
+            ids |= {index: job if size == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
+        return ids
+
+    def _indices(self, submission: str, file: str) -> list[int]:
+        folder = jobs_key(submission).rpartition("/")[0]
+        content = self._storage.read(S3Uri(self._bucket, f"{folder}/{file.rpartition('/')[2]}"))
+        return [json.loads(line)["index"] for line in content.splitlines()]
+
+    def _statuses(self, ids: set[str]) -> dict[str, Child]:
+        """Ask Batch, about whole arrays first: one that none has left needs no look at each of its children."""
+        parents = self._described({child.partition(":")[0] for child in ids})
+        found = {child: Child(id=child) for child in ids}
+        asked = set()
+        for child in ids:
+            parent = parents.get(child.partition(":")[0])
+            if parent is None:
+                continue
+            summary = parent.get("arrayProperties", {}).get("statusSummary", {})
+            if ":" not in child:
+                found[child] = _child(parent)
+            elif summary and not any(summary.get(status, 0) for status in GONE):
+                found[child] = Child(id=child, status=parent["status"])
+            else:
+                asked.add(child)
+        return found | {child: _child(job) for child, job in self._described(asked).items()}
+
+    def _described(self, ids: set[str]) -> dict[str, Any]:
+        ordered = sorted(ids)
+        described: dict[str, Any] = {}
+        for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
+            reply = self._batch.describe_jobs(jobs=ordered[start : start + _DESCRIBED_AT_ONCE])
+            described |= {job["jobId"]: job for job in reply["jobs"]}
+        return described
+
+
+def arrays(head: Item) -> list[dict[str, Any]]:
+    """Return the Batch jobs of a submission in the order of their submitting: batch_job, file, count of each."""
+    if "arrays" in head:
+        return list(head["arrays"])
+    one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head["jobs"]}
+    return [one] if one["batch_job"] else []
+
+
+def _is_retry(array: Mapping[str, Any]) -> bool:
+    return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
+
+
+def _child(job: Mapping[str, Any]) -> Child:
+    return Child(id=job["jobId"], status=job["status"], reason=job.get("statusReason", ""))

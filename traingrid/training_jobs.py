@@ -1,0 +1,78 @@
+"""The training jobs of a grid in one Region, for whoever looks after all of them: listed, described, stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.clients import gentle
+from traingrid.world import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_PAGE = 100  # the most that ListTrainingJobs gives at once (API reference, MaxResults)
+ACTIVE_STATES = ("InProgress", "Stopping")
+
+
+class TrainingJobs:
+    """The training jobs of a grid in one Region. It can create none.
+
+    Args:
+        grid: The grid's name.
+        region: The Region.
+    """
+
+    def __init__(self, grid: str, region: str) -> None:
+        self._grid = grid
+        self._region = region
+        self._sagemaker: Any = gentle("sagemaker", region)
+
+    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+        """Yield the training jobs whose names are of this grid.
+
+        Args:
+            state: Only those in this state; all where none is given.
+            submission: Only those of this submission; of all where none is given.
+        """
+        request = {"NameContains": f"{self._grid}-{submission}", "PaginationConfig": {"PageSize": _PAGE}}
+        request |= {"StatusEquals": state} if state else {}
+        for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
+            for summary in page["TrainingJobSummaries"]:
+                identity = names.parse_training_job(self._grid, summary["TrainingJobName"])
+                if identity and submission in ("", identity.submission):
+                    yield TrainingJob(
+                        name=summary["TrainingJobName"],
+                        identity=identity,
+                        region=self._region,
+                        state=summary["TrainingJobStatus"],
+                        created_at=summary["CreationTime"].timestamp(),
+                        ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,
+                    )
+
+    def described(self, name: str) -> Mapping[str, Any]:
+        """Return DescribeTrainingJob's reply for a training job that was listed."""
+        return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+
+    def bears_our_tag(self, arn: str) -> bool:
+        """Return whether a training job was made by this grid, and not by somebody who chose such a name."""
+        pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+        tags = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+        return tags.get(names.TAG_GRID) == self._grid
+
+    def stop(self, name: str) -> bool:
+        """Stop a training job; one that is being stopped may be told so again.
+
+        Returns:
+            False if it has ended already, which is as good.
+        """
+        try:
+            self._sagemaker.stop_training_job(TrainingJobName=name)
+        except ClientError as error:
+            # SageMaker answers so for a job in a final state, and for one that does not exist; neither costs money.
+            if error.response["Error"]["Code"] in ("ValidationException", "ResourceNotFound"):
+                return False
+            raise
+        return True

@@ -1,0 +1,127 @@
+"""What there is: the ledger's items, the training jobs of every Region, Batch's children; all of it as one value.
+
+`traingrid.world_reading` reads it, `traingrid.audit` judges it; nothing here calls anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from traingrid.ledger import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traingrid.dynamodb import Item
+    from traingrid.names import TrainingJobName
+
+Line = tuple[str, int]
+"""A line of a submission: the submission's id and the index of the job."""
+
+SWEEP_SECONDS = 300
+"""How often the reconciler looks (stacks/reconciler.py)."""
+
+SETTLED_SECONDS = 2 * SWEEP_SECONDS
+"""What nobody else brings to its end, the reconciler does in two sweeps; before that it is late, not lost."""
+
+GONE = frozenset({"SUCCEEDED", "FAILED", "UNKNOWN"})
+"""Batch's statuses of a child that will never do anything again, and our word for one that Batch does not know."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """A training job whose name says that a grid made it.
+
+    Attributes:
+        name: Its name.
+        identity: What the name says: submission, index, attempt.
+        region: Where it is.
+        state: SageMaker's TrainingJobStatus.
+        created_at: CreationTime in seconds since 1970.
+        ended_at: TrainingEndTime in seconds since 1970; None while it runs, and for one that never began to train.
+        described: DescribeTrainingJob's reply, where the world was read with details.
+    """
+
+    name: str
+    identity: TrainingJobName
+    region: str
+    state: str
+    created_at: float
+    ended_at: float | None = None
+    described: Mapping[str, Any] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it still costs money."""
+        return self.state not in FINAL_STATES
+
+    @property
+    def line(self) -> Line:
+        """The line that its name belongs to."""
+        return self.identity.submission, self.identity.index
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A grid as it was found at one moment.
+
+    The training jobs are read before the ledger, and a child writes into the ledger before it creates: so whatever
+    training job is here, its line is here too, if it has one.
+
+    Attributes:
+        grid: The grid's name.
+        regions: Its training Regions.
+        submissions: The ledger's submissions by their id.
+        lines: The ledger's jobs.
+        cancels: The recorded cancels by submission and scope, as `Ledger.cancels` returns them.
+        training_jobs: All training jobs of the grid's names, of every Region.
+        children: Batch's status of the child that answers for a line; one that Batch does not know is "UNKNOWN".
+        batch_jobs: The ids of all Batch jobs that bear a submission's name, by that name. More than one is too many.
+        read_at: When it was read, in seconds since 1970.
+        roles: The execution role's ARN by Region.
+        calls: Accepted calls that change something, oldest first, where somebody records them: each with `service`,
+            `action`, `region`, `parameters` and `time`. None where nobody does, as in AWS.
+        at_rest: Whether everything should have ended by now; then nothing may be on its way any more.
+        before: The world as it was read some time ago, to see that what had ended has stayed so.
+    """
+
+    grid: str
+    regions: Sequence[str]
+    submissions: Mapping[str, Item]
+    lines: Mapping[Line, Item]
+    cancels: Mapping[str, Mapping[str, Item]]
+    training_jobs: Sequence[TrainingJob]
+    children: Mapping[Line, str]
+    read_at: float
+    batch_jobs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    calls: Sequence[Mapping[str, Any]] | None = None
+    at_rest: bool = False
+    before: World | None = None
+
+
+def owns(item: Item | None, job: TrainingJob) -> bool:
+    """Return whether a line, as the ledger has it, is alive and this training job is its current one.
+
+    Args:
+        item: The line's item in the ledger; None if there is none.
+        job: A training job whose name is of this line.
+    """
+    return (
+        item is not None
+        and item["state"] not in FINAL_STATES
+        and (item["attempt"], item["region"]) == (job.identity.attempt, job.region)
+    )
+
+
+def attempts(item: Item | None) -> dict[int, Item]:
+    """Return what the ledger says of each attempt of a line."""
+    if item is None:
+        return {}
+    return {**{tried["attempt"]: tried for tried in item.get("tried", [])}, item["attempt"]: item}
+
+
+def is_strangers(item: Item | None, job: TrainingJob) -> bool:
+    """Return whether the line ended because somebody else's training job has its name; that one is none of ours."""
+    return attempts(item).get(job.identity.attempt, {}).get("failure") == "conflict"

@@ -1,0 +1,120 @@
+"""Reading the world: the ledger, SageMaker in every Region, and Batch; by pages, and gently."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid.children import Children
+from traingrid.clients import gentle
+from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
+from traingrid.storage import Storage
+from traingrid.training_jobs import TrainingJobs
+from traingrid.world import World, owns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traingrid.deployment import Deployment
+    from traingrid.dynamodb import Item
+    from traingrid.world import Line, TrainingJob
+
+
+def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may know better
+    deployment: Deployment,
+    *,
+    submission: str = "",
+    details: bool = False,
+    at_rest: bool = False,
+    calls: Sequence[Mapping[str, Any]] | None = None,
+    before: World | None = None,
+) -> World:
+    """Read a grid as it is now. Changes nothing.
+
+    Args:
+        deployment: The grid.
+        submission: Only this submission and its training jobs; all where none is given.
+        details: Describe every training job that has ended too: its artifact, what it is billed for, its role.
+        at_rest: See `World`.
+        calls: See `World`; whoever records calls gives them.
+        before: See `World`.
+    """
+    grid, home = deployment.grid, deployment.grid.home
+    regions = {region: TrainingJobs(grid.name, region) for region in grid.regions}
+    batch_jobs = _batch_jobs(deployment, submission)
+    jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
+    ledger = Ledger(deployment.table, home)
+    items = _sorted_by_kind(ledger.items(submission) if submission else ledger.everything())
+    lines = items[1]
+    return World(
+        grid=grid.name,
+        regions=list(grid.regions),
+        submissions=items[0],
+        lines=lines,
+        cancels={submission: ledger.cancels(submission)} if submission else items[2],
+        training_jobs=[_looked_at(job, lines.get(job.line), regions[job.region], details=details) for job in jobs],
+        children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
+        batch_jobs=batch_jobs,
+        roles={region: deployment.execution_role_arn(region) for region in grid.regions},
+        calls=calls,
+        at_rest=at_rest,
+        before=before,
+        read_at=time.time(),
+    )
+
+
+def _sorted_by_kind(items: Iterable[Item]) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:
+    """Return submissions, lines and cancels."""
+    submissions: dict[str, Item] = {}
+    lines: dict[Line, Item] = {}
+    cancels: dict[str, dict[str, Item]] = defaultdict(dict)
+    for item in items:
+        submission, (kind, _, rest) = item["submission"], item["item"].partition("#")
+        if item["item"] == SUBMISSION:
+            submissions[submission] = item
+        elif kind == "job":
+            lines[submission, int(rest)] = item
+        elif kind == "cancel":
+            cancels[submission][rest] = item
+    return submissions, lines, dict(cancels)
+
+
+def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob:
+    """Describe a training job where the list is not enough.
+
+    One that was running when it was listed, and whose line has ended since, has most likely ended as well.
+    """
+    if not (details or (job.active and not owns(item, job))):
+        return job
+    described = region.described(job.name)
+    ended = described.get("TrainingEndTime")
+    return replace(
+        job,
+        state=described["TrainingJobStatus"],
+        ended_at=ended.timestamp() if ended else None,
+        described=described if details else None,
+    )
+
+
+def _children(submissions: Mapping[str, Item], lines: Mapping[Line, Item], children: Children) -> dict[Line, str]:
+    """Return Batch's status of the child of each line that has not ended."""
+    statuses: dict[Line, str] = {}
+    for submission, head in submissions.items():
+        asked = {index: lines.get((submission, index)) for index in range(head["jobs"])}
+        live = {index: item for index, item in asked.items() if item is None or item["state"] not in FINAL_STATES}
+        found = children.of(head, live) if live else {}
+        statuses |= {(submission, index): child.status for index, child in found.items()}
+    return statuses
+
+
+def _batch_jobs(deployment: Deployment, submission: str) -> dict[str, list[str]]:
+    """Return the ids of the queue's Batch jobs by their name, of those that bear the name of a submission."""
+    found: dict[str, list[str]] = defaultdict(list)
+    name = f"{deployment.grid.name}-{submission}*"
+    pages = gentle("batch", deployment.grid.home).get_paginator("list_jobs")
+    for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name]}]):
+        for job in page["jobSummaryList"]:
+            found[job["jobName"]].append(job["jobId"])
+    return dict(found)
