@@ -62,7 +62,7 @@ def test_large_bodies_stand_as_size_and_hash(cloud: LocalCloud, client: Callable
     entry = last(cloud)
     assert entry["action"] == "PutObject"
     assert (entry["parameters"]["Bucket"], entry["parameters"]["Key"]) == ("the-bucket", "a b/ü+.csv")
-    assert json.dumps(entry).count("xx") == 0
+    assert "x" * 1_000 not in json.dumps(entry)  # request ids are random, and may hold an x or two
 
 
 @pytest.mark.parametrize(
