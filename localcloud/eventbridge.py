@@ -23,6 +23,7 @@ from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud import destinations, policies
+from localcloud.faults_events import FaultyWay
 from localcloud.logstreams import LogStream
 from localcloud.target_input import target_input
 
@@ -50,6 +51,7 @@ class Router:
         self._random = random.Random(cloud.settings.seed)  # noqa: S311 - chance of a duplicate, not a secret
         self._random_lock = threading.Lock()
         self._workers: ThreadPoolExecutor | None = None
+        self._way = FaultyWay(cloud.faults)
 
     def start(self) -> None:
         """Begin delivering, and take over what moto's rules would do themselves.
@@ -62,6 +64,7 @@ class Router:
 
     def stop(self) -> None:
         """Stop delivering; what has not left is lost with the account."""
+        self._way.stop()
         if self._workers:
             self._workers.shutdown(wait=False, cancel_futures=True)
             self._workers = None
@@ -84,7 +87,7 @@ class Router:
             "region": event.get("region", region),
         }
         for _ in range(2 if self._repeats(filled) else 1):
-            self._submit(self._route, region, bus, filled)
+            self._way.send(str(filled["source"]), lambda: self._submit(self._route, region, bus, filled))
 
     def _repeats(self, event: Event) -> bool:
         with self._random_lock:

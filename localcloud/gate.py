@@ -7,18 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
-from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Request, Response
 
 from localcloud import isolation
 from localcloud.record import Record, StartResponse, WsgiApp
+from localcloud.refusals import refusal
 from localcloud.signature import Signature, signature_of
-
-_XML_SERVICES = frozenset(
-    {"s3", "iam", "sts", "sns", "ec2", "cloudformation", "autoscaling", "elasticloadbalancing", "rds", "email"}
-)
-"""Signing names of the services that answer in XML (protocols query, ec2 and rest-xml in botocore's models)."""
 
 Page = Callable[[Request], Response]
 
@@ -74,35 +69,16 @@ def _foreign(environ: dict[str, Any], signature: Signature) -> Response:
         f"Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to {isolation.DUMMY_KEY}: "
         "`traingrid local up` prints the lines."
     )
-    return _refusal(environ, HTTPStatus.FORBIDDEN, "InvalidClientTokenId", message, signature.service)
+    return refusal(environ, HTTPStatus.FORBIDDEN, "InvalidClientTokenId", message, signature.service)
 
 
 def _unsigned(environ: dict[str, Any]) -> Response:
     """AWS, "Common errors": MissingAuthenticationToken, HTTP 403; moto would do what nobody has signed for."""
     message = f"Request is missing Authentication Token: sign it with the keys {isolation.DUMMY_KEY}."
     service = "" if "HTTP_X_AMZ_TARGET" in environ else "s3"
-    return _refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
+    return refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
 
 
 def _unknown(environ: dict[str, Any], signature: Signature, error: NotImplementedError) -> Response:
     """AWS, "Common errors": InvalidAction, HTTP 400; a 500 would make every SDK try again."""
-    return _refusal(environ, HTTPStatus.BAD_REQUEST, "InvalidAction", f"{error} in localcloud.", signature.service)
-
-
-def _refusal(environ: dict[str, Any], status: HTTPStatus, code: str, message: str, service: str) -> Response:
-    """An error in the protocol of the request."""
-    headers = {"x-amzn-ErrorType": code, "x-amzn-query-error": f"{code};Sender"}
-    if "cbor" in environ.get("CONTENT_TYPE", ""):
-        body = b"\xa2" + _cbor_text("__type") + _cbor_text(code) + _cbor_text("message") + _cbor_text(message)
-        return Response(body, status, headers | {"smithy-protocol": "rpc-v2-cbor"}, mimetype="application/cbor")
-    if service not in _XML_SERVICES:
-        text = json.dumps({"__type": code, "message": message})
-        return Response(text, status, headers, mimetype="application/x-amz-json-1.1")
-    text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"
-    return Response(text, status, headers, mimetype="text/xml")
-
-
-def _cbor_text(text: str) -> bytes:
-    """A text of up to 65,535 bytes as CBOR (RFC 8949, major type 3 with a two-byte length)."""
-    encoded = text.encode()
-    return b"\x79" + len(encoded).to_bytes(2, "big") + encoded
+    return refusal(environ, HTTPStatus.BAD_REQUEST, "InvalidAction", f"{error} in localcloud.", signature.service)

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from localcloud.leash import MARK, Leash, kill_group, kill_marked
 
@@ -16,8 +17,27 @@ LINE_BYTES = 256 * 1024
 
 _DRAIN_SECONDS = 2.0
 
+Spawn = Callable[[Sequence[str], Mapping[str, str], str | Path], "subprocess.Popen[bytes]"]
+"""Starts a program in a session of its own, with stdout and stderr in one pipe: command, environment, folder."""
+
+_groups: "WeakValueDictionary[str, ProcessGroup]" = WeakValueDictionary()
 _leash = Leash()
 atexit.register(_leash.close)
+
+
+def spawn(
+    command: Sequence[str], environment: Mapping[str, str], working_directory: str | Path
+) -> "subprocess.Popen[bytes]":
+    """Start a program as `Spawn` says."""
+    return subprocess.Popen(
+        list(command),
+        env=dict(environment),
+        cwd=working_directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 class ProcessGroup:
@@ -25,15 +45,19 @@ class ProcessGroup:
 
     Attributes:
         pid: Process id of the program, which is also the id of its process group and session.
+        label: What runs in it, e.g. "batch/<job id>/<attempt>"; "" where nobody needs to know.
+        lost: Whether it was killed as by the loss of its host.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the command are named
         self,
         command: Sequence[str],
         *,
         environment: Mapping[str, str],
         working_directory: str | Path,
         on_line: Callable[[str], None],
+        label: str = "",
+        spawn: Spawn = spawn,
     ) -> None:
         """Start the program.
 
@@ -42,21 +66,20 @@ class ProcessGroup:
             environment: Its whole environment; nothing of ours is inherited.
             working_directory: Folder to start in.
             on_line: Called, in a thread of this group, with each line of stdout and stderr, without its end.
+            label: What runs in it; with one, the group is found by its access key (`group_of`).
+            spawn: How to start the program.
 
         Raises:
             OSError: The program or the folder does not exist, or may not be used.
         """
         self._mark = _leash.new_mark()
-        self._process = subprocess.Popen(
-            list(command),
-            env={**environment, MARK: self._mark},
-            cwd=working_directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self.label, self.lost = label, False
+        self._spawned = threading.Event()
+        if label:  # before the program runs, which may call at once
+            _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
+        self._process = spawn(command, {**environment, MARK: self._mark}, working_directory)
         self.pid = self._process.pid
+        self._spawned.set()
         _leash.hold(self.pid)
         self._ended = threading.Event()
         self._reaping = threading.Lock()
@@ -73,6 +96,16 @@ class ProcessGroup:
         """SIGKILL the whole group at once."""
         kill_group(self.pid)
         kill_marked(f"{self._mark}\0")  # the end of the variable, or group 1 would take group 12 along
+
+    def lose(self, *, host_lost: bool) -> None:
+        """SIGKILL the whole group, without a word to the program.
+
+        Args:
+            host_lost: Whether the host is lost, rather than the program killed.
+        """
+        self.lost = host_lost
+        self._spawned.wait()
+        self.kill()
 
     def stop(self, grace_seconds: float) -> None:
         """SIGTERM now, SIGKILL to whatever is left after the grace. Returns at once: `wait` tells the end.
@@ -119,6 +152,11 @@ class ProcessGroup:
         with output:
             while line := output.readline(LINE_BYTES):
                 on_line(line.decode(errors="replace").rstrip("\r\n"))
+
+
+def group_of(access_key: str) -> ProcessGroup | None:
+    """The labelled group that was started with an access key, as long as somebody holds it."""
+    return _groups.get(access_key)
 
 
 def signal_name(exit_code: int) -> str | None:

@@ -84,7 +84,7 @@ class Recorder:
         signature = signature_of(environ)
         if signature is None or _only_reads(environ):
             return self._application(environ, start_response)
-        call = read_call(signature.service, _buffered(environ))
+        call = read_call(signature.service, buffered(environ))
         if call is None or call.action.startswith(_READING):
             return self._application(environ, start_response)
         head: list[Any] = []
@@ -111,8 +111,8 @@ def _only_reads(environ: dict[str, Any]) -> bool:
     return method in ("HEAD", "OPTIONS") or (method == "GET" and "Action=" not in query)
 
 
-def _buffered(environ: dict[str, Any]) -> Request:
-    """Read the body, and put it back for the application."""
+def buffered(environ: dict[str, Any]) -> Request:
+    """The whole request; the body is put back for the application."""
     length = environ.get("CONTENT_LENGTH")
     stream = environ["wsgi.input"]
     body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""

@@ -104,6 +104,7 @@ class Sandbox:
             environment=cloud.environment_for(spec.region, spec.role, self._variables(cloud, group, stream)),
             working_directory=spec.code,
             on_line=self._hear,
+            label=f"lambda/{spec.name}",
         )
         threading.Thread(target=self._watch, name=f"lambda-{spec.name}", daemon=True).start()
 

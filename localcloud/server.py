@@ -14,8 +14,11 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from localcloud import eventbridge, isolation
+from localcloud.faults import Faults
+from localcloud.faults_calls import FaultyCalls
 from localcloud.functions import Functions
 from localcloud.gate import Gate, Page
+from localcloud.processes import Spawn, group_of, spawn
 from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
 
@@ -23,6 +26,7 @@ HOST = "127.0.0.1"
 _ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
+    "localcloud.faults",
     "localcloud.cloudformation",
     "localcloud.bucket_policies",
     "localcloud.object_events",
@@ -51,17 +55,21 @@ class LocalCloud:
         settings: The settings it was made with.
         data_dir: Absolute path of the folder for work files, logs and the record.
         events: The EventBridge of this account.
+        faults: What goes wrong on purpose; nothing, unless the settings or somebody says so.
         functions: Its Lambda, once started.
         pages: Handlers of paths outside AWS's APIs, by the beginning of the path.
         record: Every accepted mutating call; empty again after each start.
+        spawn: How a Batch container's program is started; who starts thousands may have a quicker way.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.data_dir: Path = self.settings.data_dir.resolve()
+        self.faults = Faults()
         self.events = eventbridge.Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
         self.functions: Functions | None = None
+        self.spawn: Spawn = spawn
         self.pages: dict[str, Page] = {}
         self._stop_callbacks: list[Callable[[], None]] = []
         self._resources = ExitStack()
@@ -100,7 +108,8 @@ class LocalCloud:
         moto_api_backends["global"].reset()
         self.record.begin()
         application = Recorder(DomainDispatcherApplication(create_backend_app), self.record)
-        gate = Gate(application, self.record, str(self.data_dir), self.pages)
+        faulty = FaultyCalls(application, self.faults, group_of)
+        gate = Gate(faulty, self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug ends the whole process where the port is taken.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())

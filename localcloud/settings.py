@@ -20,6 +20,7 @@ class Settings:
         batch_max_processes: How many Batch containers run at once at most, whatever the compute environments allow:
             this machine's size. More wait in RUNNABLE, as they do in AWS when Fargate has no capacity.
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, to look into it.
+        faults: A plan of faults in JSON, in force from the start (see `localcloud.faults`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
     """
 
@@ -31,4 +32,5 @@ class Settings:
     duplicate_event_rate: float = 0.2
     batch_max_processes: int = 64
     keep_training_folders: bool = False
+    faults: str = ""
     seed: int = 0

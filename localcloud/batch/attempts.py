@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_LOG_GROUP = "/aws/batch/job"
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
+HOST_LOST = "Host EC2 (instance i-0123456789abcdef0) terminated."
 TIMED_OUT = "Job attempt duration exceeded timeout"
 """Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries")."""
 
@@ -113,6 +114,8 @@ class Attempt:
             self._group.stop(self._cloud.settings.batch_stop_grace_seconds)
             code = self._group.wait()
         log.flush()
+        if self._group.lost:
+            return Outcome(exit_code=None, reason=None, status_reason=HOST_LOST)
         return Outcome(exit_code=code, reason=None, status_reason=TIMED_OUT if self.timed_out else EXITED)
 
     def _image(self) -> images.ProcessImage:
@@ -157,6 +160,8 @@ class Attempt:
                 environment=environment,
                 working_directory=image.working_directory,
                 on_line=log.write,
+                label=f"batch/{self.job.id}/{self._number}",
+                spawn=self._cloud.spawn,
             )
         except OSError as error:
             raise CannotStartError(f"CannotStartContainerError: {command[0]}: {error}") from error

@@ -16,7 +16,7 @@ from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseExcep
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
-from localcloud.training import rules, service_model
+from localcloud.training import quotas, rules, service_model
 from localcloud.training.job import TrainingJob
 from localcloud.training.listing import page
 from localcloud.training.runner import Runner
@@ -54,12 +54,14 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         Raises:
             AWSValidationException: The request is refused.
             ResourceInUseException: The name was used before in this account and Region.
+        ResourceLimitExceeded: A quota is used up.
         """
         validate("CreateTrainingJob", request)
         name = str(request["TrainingJobName"])
         with self._creating:
             self._refuse_used(name)
             rules.check(request, self.account_id, self.region_name)
+            quotas.check(self.cloud.faults, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
             runner = Runner(self.cloud, job)
             self.training_jobs[name] = job
@@ -83,9 +85,18 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             AWSValidationException: There is none; SageMaker says so in this way, not by ResourceNotFound.
         """
         job = self.training_jobs.get(name)
-        if job is None:
+        if job is None or not self._shows(job):
             raise AWSValidationException("Requested resource not found.")
         return job
+
+    def shown(self) -> list[TrainingJob]:
+        """All jobs that SageMaker shows by now."""
+        return [job for job in list(self.training_jobs.values()) if self._shows(job)]
+
+    def _shows(self, job: TrainingJob) -> bool:
+        """Whether a job is known everywhere by now; what was just created may be unknown for a while (faults)."""
+        lag = self.cloud.faults.lag(self.region_name)
+        return not lag or (datetime.now(UTC) - job.creation_time).total_seconds() >= lag
 
     def stop(self, name: str) -> None:
         """StopTrainingJob; refused for a job that has ended (text: github.com/awslabs/benchmark-ai/issues/928)."""
@@ -153,7 +164,7 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
         """moto filters after it has cut the page, and sorts nothing."""
         request = {name: _time(name, value) for name, value in self._request.items()}
         validate("ListTrainingJobs", self._request)
-        jobs, token = page(list(self.sagemaker_backend.training_jobs.values()), request)
+        jobs, token = page(self.sagemaker_backend.shown(), request)
         answer: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
         return ActionResult(answer | ({"NextToken": token} if token else {}))
 

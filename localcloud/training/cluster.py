@@ -46,7 +46,11 @@ class Cluster:
             OSError: The image's program cannot be started.
         """
         group = ProcessGroup(
-            image.command, environment=environment, working_directory=image.working_directory, on_line=output
+            image.command,
+            environment=environment,
+            working_directory=image.working_directory,
+            on_line=output,
+            label=f"training/{environment['TRAINING_JOB_NAME']}/{host.name}",
         )
         self._groups[host.name] = group
         threading.Thread(target=self._watch, args=(host.name, group), name=f"host-{host.name}", daemon=True).start()

@@ -1,0 +1,86 @@
+"""Faults of API calls: between the gate and moto, where a request is known and its answer has not left."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+from werkzeug.wrappers import Response
+
+from localcloud.faults import CallFault, CallPlace, Faults
+from localcloud.processes import ProcessGroup
+from localcloud.protocols import read_call
+from localcloud.record import StartResponse, WsgiApp, buffered
+from localcloud.refusals import refusal
+from localcloud.signature import Signature, signature_of
+
+_TOO_MANY = {
+    "s3": (HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Please reduce your request rate."),
+    "batch": (HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", "Too Many Requests"),
+    "lambda": (HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", "Rate Exceeded."),
+    "dynamodb": (HTTPStatus.BAD_REQUEST, "ThrottlingException", "Rate of requests exceeds the allowed throughput."),
+}
+"""Status, code and words of a throttled call (S3, "List of error codes"; botocore/data/_retry.json for the others)."""
+
+_THROTTLED = (HTTPStatus.BAD_REQUEST, "ThrottlingException", "Rate exceeded")
+_INTERNAL = {"s3": "InternalError", "dynamodb": "InternalServerError", "sagemaker": "InternalFailure"}
+
+
+class FaultyCalls:
+    """WSGI middleware that commits the faults of the plan on the calls that pass."""
+
+    def __init__(self, application: WsgiApp, faults: Faults, caller_of: Callable[[str], ProcessGroup | None]) -> None:
+        """Make it.
+
+        Args:
+            application: What does the calls.
+            faults: The plan.
+            caller_of: The process group that an access key was given to.
+        """
+        self._application, self._faults, self._caller_of = application, faults, caller_of
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Do a call, or what the plan makes of it."""
+        signature = signature_of(environ) if self._faults.plan.calls else None
+        call = read_call(signature.service, buffered(environ)) if signature else None
+        if signature is None or call is None:
+            return self._application(environ, start_response)
+        caller = self._caller_of(signature.access_key)
+        label = caller.label if caller else ""
+        place = CallPlace(signature.service, call.action, signature.region, label)
+        for fault in self._faults.of_call(place):
+            if fault.effect != "delay":
+                return self._commit(fault, caller, signature, environ, start_response)
+            time.sleep(fault.seconds)
+        return self._application(environ, start_response)
+
+    def _commit(
+        self,
+        fault: CallFault,
+        caller: ProcessGroup | None,
+        signature: Signature,
+        environ: dict[str, Any],
+        start_response: StartResponse,
+    ) -> Iterable[bytes]:
+        if fault.effect in ("lose_reply", "error_after", "kill_after"):
+            for _ in self._application(environ, lambda *_: None):
+                pass
+        if fault.effect.startswith("kill") and caller:
+            caller.lose(host_lost=fault.host_lost)
+        if fault.effect == "throttle":
+            status, code, words = _TOO_MANY.get(signature.service, _THROTTLED)
+            return refusal(environ, status, code, words, signature.service)(environ, start_response)
+        if fault.effect.startswith("error"):
+            code = _INTERNAL.get(signature.service, "InternalServerException")
+            words = "We encountered an internal error. Please try again."
+            answer: Response = refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, code, words, signature.service)
+            return answer(environ, start_response)
+        raise _hang_up(environ)
+
+
+def _hang_up(environ: dict[str, Any]) -> ConnectionError:
+    """Close the connection under the server, which takes this error for a client that went away."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    connection.shutdown(socket.SHUT_RDWR)
+    return ConnectionAbortedError("the reply is lost on purpose")
