@@ -49,7 +49,7 @@ bench-control: setup-control .venv-bench/.installed  ## Measure the control plan
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written  ## Install everything that is not there yet
 
-setup-control: .venv/.installed node_modules/.installed build/layer/.installed  ## The same without the training environment
+setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
 clean:  ## Remove everything that set-up and runs have made
 	rm -rf .venv .venv-training .venv-bench node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -75,6 +75,10 @@ node_modules/.installed: package.json package-lock.json
 build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 	@setup/layer.sh build/layer
 	@touch $@
+
+# What batch_job/Dockerfile puts into the orchestrator's image.
+build/models/endpoints.json: batch_job/service_models.py .venv/.installed
+	.venv/bin/python -m batch_job.service_models build/models
 
 .venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh
 	@setup/prerequisites.sh control training

@@ -21,7 +21,9 @@ from traingrid.grid import Grid
 _CHECKOUT = Path(__file__).resolve().parent.parent
 
 ORCHESTRATOR = ProcessImage(
-    command=(str(_CHECKOUT / ".venv/bin/python"), "-m", "batch_job"), working_directory=str(_CHECKOUT)
+    command=(str(_CHECKOUT / ".venv/bin/python"), "-m", "batch_job"),
+    environment={"AWS_DATA_PATH": str(_CHECKOUT / "build/models")},  # as in batch_job/Dockerfile
+    working_directory=str(_CHECKOUT),
 )
 TRAINING = ProcessImage(
     command=(str(_CHECKOUT / "training_container/train"),),

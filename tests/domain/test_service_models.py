@@ -1,0 +1,106 @@
+"""The orchestrator's image has smaller copies of botocore's models: they must say the same of what a child calls."""
+
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.loaders import Loader
+
+from batch_job import service_models
+
+# What the child's role allows of SageMaker (tests/stacks/test_permissions.py), without what IAM alone knows.
+CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs"}
+REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("models")
+    service_models.write(written)
+    return written
+
+
+def a_client(service: str, region: str, *folders: Path) -> Any:
+    session = botocore.session.Session()
+    session.register_component("data_loader", Loader(extra_search_paths=[str(folder) for folder in folders]))
+    session.set_credentials("x", "x")
+    return session.create_client(service, region_name=region)
+
+
+@pytest.mark.parametrize("service", service_models.OPERATIONS)
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_service_is_found_at_the_same_address_and_signed_alike(folder: Path, service: str, region: str) -> None:
+    small, whole = a_client(service, region, folder), a_client(service, region)
+    assert small.meta.endpoint_url == whole.meta.endpoint_url
+    assert small.meta.config.signature_version == whole.meta.config.signature_version
+    assert small.meta.service_model.signing_name == whole.meta.service_model.signing_name
+
+
+def test_sagemaker_keeps_every_operation_of_training_jobs_and_sheds_the_rest(folder: Path) -> None:
+    operations = set(a_client("sagemaker", "us-east-1", folder).meta.service_model.operation_names)
+    assert operations >= CALLED
+    assert "CreateModel" not in operations
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3"])
+def test_the_other_services_keep_all_operations(folder: Path, service: str) -> None:
+    small, whole = a_client(service, "us-east-1", folder), a_client(service, "us-east-1")
+    assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
+
+
+class CapturedError(Exception):
+    """Carries a request away before it is sent."""
+
+
+def sent(client: Any, operation: str, arguments: dict[str, Any]) -> tuple[str, str, bytes]:
+    """Return method, URL and body of what botocore would send."""
+
+    def capture(request: Any, **_: Any) -> None:
+        raise CapturedError(request.method, request.url, request.body)
+
+    client.meta.events.register("before-send", capture)
+    with pytest.raises(CapturedError) as captured:
+        getattr(client, operation)(**arguments)
+    method, url, body = captured.value.args
+    return method, url, body
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments"),
+    [
+        ("s3", "get_object", {"Bucket": "a-bucket", "Key": "a key", "Range": "bytes=0-7"}),
+        ("dynamodb", "get_item", {"TableName": "ledger", "Key": {"submission": {"S": "x"}}, "ConsistentRead": True}),
+        ("logs", "get_log_events", {"logGroupName": "a", "logStreamName": "b"}),
+        ("sagemaker", "describe_training_job", {"TrainingJobName": "a"}),
+        ("sagemaker", "stop_training_job", {"TrainingJobName": "a"}),
+    ],
+)
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_call_sends_the_same_request(
+    folder: Path, region: str, service: str, operation: str, arguments: dict[str, Any]
+) -> None:
+    small, whole = a_client(service, region, folder), a_client(service, region)
+    assert sent(small, operation, arguments) == sent(whole, operation, arguments)
+
+
+def described(shape: Any, inside: tuple[str, ...] = ()) -> Any:
+    """What botocore's serialiser, validator and parser read of a shape."""
+    if shape is None or shape.name in inside:
+        return shape and shape.name
+    inside = (*inside, shape.name)
+    parts = {**getattr(shape, "members", {})}
+    parts |= {part: getattr(shape, part) for part in ("member", "key", "value") if hasattr(shape, part)}
+    facts = (shape.type_name, shape.serialization, shape.metadata)
+    return (*facts, {name: described(part, inside) for name, part in parts.items()})
+
+
+@pytest.mark.parametrize("operation", sorted(CALLED))
+def test_requests_and_replies_have_the_same_shapes(folder: Path, operation: str) -> None:
+    small, whole = (
+        a_client("sagemaker", "us-east-1", *folders).meta.service_model.operation_model(operation)
+        for folders in ((folder,), ())
+    )
+    assert described(small.input_shape) == described(whole.input_shape)
+    assert described(small.output_shape) == described(whole.output_shape)
+    assert [shape.name for shape in small.error_shapes] == [shape.name for shape in whole.error_shapes]
