@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 _DESCRIBED_AT_ONCE = 100  # the most ids that DescribeJobs takes (API reference, jobs)
+_LONGEST_REASON = 1024  # Batch cuts nothing and refuses more (API reference, TerminateJob, reason)
 UNKNOWN = "UNKNOWN"
 RETRY_PREFIX = "retry-"
 """How the files begin that hold only some lines of a submission; those of all other arrays hold all, in order."""
@@ -31,11 +32,13 @@ class Child:
         id: Its Batch job id; empty where no array holds the line.
         status: Batch's status, or UNKNOWN once Batch has forgotten it, seven days after its end.
         reason: Why Batch ended it, where Batch says so.
+        ended_at: When it ended, in seconds since 1970; 0 where Batch does not say.
     """
 
     id: str = ""
     status: str = UNKNOWN
     reason: str = ""
+    ended_at: float = 0
 
     @property
     def gone(self) -> bool:
@@ -79,7 +82,7 @@ class Children:
         start = 0
         for array in arrays(head):
             size = array["count"]
-            if _is_retry(array):
+            if is_retry(array):
                 indices: Iterable[int] = self._indices(head["submission"], array["file"])
             else:
                 indices = range(start, start + size)
@@ -88,9 +91,17 @@ class Children:
             ids |= {index: job if size == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
         return ids
 
+    def terminate(self, job: str, reason: str) -> None:
+        """End a Batch job: a child, or an array with all its children. One that has ended stays as it is.
+
+        Args:
+            job: Its id.
+            reason: Why; Batch shows it as the job's statusReason.
+        """
+        self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
+
     def _indices(self, submission: str, file: str) -> list[int]:
-        folder = jobs_key(submission).rpartition("/")[0]
-        content = self._storage.read(S3Uri(self._bucket, f"{folder}/{file.rpartition('/')[2]}"))
+        content = self._storage.read(file_uri(self._bucket, submission, file), _version(file))
         return [json.loads(line)["index"] for line in content.splitlines()]
 
     def _statuses(self, ids: set[str]) -> dict[str, Child]:
@@ -128,9 +139,26 @@ def arrays(head: Item) -> list[dict[str, Any]]:
     return [one] if one["batch_job"] else []
 
 
-def _is_retry(array: Mapping[str, Any]) -> bool:
+def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
+    """Return where one of a submission's files lies, by its name, its key, or the URI that its children were given."""
+    folder = jobs_key(submission).rpartition("/")[0]
+    return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
+
+
+def _version(file: str) -> str | None:
+    """Return the version that a file is pinned to: what its children read, whatever was written there since."""
+    return file.partition("?versionId=")[2] or None
+
+
+def is_retry(array: Mapping[str, Any]) -> bool:
+    """Return whether an array holds only lines that an array before it has held."""
     return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
 
 
 def _child(job: Mapping[str, Any]) -> Child:
-    return Child(id=job["jobId"], status=job["status"], reason=job.get("statusReason", ""))
+    return Child(
+        id=job["jobId"],
+        status=job["status"],
+        reason=job.get("statusReason", ""),
+        ended_at=job.get("stoppedAt", 0) / 1000,
+    )

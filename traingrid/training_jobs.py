@@ -47,6 +47,7 @@ class TrainingJobs:
                         name=summary["TrainingJobName"],
                         identity=identity,
                         region=self._region,
+                        arn=summary["TrainingJobArn"],
                         state=summary["TrainingJobStatus"],
                         created_at=summary["CreationTime"].timestamp(),
                         ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,

@@ -39,6 +39,7 @@ class TrainingJob:
         region: Where it is.
         state: SageMaker's TrainingJobStatus.
         created_at: CreationTime in seconds since 1970.
+        arn: Its ARN.
         ended_at: TrainingEndTime in seconds since 1970; None while it runs, and for one that never began to train.
         described: DescribeTrainingJob's reply, where the world was read with details.
     """
@@ -48,6 +49,7 @@ class TrainingJob:
     region: str
     state: str
     created_at: float
+    arn: str = ""
     ended_at: float | None = None
     described: Mapping[str, Any] | None = None
 

@@ -9,6 +9,8 @@ import click
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.cli.audit import audit
+from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
 from traingrid.cli.local import local
 from traingrid.cli.status import logs, status
@@ -32,7 +34,7 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, status, logs, upload, download, local):
+for command in (submit, status, logs, cancel, audit, upload, download, local):
     cli.add_command(command)
 
 

@@ -1,0 +1,43 @@
+"""`traingrid audit`: the ledger against SageMaker in every Region, and against Batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.audit import audit as violations_of
+from traingrid.audit import counts
+from traingrid.cli.console import printable
+from traingrid.cli.deployed import find_deployment
+from traingrid.errors import TraingridError
+from traingrid.world_reading import read_world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("submission", required=False, default="")
+@click.option("--details", is_flag=True, help="Also compare artifacts, billed seconds and roles: a call for each job.")
+@click.pass_obj
+def audit(grid_file: Path, submission: str, *, details: bool) -> None:
+    """Account for every line and every training job of the grid, or of SUBMISSION. Changes nothing."""
+    world = read_world(find_deployment(grid_file), submission=submission, details=details)
+    if submission and submission not in world.submissions:
+        raise TraingridError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+    found = violations_of(world)
+    for violation in found:
+        click.echo(printable(str(violation)))
+    jobs = sum(head["jobs"] for head in world.submissions.values())
+    regions = f"{len(world.regions)} Region{'s' * (len(world.regions) != 1)}"
+    click.echo(
+        f"{jobs} jobs of {len(world.submissions)} submissions, {len(world.training_jobs)} training jobs, {regions}"
+    )
+    by_kind = counts(found)
+    other = f", other {by_kind['other']}" if by_kind["other"] else ""
+    said = f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{other}"
+    click.echo(said)
+    if found:
+        text = f"{len(found)} of what must hold does not hold."
+        raise TraingridError(text, "docs/operations.md says what each line means and what to do.")

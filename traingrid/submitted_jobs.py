@@ -1,0 +1,31 @@
+"""A submission's jobs as they were submitted, read as a whole: for a command or the reconciler, not for a child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid.children import arrays, file_uri, is_retry
+from traingrid.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.dynamodb import Item
+    from traingrid.storage import Storage
+
+
+def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
+    """Yield the jobs of a submission in the order of their index.
+
+    None before the intake has written them, and where there was no intake because somebody gave Batch the manifest
+    itself; such a submission has no version.
+
+    Args:
+        storage: S3.
+        bucket: The manifest bucket.
+        head: The submission's own item.
+    """
+    for array in arrays(head) if head.get("version") else ():
+        if not is_retry(array):
+            lines = storage.read_if_exists(file_uri(bucket, head["submission"], array["file"])) or b""
+            yield from map(Job.model_validate_json, lines.splitlines())
