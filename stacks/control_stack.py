@@ -123,7 +123,7 @@ class ControlStack(Stack):
         role, bucket = self.orchestrator.role, self.manifests.bucket_arn
         grant(
             role,
-            ["s3:GetObject"],
+            ["s3:GetObject", "s3:GetObjectVersion"],
             [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*"],
             because="Any submission, and by hand from the Batch console any manifest",
         )

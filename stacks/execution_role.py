@@ -14,6 +14,8 @@ from traingrid.grid import Grid
 
 _ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
 
+_ECR_PART = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(/(?P<repository>.+))?")
+
 
 class ExecutionRole(Construct):
     """What SageMaker does for a training job in one Region, and no more.
@@ -45,7 +47,7 @@ class ExecutionRole(Construct):
         )
         self._read_data(grid.data_buckets(account, region))
         self._write_output(output)
-        self._pull_images([*repositories, *_foreign_repositories(grid, region)])
+        self._pull_images([*repositories, *_foreign_repositories(grid, region)], _registries(grid, region))
         self._write_logs_and_metrics(region)
 
     def _read_data(self, buckets: Sequence[str]) -> None:
@@ -63,9 +65,12 @@ class ExecutionRole(Construct):
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
 
-    def _pull_images(self, repositories: Sequence[str]) -> None:
+    def _pull_images(self, repositories: Sequence[str], registries: Sequence[str]) -> None:
         pull = ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"]
         grant(self.role, pull, repositories)
+        if registries:
+            because = "image_registries of grid.yaml: a manifest line may name any image in them"
+            grant(self.role, pull, registries, because=because)
         because = "The token is the account's: the action has no resource"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
@@ -90,3 +95,13 @@ def _foreign_repositories(grid: Grid, region: str) -> list[str]:
     uris = sorted(image.uri.replace("{region}", region) for image in grid.images.values() if image.uri)
     found = [match for match in map(_ECR_IMAGE.match, uris) if match]
     return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]
+
+
+def _registries(grid: Grid, region: str) -> list[str]:
+    """Return the ARNs, with wildcards, of the repositories in the parts of ECR that a manifest may name images of."""
+    found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
+    return [
+        f"arn:aws:ecr:{region}:{match['account']}:repository/{match['repository'] or ''}*"
+        for match in found
+        if match and match["region"] == region
+    ]

@@ -34,7 +34,7 @@ class Batch:
         self._reading: Any = client("batch", region)
         self._submitting: Any = once("batch", region)
 
-    def submit(self, submission: str, jobs: S3Uri, count: int) -> str:
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int = 0) -> str:
         """Submit one array job, or a plain job where `count` is 1, and return its id.
 
         SubmitJob has no idempotency token, so it is sent once. A reply that is lost is looked up by the job's name,
@@ -42,13 +42,14 @@ class Batch:
 
         Args:
             submission: The submission's id; the job's name is made of it.
-            jobs: The normalised jobs in S3, which the children read.
-            count: How many jobs there are.
+            jobs: The normalised jobs in S3, in the version that the children read.
+            count: How many jobs there are in it.
+            chunk: Which of the submission's arrays this is, from 0.
 
         Raises:
             SubmitFailedError: Batch refused the job, or cannot say whether it took it.
         """
-        name = self.job_name(submission)
+        name = self.job_name(submission, chunk)
         request: dict[str, Any] = {
             "jobName": name,
             "jobQueue": self._deployment.job_queue,
@@ -62,21 +63,21 @@ class Batch:
         try:
             return str(self._submitting.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:
-            found = self.find(submission)
+            found = self.find(submission, chunk)
             if found:
                 return found
             message = f"Batch did not take the job {name}: {error}."
             raise SubmitFailedError(message, "Send the manifest again; it is submitted once.") from error
 
-    def job_name(self, submission: str) -> str:
-        """Return the name of the Batch job of a submission."""
-        return f"{self._deployment.grid.name}-{submission}"
+    def job_name(self, submission: str, chunk: int = 0) -> str:
+        """Return the name of the Batch job of a submission, or of its array `chunk`."""
+        return f"{self._deployment.grid.name}-{submission}{f'-{chunk}' * bool(chunk)}"
 
-    def find(self, submission: str) -> str | None:
-        """Return the id of a submission's Batch job by its name, or None if there is none."""
+    def find(self, submission: str, chunk: int = 0) -> str | None:
+        """Return the id of a submission's Batch job, or of its array `chunk`, by its name, or None if there is none."""
         reply = self._reading.list_jobs(
             jobQueue=self._deployment.job_queue,
-            filters=[{"name": "JOB_NAME", "values": [self.job_name(submission)]}],
+            filters=[{"name": "JOB_NAME", "values": [self.job_name(submission, chunk)]}],
         )
         return next((str(job["jobId"]) for job in reply["jobSummaryList"]), None)
 

@@ -78,6 +78,22 @@ MetricName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_./-
 ChannelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$", strict=True)]
 InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", strict=True)]
 ImageTag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$", strict=True)]
+# An ECR registry (https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html), or a part of it.
+ImageRegistry = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[0-9]{12}\.dkr\.ecr\.(\{region\}|[a-z0-9-]+)\.amazonaws\.com(\.cn)?(/[a-z0-9]+([._/-][a-z0-9]+)*)?$",
+        strict=True,
+    ),
+]
+# The shape ArnOrName of the same model.
+AlgorithmName = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^(arn:aws[a-z-]*:sagemaker:(\{region\}|[a-z0-9-]+):[0-9]{12}:algorithm/)?[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$",
+        strict=True,
+    ),
+]
 Repository = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$", strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Duration = Annotated[

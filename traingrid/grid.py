@@ -5,7 +5,7 @@ orchestrator get the same grid from their environment: `Grid.to_environment`, `G
 """
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -23,12 +23,14 @@ from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.fields import (
     MAX_RUNTIME_LIMIT,
+    AlgorithmName,
     BucketName,
     ChannelName,
     Count,
     Duration,
     HyperparameterKey,
     HyperparameterValue,
+    ImageRegistry,
     ImageTag,
     InstanceType,
     MetricName,
@@ -133,6 +135,8 @@ class Orchestrator(_Model):
     """Memory of one child in MiB; Fargate offers few sizes for each number of vCPUs."""
     max_vcpus: Count = Field(default=64, examples=[64])
     """vCPUs of all children that run at once; with 0.25 each, 64 vCPUs watch 256 training jobs."""
+    watch: Literal["until_ended", "until_started"] = Field(default="until_ended", examples=["until_ended"])
+    """How long a child stays: until its training job has ended, with its log, or only until it runs."""
     image_tag: ImageTag = Field(default="1", examples=["1"])
     """Tag of the orchestrator's image in its ECR repository; quote it, or YAML reads a number."""
 
@@ -145,6 +149,17 @@ class Orchestrator(_Model):
             rule = f"with {self.vcpu:g} vCPU Fargate offers {', '.join(map(str, offered))} MiB"
             raise broken_rule(rule, at="memory_mib")
         return self
+
+
+class Limits(_Model):
+    """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
+
+    jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
+    """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""
+    instances: Count | None = Field(default=None, examples=[64])
+    """Most hosts of all jobs of a submission together; no limit unless it is set."""
+    accelerators: Count | None = Field(default=None, examples=[256])
+    """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""
 
 
 class JobDefaults(_Model):
@@ -180,6 +195,8 @@ class JobDefaults(_Model):
         default=("train", "validation"), min_length=1, max_length=20, examples=[["train", "validation"]]
     )
     """Folders below a manifest line's S3 URI, each a channel of the job."""
+    retries: Annotated[int, Field(ge=0, le=30, strict=True)] = Field(default=2, examples=[2])
+    """How often a training is repeated that failed by no fault of its own; at most 30 (SageMaker's RetryStrategy)."""
 
 
 class Grid(_Model):
@@ -199,6 +216,17 @@ class Grid(_Model):
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
     """Defaults of every job."""
+    instance_types: tuple[InstanceType, ...] = Field(default=(), examples=[["ml.p4d.24xlarge", "ml.g5.48xlarge"]])
+    """Instance types that a manifest may name, beside that of `job`."""
+    image_registries: tuple[ImageRegistry, ...] = Field(
+        default=(), examples=[["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]]
+    )
+    """Where images come from that a manifest names by URI, beside the grid's own ECR: a registry in ECR, or a part of
+    one; "{region}" stands for the job's Region."""
+    algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
+    """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
+    limits: Limits = Limits()
+    """The most that one submission may ask for."""
     orchestrator: Orchestrator = Orchestrator()
     """Size and number of the Batch children."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])

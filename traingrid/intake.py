@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -11,15 +12,18 @@ from traingrid import manifest, names
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import epoch_seconds, now
 from traingrid.manifest_errors import ManifestError
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import index_uri, jobs_key, jobs_of_lines, normalised, submission_id
+from traingrid.manifest_rows import too_large
+from traingrid.s3_uri import ObjectVersion, S3Uri
+from traingrid.submission import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.batch import Batch
     from traingrid.deployment import Deployment
-    from traingrid.ledger import Item, Ledger
+    from traingrid.dynamodb import Item
+    from traingrid.job import Job
+    from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 
 # The intake function is ended after 60 s (stacks/manifest_intake.py), so a claim older than this has no living owner.
@@ -39,10 +43,12 @@ class ManifestVersion:
     Attributes:
         uri: Where it lies.
         version: S3's version id.
+        size: Its bytes, as far as S3 has said.
     """
 
     uri: S3Uri
     version: str
+    size: int = 0
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self | None:
@@ -61,7 +67,7 @@ class ManifestVersion:
         version = detail["object"].get("version-id")
         if not version:
             raise UsageError(f"The bucket {bucket} keeps no versions.", "Switch its versioning on and upload again.")
-        return cls(uri=S3Uri(bucket, key), version=version)
+        return cls(uri=S3Uri(bucket, key), version=version, size=int(detail["object"].get("size", 0)))
 
     @property
     def report(self) -> S3Uri:
@@ -101,31 +107,55 @@ class Intake:
             BusyError: Another request is submitting it right now.
             TraingridError: The manifest cannot be read, or Batch does not take the job.
         """
-        content = self.storage.read(source.uri, source.version, limit=manifest.MAX_BYTES)
         try:
-            lines = manifest.parse(content, self.deployment)
+            lines, sha256 = self._read(source)
         except ManifestError as error:
             report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
         else:
-            submission, batch_job = self._submit(source, owner, lines, hashlib.sha256(content).hexdigest())
-            report = {"state": "submitted", "submission": submission, "jobs": len(lines), "batch_job": batch_job}
+            submission, arrays = self._submit(source, owner, lines, sha256)
+            report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
+            report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
         self.storage.write_json(source.report, report)
         return report
 
-    def _submit(self, source: ManifestVersion, owner: str, lines: list[manifest.Line], sha256: str) -> tuple[str, str]:
+    def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:
+        """Return a manifest's lines and the SHA-256 of its bytes. One that is too large is not read at all."""
+        if source.size > manifest.MAX_BYTES:
+            raise too_large(source.size)
+        size, pieces = self.storage.pieces(source.uri, source.version)
+        if size > manifest.MAX_BYTES:
+            raise too_large(size)
+        digest = hashlib.sha256()
+        return manifest.parse(_hashed(pieces, digest.update), self.deployment), digest.hexdigest()
+
+    def _submit(
+        self, source: ManifestVersion, owner: str, lines: list[manifest.Line], sha256: str
+    ) -> tuple[str, list[Item]]:
         submission, claimed = self._claim(source, owner, len(lines), sha256)
         if claimed.get("batch_job"):
-            return submission, claimed["batch_job"]
-        jobs = S3Uri(self.deployment.manifest_bucket, jobs_key(submission))
-        body, index = normalised(jobs_of_lines(lines, self.deployment, submission))
-        self.storage.write(jobs, body, "application/jsonl")
-        self.storage.write(index_uri(jobs), index, "application/octet-stream")
-        batch_job = (self.batch.find(submission) if claimed else None) or self.batch.submit(
-            submission, jobs, len(lines)
-        )
-        self.ledger.record_submitted(submission, batch_job)
-        return submission, batch_job
+            return submission, _plain(claimed.get("arrays") or [{"batch_job": claimed["batch_job"]}])
+        jobs = iter_jobs(lines, self.deployment, submission)
+        arrays = [
+            self._submit_array(submission, chunk, list(itertools.islice(jobs, count)), retried=bool(claimed))
+            for chunk, count in enumerate(chunks(len(lines)))
+        ]
+        self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
+        return submission, arrays
+
+    def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Item:
+        """Write the jobs of one array and submit it, unless an earlier request has, whose array has its name."""
+        target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
+        file = target.key.rpartition("/")[2]
+        found = self.batch.find(submission, chunk) if retried else None
+        if found:  # its children read what was written for them, by a grid that may have been another one
+            return {"batch_job": found, "file": file, "count": len(jobs)}
+        body, index = normalised(jobs)
+        self.storage.write(index_uri(target), index, "application/octet-stream")
+        version = self.storage.write(target, body, "application/jsonl")
+        pinned = ObjectVersion(target.bucket, target.key, version)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), chunk)
+        return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
 
     def _claim(self, source: ManifestVersion, owner: str, jobs: int, sha256: str) -> tuple[str, Item]:
         """Return the submission of this manifest and what an earlier request left of it (nothing: we are first)."""
@@ -151,3 +181,15 @@ class Intake:
                 f"Submission {submission} is being submitted by another request ({former['owner']}).",
                 "This one is tried again in a minute.",
             )
+
+
+def _plain(arrays: list[Item]) -> list[Item]:
+    """Return what the ledger has recorded of arrays as JSON can say it."""
+    return [array | {"count": int(array["count"])} if "count" in array else array for array in arrays]
+
+
+def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    """Yield pieces of a file as they come, each counted into its hash."""
+    for piece in pieces:
+        update(piece)
+        yield piece

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class Channel(BaseModel):
     """One input channel of a training job.
 
-    `uri` is an S3 prefix in the job's own Region; the other fields are SageMaker's DataSource and InputMode.
+    `uri` is an S3 prefix in the job's own Region, or, where `manifest` is true, an object that lists keys
+    (SageMaker's ManifestFile). The other fields are SageMaker's DataSource, InputMode and ShuffleConfig.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -18,6 +19,20 @@ class Channel(BaseModel):
     uri: str
     input_mode: Literal["File", "FastFile", "Pipe"] = "File"
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
+    shuffle_seed: int | None = None
+    manifest: bool = False
+
+
+class Replica(BaseModel):
+    """What of a job is another in another Region, because SageMaker reads, pulls and writes in its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inputs: dict[str, Channel]
+    output: str
+    image: str = ""
+    algorithm: str = ""
+    checkpoints: str = ""
 
 
 class Job(BaseModel):
@@ -25,25 +40,63 @@ class Job(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    index: int = Field(ge=0, description="The array index of the child that runs this job")
+    index: int = Field(ge=0, description="Which job of the submission this is, from 0, over all of its arrays")
     line: int = Field(ge=1, description="The line of the manifest as the user's editor shows it")
     name: str
     region: str
     inputs: dict[str, Channel]
-    image: str = Field(description="Image URI in the job's Region")
+    image: str = Field(default="", description="Image URI in the job's Region; empty where `algorithm` is given")
+    algorithm: str = Field(
+        default="", description="Name or ARN of a SageMaker algorithm resource, in place of an image"
+    )
     instance_type: str
     instance_count: int = Field(ge=1)
     volume_gb: int = Field(ge=1)
     max_runtime_seconds: int = Field(ge=1)
+    max_wait_seconds: int = Field(default=0, ge=0, description="With spot: waiting and running together, at most")
+    spot: bool = False
     processes_per_host: int = Field(ge=1)
     mpi_options: str
+    source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that AWS's own images unpack and run")
+    entry_point: str = Field(default="", description="The file of `source` that is run")
     hyperparameters: dict[str, str] = {}
     metrics: dict[str, str] = Field(default={}, description="Metric name to the regular expression that finds it")
     environment: dict[str, str] = {}
     tags: dict[str, str] = {}
     output: str = Field(description="S3 prefix below which SageMaker puts the job's results")
+    checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty: they are not kept")
+    priority: int = Field(default=0, description="Jobs of a higher one have a smaller index, and so start first")
+    retries: int = Field(
+        default=0, ge=0, description="How often a training that failed by no fault of its own is repeated"
+    )
+    replicas: dict[str, Replica] = Field(
+        default={}, description="Other Regions that hold the same data, in their order"
+    )
 
     @property
     def ranks(self) -> int:
-        """The world size: hosts x processes per host."""
-        return self.instance_count * self.processes_per_host
+        """The world size: hosts x processes per host; an algorithm of somebody else's decides itself: its hosts."""
+        return self.instance_count * (1 if self.algorithm else self.processes_per_host)
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """All Regions that hold the job's data, in the order in which they are to be tried."""
+        return (self.region, *self.replicas)
+
+
+def in_region(job: Job, region: str) -> Job:
+    """Return the same job for another Region that holds a replica of its data.
+
+    Inputs, image, checkpoints and output are those of that Region; the Region that the job was for becomes the first
+    of its replicas, so nothing is lost and the way back exists. What is trained, and on what, does not change.
+
+    Raises:
+        KeyError: The job has no replica there.
+    """
+    if region == job.region:
+        return job
+    there = job.replicas[region]
+    here = Replica.model_construct(**{name: getattr(job, name) for name in Replica.model_fields})
+    others = {name: replica for name, replica in job.replicas.items() if name != region}
+    moved = {name: getattr(there, name) for name in Replica.model_fields}
+    return job.model_copy(update={**moved, "region": region, "replicas": {job.region: here, **others}})

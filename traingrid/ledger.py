@@ -98,9 +98,17 @@ class Ledger:
             {f":{field}": former[field] for field in ("owner", "claimed_at", "state")},
         )
 
-    def record_submitted(self, submission: str, batch_job: str) -> None:
-        """Record the Batch job that a submission became."""
-        changes = {"state": "Submitted", "batch_job": batch_job, "submitted_at": now()}
+    def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Record the Batch jobs that a submission became.
+
+        Args:
+            submission: Its id.
+            batch_job: The id of the first of them.
+            arrays: All of them: `batch_job`, the `file` that its children read, and the `count` of jobs in it.
+        """
+        changes: Item = {"state": "Submitted", "batch_job": batch_job, "submitted_at": now()}
+        if arrays:
+            changes["arrays"] = [dict(array) for array in arrays]
         self._table.update((submission, SUBMISSION), changes, "attribute_exists(submission)", {})
 
     def submission(self, submission: str) -> Item | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 
 from traingrid.errors import TraingridError
 
 # A report of more errors than this helps nobody; their total is always given.
 MAX_REPORTED_ERRORS = 1_000
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +41,48 @@ class ManifestError(TraingridError):
 
     Args:
         errors: What is wrong, in the order of the file.
+        total: How much there is, where `errors` are the first of them only.
     """
 
     exit_code = 2
 
-    def __init__(self, errors: list[LineError]) -> None:
+    def __init__(self, errors: list[LineError], total: int = 0) -> None:
         self.errors = errors[:MAX_REPORTED_ERRORS]
-        self.total = len(errors)
+        self.total = max(total, len(errors))
         super().__init__("\n".join(str(error) for error in self.errors))
 
     def as_dicts(self) -> list[dict[str, str | int]]:
         """Return the errors as a report's JSON holds them."""
         return [asdict(error) for error in self.errors]
+
+
+class ErrorReport:
+    """Errors as they are found: the first of them, and how many there are, because a file can have millions."""
+
+    def __init__(self) -> None:
+        self.kept: list[LineError] = []
+        self.total = 0
+
+    def add(self, errors: list[LineError]) -> None:
+        """Add what was found next."""
+        self.total += len(errors)
+        self.kept += errors[: MAX_REPORTED_ERRORS - len(self.kept)]
+
+    def add_first(self, errors: list[LineError]) -> None:
+        """Add what stands before everything that was found so far."""
+        self.total += len(errors)
+        self.kept = [*errors, *self.kept][:MAX_REPORTED_ERRORS]
+
+
+def escaped_cell(text: str) -> str:
+    """Return a text as a cell of an exported CSV file, in which no spreadsheet takes it for a formula.
+
+    What starts with `=`, `+`, `-`, `@`, a tab or a line end gets an apostrophe in front, unless it is a number
+    (https://owasp.org/www-community/attacks/CSV_Injection). Control characters are shown as escapes.
+    """
+    safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    dangerous = text.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") or text[:1] in ("\t", "\r", "\n")
+    return f"'{safe}" if dangerous and not _NUMBER.fullmatch(text) else safe
 
 
 def shown(value: str, width: int = 120) -> str:

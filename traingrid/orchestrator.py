@@ -15,7 +15,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import Ledger
-from traingrid.s3_uri import S3Uri
+from traingrid.s3_uri import ObjectVersion
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
@@ -42,7 +42,7 @@ class Child:
         attempt: Batch's attempt at this child, from 1.
     """
 
-    array_file: S3Uri
+    array_file: ObjectVersion
     index: int
     batch_job: str
     attempt: int
@@ -57,7 +57,7 @@ class Child:
         """
         try:
             return cls(
-                array_file=S3Uri.parse(environment["S3_ARRAY_FILE"]),
+                array_file=ObjectVersion.parse(environment["S3_ARRAY_FILE"]),
                 index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
                 batch_job=environment["AWS_BATCH_JOB_ID"].partition(":")[0],
                 attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),

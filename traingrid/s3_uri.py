@@ -12,6 +12,8 @@ _BUCKET = re.compile(
 )
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html: at most 1,024 bytes of UTF-8
 _MAX_KEY_BYTES = 1024
+# As S3's own URLs name a version (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
+_VERSIONED = re.compile(r"(.*)\?versionId=([A-Za-z0-9._~-]{1,1024})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,28 @@ class S3Uri:
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True)
+class ObjectVersion(S3Uri):
+    """One version of an object: what was read under it once is what is read ever after.
+
+    Attributes:
+        version: S3's version id; empty for whatever is there now.
+    """
+
+    version: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `s3://bucket/key` or `s3://bucket/key?versionId=...`.
+
+        Raises:
+            ValueError: The text is no S3 URI; the message says which rule it breaks.
+        """
+        match = _VERSIONED.fullmatch(text)
+        uri = S3Uri.parse(match[1] if match else text)
+        return cls(uri.bucket, uri.key, match[2] if match else "")
+
+    def __str__(self) -> str:
+        return super().__str__() + (f"?versionId={self.version}" if self.version else "")

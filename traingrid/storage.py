@@ -9,13 +9,14 @@ from botocore.exceptions import ClientError
 
 from traingrid.clients import client
 from traingrid.errors import UsageError
-from traingrid.s3_uri import S3Uri
+from traingrid.s3_uri import ObjectVersion, S3Uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # What S3 answers where asking again does not help; a missing key is AccessDenied to a reader that may not list
 # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
+_PIECE = 256 * 1024
 _WRONG = {"AccessDenied", "NoSuchBucket", "NoSuchKey", "NoSuchVersion"}
 
 
@@ -32,6 +33,8 @@ class Storage:
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
         """Return an object's bytes, at most one more than `limit` so that the caller sees that it is too large.
 
+        An `ObjectVersion` names the version itself.
+
         Raises:
             UsageError: There is no such object or version, or the caller may not read it.
         """
@@ -39,6 +42,15 @@ class Storage:
         content: bytes = body.read() if limit is None else body.read(limit + 1)
         body.close()
         return content
+
+    def pieces(self, uri: S3Uri, version: str) -> tuple[int, Iterator[bytes]]:
+        """Return an object's size in bytes and its content piece by piece, of which nothing is read before it is asked.
+
+        Raises:
+            UsageError: There is no such object or version, or the caller may not read it.
+        """
+        reply = self._get(uri, VersionId=version)
+        return int(reply["ContentLength"]), reply["Body"].iter_chunks(_PIECE)
 
     def read_if_exists(self, uri: S3Uri) -> bytes | None:
         """Return an object's bytes, or None if there is no such object."""
@@ -79,6 +91,8 @@ class Storage:
         self.write(uri, json.dumps(document, indent=2).encode() + b"\n", "application/json")
 
     def _get(self, uri: S3Uri, **request: str) -> Any:
+        if isinstance(uri, ObjectVersion) and uri.version:
+            request.setdefault("VersionId", uri.version)
         try:
             return self._s3.get_object(Bucket=uri.bucket, Key=uri.key, **request)
         except ClientError as error:

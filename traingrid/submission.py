@@ -8,17 +8,21 @@ import struct
 from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
-from traingrid.job import Channel, Job
+from traingrid.errors import UsageError
+from traingrid.job import Job
+from traingrid.manifest_line import iter_jobs as iter_jobs  # noqa: PLC0414  a submission's jobs are found here
+from traingrid.manifest_line import jobs_of_lines as jobs_of_lines  # noqa: PLC0414
+from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from traingrid.deployment import Deployment
-    from traingrid.manifest import Line
-    from traingrid.s3_uri import S3Uri
+MAX_ARRAY = 10_000
+"""Most children of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
-_OFFSET = struct.Struct(">Q")
-_KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/jobs\.jsonl")
+# A line's entry in the index: where it ends, and its SHA-256.
+_ENTRY = struct.Struct(">Q32s")
+_KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/(?:jobs(?:-[1-9]\d*)?|retry-[1-9]\d*)\.jsonl")
 
 
 class RangeReader(Protocol):
@@ -37,9 +41,19 @@ def submission_id(*identity: str) -> str:
     return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:8]
 
 
-def jobs_key(submission: str) -> str:
-    """Return the key, in the manifest bucket, of a submission's jobs: one JSON object per line."""
-    return f"{names.SUBMISSION_PREFIX}{submission}/jobs.jsonl"
+def jobs_key(submission: str, chunk: int = 0) -> str:
+    """Return the key, in the manifest bucket, of the jobs of a submission's array `chunk`: one JSON object per line."""
+    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{f'-{chunk}' * bool(chunk)}.jsonl"
+
+
+def retry_key(submission: str, number: int) -> str:
+    """Return the key of the jobs that retry `number` of a submission, from 1, runs again."""
+    return f"{names.SUBMISSION_PREFIX}{submission}/retry-{number}.jsonl"
+
+
+def chunks(jobs: int) -> list[int]:
+    """Return the sizes of the arrays that so many jobs become."""
+    return [min(MAX_ARRAY, jobs - start) for start in range(0, jobs, MAX_ARRAY)]
 
 
 def submission_of_key(key: str) -> str | None:
@@ -49,52 +63,22 @@ def submission_of_key(key: str) -> str | None:
 
 
 def index_uri(jobs: S3Uri) -> S3Uri:
-    """Return where the line index of a normalised file lies: its end offsets, 8 bytes each, big-endian."""
-    return type(jobs)(jobs.bucket, jobs.key.removesuffix(".jsonl") + ".index")
+    """Return where the line index of a normalised file lies: each line's end, 8 bytes big-endian, and its SHA-256."""
+    return S3Uri(jobs.bucket, jobs.key.removesuffix(".jsonl") + ".index")
 
 
-def jobs_of_lines(lines: Sequence[Line], deployment: Deployment, submission: str) -> list[Job]:
-    """Return the jobs of a manifest's lines, every default of the grid filled in."""
-    return [_job(index, line, deployment, submission) for index, line in enumerate(lines)]
-
-
-def _job(index: int, line: Line, deployment: Deployment, submission: str) -> Job:
-    grid, defaults = deployment.grid, deployment.grid.job
-    return Job(
-        index=index,
-        line=line.number,
-        name=line.name,
-        region=line.region,
-        inputs={channel: Channel(uri=f"{line.data / channel}/") for channel in defaults.channels},
-        image=grid.image_uri(defaults.image, deployment.account, line.region),
-        instance_type=defaults.instance_type,
-        instance_count=defaults.instance_count,
-        volume_gb=defaults.volume_gb,
-        max_runtime_seconds=defaults.max_runtime,
-        processes_per_host=defaults.processes_per_host,
-        mpi_options=defaults.mpi_options,
-        hyperparameters=defaults.hyperparameters,
-        metrics={name: metric_regex(name) for name in defaults.metrics},
-        output=names.output_prefix(grid.name, deployment.account, line.region, submission, index),
-    )
-
-
-def metric_regex(name: str) -> str:
-    """Return the regular expression that finds a metric printed as `name=value`."""
-    return rf"\b{re.escape(name)}=([-+0-9.eE]+)"
-
-
-def normalised(jobs: Sequence[Job]) -> tuple[bytes, bytes]:
+def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
     """Return the bytes of `jobs.jsonl` and of its line index.
 
     The same jobs always give the same bytes, so writing them twice changes nothing.
     """
-    lines = [job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in jobs]
-    ends, end = [], 0
-    for line in lines:
+    lines, entries, end = [], [], 0
+    for job in jobs:
+        line = job.model_dump_json(exclude_defaults=True).encode() + b"\n"
         end += len(line)
-        ends.append(_OFFSET.pack(end))
-    return b"".join(lines), b"".join(ends)
+        lines.append(line)
+        entries.append(_ENTRY.pack(end, hashlib.sha256(line).digest()))
+    return b"".join(lines), b"".join(entries)
 
 
 def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
@@ -102,15 +86,22 @@ def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
 
     Args:
         reader: Reads from S3.
-        jobs: The normalised file.
-        index: The array index, from 0.
+        jobs: The normalised file, or the version of it that was submitted.
+        index: Which line of it, from 0: the array index, which is the job's own index in the first array only.
 
     Raises:
-        IndexError: The submission has no job of this index.
+        IndexError: The file has no such line.
+        UsageError: The line is not the one that was submitted.
     """
-    first = max(index - 1, 0) * _OFFSET.size
-    ends = reader.read_range(index_uri(jobs), first, (index + 1) * _OFFSET.size)
-    offsets = [0] * (index == 0) + [offset for (offset,) in _OFFSET.iter_unpack(ends)]
-    if len(offsets) != 2:
+    first = max(index - 1, 0)
+    content = reader.read_range(index_uri(jobs), first * _ENTRY.size, (index + 1) * _ENTRY.size)
+    if index < 0 or len(content) != (index - first + 1) * _ENTRY.size:
         raise IndexError(f"{jobs} has no job {index}")
-    return Job.model_validate_json(reader.read_range(jobs, *offsets))
+    entries = list(_ENTRY.iter_unpack(content))
+    start = entries[0][0] if index else 0
+    end, digest = entries[-1]
+    line = reader.read_range(jobs, start, end)
+    if hashlib.sha256(line).digest() != digest:
+        message = f"Line {index} of {jobs} is not the one that was submitted: its SHA-256 is another one."
+        raise UsageError(message, "Submit the manifest again; nothing was started for this line.")
+    return Job.model_validate_json(line)

@@ -1,7 +1,10 @@
 """An uploaded manifest is submitted once, or rejected with a report next to it."""
 
+import hashlib
 import json
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +17,10 @@ from traingrid.errors import UsageError
 from traingrid.intake import BusyError, Intake, ManifestVersion
 from traingrid.job import Job
 from traingrid.ledger import Ledger
-from traingrid.s3_uri import S3Uri
+from traingrid.manifest import MAX_BYTES
+from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.storage import Storage
+from traingrid.submission import read_job
 
 
 class FakeBatch:
@@ -23,16 +28,19 @@ class FakeBatch:
 
     def __init__(self) -> None:
         self.submitted: list[tuple[str, S3Uri, int]] = []
+        self.names: dict[tuple[str, int], str] = {}
         self.refuses = False
+        self.refuses_chunks: set[int] = set()
 
-    def submit(self, submission: str, jobs: S3Uri, count: int) -> str:
-        if self.refuses:
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int = 0) -> str:
+        if self.refuses or chunk in self.refuses_chunks:
             raise SubmitFailedError("the queue is disabled")
         self.submitted.append((submission, jobs, count))
-        return f"batch-{submission}"
+        self.names[submission, chunk] = f"batch-{submission}{f'-{chunk}' * bool(chunk)}"
+        return self.names[submission, chunk]
 
-    def find(self, submission: str) -> str | None:
-        return next((f"batch-{name}" for name, *_ in self.submitted if name == submission), None)
+    def find(self, submission: str, chunk: int = 0) -> str | None:
+        return self.names.get((submission, chunk))
 
 
 @pytest.fixture
@@ -67,6 +75,68 @@ def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: FakeBa
     item = intake.ledger.submission(submission)
     assert item is not None
     assert (item["state"], item["jobs"], item["batch_job"]) == ("Submitted", 4, f"batch-{submission}")
+
+
+def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
+    intake: Intake, batch: FakeBatch
+) -> None:
+    source = upload(intake, "us-east-1,s3://ragab-ml/x\n" * 20_001)
+    report = intake.accept(source, owner="request-1")
+    assert [count for *_, count in batch.submitted] == [10_000, 10_000, 1]
+    assert [array["file"] for array in report["arrays"]] == ["jobs.jsonl", "jobs-1.jsonl", "jobs-2.jsonl"]
+    last = read_job(intake.storage, batch.submitted[2][1], 0)
+    assert (last.index, last.line) == (20_000, 20_001)
+    item = intake.ledger.submission(report["submission"])
+    assert item is not None
+    assert (item["batch_job"], item["jobs"], item["arrays"]) == (report["batch_job"], 20_001, report["arrays"])
+    assert intake.accept(source, owner="request-2")["arrays"] == report["arrays"]
+    assert len(batch.submitted) == 3
+
+
+def test_a_try_after_a_refusal_of_one_array_submits_the_others_only(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
+    source = upload(intake, SAMPLE)
+    batch.refuses_chunks = {1}
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1")
+    batch.refuses_chunks = set()
+    intake.accept(source, owner="request-1")
+    assert [count for *_, count in batch.submitted] == [2, 2]
+
+
+def test_children_read_the_version_that_was_submitted(intake: Intake, batch: FakeBatch) -> None:
+    intake.accept(upload(intake, SAMPLE), owner="request-1")
+    ((_, pinned, _),) = batch.submitted
+    intake.storage.write(S3Uri(pinned.bucket, pinned.key), b"something else\n" * 1_000, "application/jsonl")
+    told = ObjectVersion.parse(str(pinned))
+    assert told == pinned
+    assert read_job(intake.storage, told, 3).region == "eu-central-1"
+    with pytest.raises(UsageError, match="not the one that was submitted"):
+        read_job(intake.storage, S3Uri(pinned.bucket, pinned.key), 3)
+
+
+@pytest.mark.parametrize("size", [MAX_BYTES + 1, 0])
+def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def pieces(*_: object) -> tuple[int, Iterator[bytes]]:
+        assert not size, "its size was known before"
+        return 1_000_000_000, iter(())
+
+    monkeypatch.setattr(intake.storage, "pieces", pieces)
+    source = replace(upload(intake, SAMPLE), size=size)
+    (error,) = intake.accept(source, owner="request-1")["errors"]
+    assert "bytes or more, and a manifest has at most" in error["reason"]
+    assert batch.submitted == []
+
+
+def test_the_hash_of_a_manifest_is_that_of_its_bytes(intake: Intake) -> None:
+    report = intake.accept(upload(intake, SAMPLE), owner="request-1")
+    item = intake.ledger.submission(report["submission"])
+    assert item is not None
+    assert item["sha256"] == hashlib.sha256(SAMPLE.encode()).hexdigest()
 
 
 def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: FakeBatch) -> None:

@@ -5,19 +5,25 @@ import re
 import pytest
 from botocore.session import get_session
 from botocore.validate import validate_parameters
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.domain.deployments import ACCOUNT, SAMPLE, sample_deployment
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.errors import UsageError
 from traingrid.job import Job
 from traingrid.manifest import parse
-from traingrid.s3_uri import S3Uri
+from traingrid.manifest_values import metric_regex
+from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import (
+    MAX_ARRAY,
+    chunks,
     index_uri,
     jobs_key,
     jobs_of_lines,
-    metric_regex,
     normalised,
     read_job,
+    retry_key,
     submission_id,
     submission_of_key,
 )
@@ -61,6 +67,41 @@ def test_an_index_beyond_the_submission_is_no_job() -> None:
         read_job(objects, JOBS_URI, 4)
 
 
+@pytest.mark.parametrize("uri", ["s3://bucket/a/jobs.jsonl", "s3://bucket/a?versionIds=1", "s3://bucket/a b+c%41#?x"])
+def test_a_uri_without_a_version_names_whatever_is_there(uri: str) -> None:
+    told = ObjectVersion.parse(uri)
+    assert (str(told), told.version) == (uri, "")
+
+
+def test_a_version_is_told_from_the_key() -> None:
+    told = ObjectVersion.parse("s3://bucket/my file?versionId=Abc_1.2-3")
+    assert (told.bucket, told.key, told.version) == ("bucket", "my file", "Abc_1.2-3")
+    assert str(told) == "s3://bucket/my file?versionId=Abc_1.2-3"
+
+
+@pytest.mark.parametrize("position", [0, 50, -2])
+def test_a_line_of_other_bytes_is_refused(position: int) -> None:
+    objects = stored(jobs_of(SAMPLE))
+    content = bytearray(objects.content[JOBS_URI])
+    content[position] ^= 1
+    objects.content[JOBS_URI] = bytes(content)
+    refused = 0
+    for index in range(4):
+        try:
+            read_job(objects, JOBS_URI, index)
+        except UsageError as error:
+            assert "not the one that was submitted" in str(error)  # noqa: PT017  most lines are untouched
+            refused += 1
+    assert refused == 1
+
+
+@given(st.integers(min_value=0, max_value=60_000))
+def test_arrays_hold_all_jobs_and_none_more_than_batch_takes(jobs: int) -> None:
+    sizes = chunks(jobs)
+    assert sum(sizes) == jobs
+    assert all(0 < size <= MAX_ARRAY for size in sizes)
+
+
 def test_what_a_child_reads_does_not_grow_with_the_submission() -> None:
     line = "us-east-1,s3://ragab-ml/x\n"
     few, many = stored(jobs_of(line * 8)), stored(jobs_of(line * 2000))
@@ -90,6 +131,9 @@ def test_an_id_depends_on_each_part_of_the_identity() -> None:
 
 def test_only_a_normalised_file_has_a_submission_in_its_key() -> None:
     assert submission_of_key(jobs_key(SUBMISSION)) == SUBMISSION
+    assert submission_of_key(jobs_key(SUBMISSION, 2)) == SUBMISSION
+    assert submission_of_key(retry_key(SUBMISSION, 1)) == SUBMISSION
+    assert submission_of_key(f"submissions/{SUBMISSION}/jobs-0.jsonl") is None
     assert submission_of_key("manifests/x.csv") is None
     assert submission_of_key("submissions/nothex!!/jobs.jsonl") is None
 

@@ -55,6 +55,7 @@ def test_a_child_creates_jobs_of_this_grid_in_its_regions_with_its_tag(control: 
 def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None:
     assert actions(control, CHILD) == {
         "s3:GetObject",
+        "s3:GetObjectVersion",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:UpdateItem",

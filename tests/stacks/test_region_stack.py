@@ -102,3 +102,22 @@ def test_a_bucket_of_grid_yaml_may_be_read_in_its_own_region_only(tmp_path: Path
     }
     assert "arn:aws:s3:::campaigns-pdx/*" in readable["traingrid-us-west-2"]
     assert not {resource for resource in readable["traingrid-eu-west-1"] if "campaigns-pdx" in resource}
+
+
+def test_a_registry_that_manifests_may_name_may_be_pulled_from_and_no_other(tmp_path: Path) -> None:
+    registries = [
+        "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow",
+        "763104351884.dkr.ecr.eu-west-1.amazonaws.com",
+    ]
+    app = App(outdir=str(tmp_path))
+    RegionStack(app, grid=a_grid(image_registries=registries), region="us-west-2")
+    template = app.synth().stacks[0].template
+    pulled = {
+        resource
+        for entry in statements(template, "Execution")
+        if "ecr:BatchGetImage" in entry["Action"]
+        for resource in entry["Resource"]
+    }
+    assert {resource for resource in pulled if resource.endswith("*")} == {
+        "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow*"
+    }

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MPI_ENABLED = "sagemaker_mpi_enabled"
 MPI_PROCESSES_PER_HOST = "sagemaker_mpi_num_of_processes_per_host"
 MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
+# And by which they are told what to run: an archive in S3, and a file in it.
+SUBMIT_DIRECTORY = "sagemaker_submit_directory"
+PROGRAM = "sagemaker_program"
 
 
 def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -29,17 +32,8 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     """
     request: dict[str, Any] = {
         "TrainingJobName": name,
-        "AlgorithmSpecification": {
-            "TrainingImage": job.image,
-            "TrainingInputMode": "File",
-            "MetricDefinitions": [{"Name": metric, "Regex": regex} for metric, regex in sorted(job.metrics.items())],
-        },
-        "HyperParameters": {
-            **job.hyperparameters,
-            MPI_ENABLED: "true",
-            MPI_PROCESSES_PER_HOST: str(job.processes_per_host),
-            MPI_OPTIONS: job.mpi_options,
-        },
+        "AlgorithmSpecification": _algorithm(job),
+        "HyperParameters": {**job.hyperparameters, **_launch(job)},
         "InputDataConfig": [_channel(channel, source) for channel, source in job.inputs.items()],
         "OutputDataConfig": {"S3OutputPath": job.output},
         "ResourceConfig": {
@@ -51,23 +45,57 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         "RoleArn": role_arn,
         "Tags": [{"Key": key, "Value": value} for key, value in sorted({**job.tags, **tags}.items())],
     }
+    if job.spot:
+        request["EnableManagedSpotTraining"] = True
+        request["StoppingCondition"]["MaxWaitTimeInSeconds"] = job.max_wait_seconds
+    if job.checkpoints:
+        request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
     if job.environment:
         request["Environment"] = dict(job.environment)
+    if job.retries:  # SageMaker repeats by itself what failed by an internal error of its own, and nothing else
+        request["RetryStrategy"] = {"MaximumRetryAttempts": job.retries}
     return request
 
 
-def _channel(name: str, channel: Channel) -> dict[str, Any]:
+def _algorithm(job: Job) -> dict[str, Any]:
+    """Return what is run: an image of ours or AWS's, or an algorithm resource, which brings metrics of its own."""
+    if job.algorithm:
+        return {"AlgorithmName": job.algorithm, "TrainingInputMode": "File"}
     return {
+        "TrainingImage": job.image,
+        "TrainingInputMode": "File",
+        "MetricDefinitions": [{"Name": metric, "Regex": regex} for metric, regex in sorted(job.metrics.items())],
+    }
+
+
+def _launch(job: Job) -> dict[str, str]:
+    """Return the hyperparameters that tell a container how to start; an algorithm resource accepts none but its own."""
+    if job.algorithm:
+        return {}
+    program = {SUBMIT_DIRECTORY: job.source, PROGRAM: job.entry_point} if job.source else {}
+    return {
+        **program,
+        MPI_ENABLED: "true",
+        MPI_PROCESSES_PER_HOST: str(job.processes_per_host),
+        MPI_OPTIONS: job.mpi_options,
+    }
+
+
+def _channel(name: str, channel: Channel) -> dict[str, Any]:
+    request: dict[str, Any] = {
         "ChannelName": name,
         "InputMode": channel.input_mode,
         "DataSource": {
             "S3DataSource": {
-                "S3DataType": "S3Prefix",
+                "S3DataType": "ManifestFile" if channel.manifest else "S3Prefix",
                 "S3Uri": channel.uri,
                 "S3DataDistributionType": channel.distribution,
             }
         },
     }
+    if channel.shuffle_seed is not None:
+        request["ShuffleConfig"] = {"Seed": channel.shuffle_seed}
+    return request
 
 
 def fingerprint(training_job: Mapping[str, Any]) -> str:
@@ -83,6 +111,8 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
     output = training_job.get("OutputDataConfig", {})
     identity = {
         "image": algorithm.get("TrainingImage"),
+        "algorithm": algorithm.get("AlgorithmName"),
+        "environment": training_job.get("Environment", {}),
         "hyperparameters": training_job.get("HyperParameters", {}),
         "inputs": [
             [channel["ChannelName"], channel.get("DataSource", {}).get("S3DataSource", {}).get("S3Uri")]

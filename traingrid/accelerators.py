@@ -1,0 +1,56 @@
+"""How many accelerators an instance type has, for the limit on a submission's accelerators.
+
+The numbers are those of https://aws.amazon.com/ec2/instance-types/ (accelerated computing): no service but EC2 can be
+asked for them.
+"""
+
+from __future__ import annotations
+
+_BY_TYPE = {
+    "ml.g4dn.12xlarge": 4,
+    "ml.g5.12xlarge": 4,
+    "ml.g5.24xlarge": 4,
+    "ml.g5.48xlarge": 8,
+    "ml.g6.12xlarge": 4,
+    "ml.g6.24xlarge": 4,
+    "ml.g6.48xlarge": 8,
+    "ml.g6e.12xlarge": 4,
+    "ml.g6e.24xlarge": 4,
+    "ml.g6e.48xlarge": 8,
+    "ml.p2.xlarge": 1,
+    "ml.p2.8xlarge": 8,
+    "ml.p2.16xlarge": 16,
+    "ml.p3.2xlarge": 1,
+    "ml.p3.8xlarge": 4,
+    "ml.p3.16xlarge": 8,
+    "ml.p3dn.24xlarge": 8,
+    "ml.p4d.24xlarge": 8,
+    "ml.p4de.24xlarge": 8,
+    "ml.p5.4xlarge": 1,
+    "ml.p5.48xlarge": 8,
+    "ml.p5e.48xlarge": 8,
+    "ml.p5en.48xlarge": 8,
+    "ml.p6-b200.48xlarge": 8,
+    "ml.trn1.2xlarge": 1,
+    "ml.trn1.32xlarge": 16,
+    "ml.trn1n.32xlarge": 16,
+    "ml.trn2.48xlarge": 16,
+}
+# These have one accelerator in every size that is not in the table.
+_ONE = ("ml.g4dn.", "ml.g5.", "ml.g6.", "ml.g6e.")
+# The families of processors alone: general purpose, compute, memory.
+_NONE = ("ml.m", "ml.c", "ml.r", "ml.t2.", "ml.t3.")
+
+
+def accelerators(instance_type: str, processes_per_host: int) -> int:
+    """Return how many accelerators a host has.
+
+    Args:
+        instance_type: SageMaker's instance type.
+        processes_per_host: What counts for a type that this table does not know: a rank for each accelerator.
+    """
+    if instance_type in _BY_TYPE:
+        return _BY_TYPE[instance_type]
+    if instance_type.startswith(_ONE):
+        return 1
+    return 0 if instance_type.startswith(_NONE) else processes_per_host

@@ -1,0 +1,286 @@
+"""Checking one row of a manifest: every field, and what fields demand of each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from traingrid import manifest_values as values
+from traingrid.job import Channel
+from traingrid.manifest_columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.manifest_errors import LineError
+from traingrid.manifest_limits import broken_limit, choices, most
+from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, channels, hyperparameters
+from traingrid.manifest_values import RefusedError, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.manifest_line import Inputs
+    from traingrid.manifest_rows import Row
+    from traingrid.manifest_rules import Rules
+    from traingrid.s3_uri import S3Uri
+
+_T = TypeVar("_T")
+# A line with more mistakes than this is no line of a manifest, and more of them say nothing new.
+_MAX_ERRORS = 20
+_PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
+_FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
+_URI = "Write s3://bucket/prefix."
+# Tags that every training job carries beside its own (traingrid/names.py: TAG_GRID, TAG_SUBMISSION, TAG_JOB).
+_OUR_TAGS = 3
+# The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
+_MPI, _PROGRAM = 3, 2
+
+
+def checked_line(row: Row, rules: Rules) -> Line | list[LineError]:
+    """Return the line that a row is, or everything that is wrong with it."""
+    return _Check(row, rules).line()
+
+
+@dataclass
+class _Check:
+    row: Row
+    rules: Rules
+    errors: list[LineError] = field(default_factory=list)
+
+    def line(self) -> Line | list[LineError]:
+        row = self.row
+        if row.values.keys() - _KNOWN:
+            for name in [name for name in row.values if name not in _KNOWN][:_MAX_ERRORS]:
+                self.errors.append(unknown_field(row.number, name, csv_form=row.csv))
+        region = self._read("region", self.rules.region, required="Name one of the grid's training Regions.") or ""
+        wanted = region or str(row.values.get("region"))  # so that one wrong Region is one error
+        data, inputs = self._data(wanted)
+        settings = self._settings(wanted) if len(row.values) > 2 else {}
+        replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
+        name = self._read("name", _name) or _name_of(data, inputs)
+        for place in (data or inputs, *replicas.values()):
+            self._check_channels(place)
+        if self.errors:
+            return self.errors[:_MAX_ERRORS]
+        return Line(
+            number=row.number,
+            region=region,
+            name=name,
+            data=data,
+            inputs=inputs,
+            settings=settings,
+            replicas=replicas,
+        )
+
+    def _read(self, name: str, read: Callable[[Any], _T], required: str = "", entry: str = "") -> _T | None:
+        """Return a field's value, or None if it is not there or is wrong, which is then among the errors."""
+        value = self.row.values.get(name)
+        if value is None or value == "":
+            if required:
+                self._refuse(name, "", RefusedError("it is missing", required))
+            return None
+        return self._entry(self._label(name, entry), value, read)
+
+    def _entry(self, label: str, value: object, read: Callable[[Any], _T]) -> _T | None:
+        try:
+            return read(value)
+        except RefusedError as refused:
+            self._refuse(label, value, refused)
+        return None
+
+    def _refuse(self, label: str, value: object, refused: RefusedError) -> None:
+        shown = "" if refused.secret else literal(value) if value != "" or label in ("region", "s3_uri") else ""
+        self.errors.append(
+            LineError(
+                line=self.row.number, field=label, value=shown, reason=refused.reason, next_step=refused.next_step
+            )
+        )
+
+    def _label(self, name: str, entry: str = "") -> str:
+        if not entry:
+            return name
+        entry = entry if entry.isprintable() and len(entry) <= 64 else literal(entry[:64])
+        return f"{_PREFIXES[name]}{entry}" if self.row.csv else f"{name}.{entry}"
+
+    def _mapping(self, name: str) -> dict[str, Any]:
+        found = self.row.values.get(name) or {}
+        if isinstance(found, dict):
+            return found
+        self._refuse(name, found, RefusedError("it is no object", 'Write {"name": value}.'))
+        return {}
+
+    def _texts(self, name: str, read: Callable[[str, Any], str]) -> dict[str, str]:
+        entries: dict[str, str] = {}
+        for key, value in self._mapping(name).items():
+            if len(self.errors) >= _MAX_ERRORS:
+                break
+            text = self._entry(self._label(name, key), value, partial(read, key))
+            if text is not None:
+                entries[key] = text
+        return entries
+
+    def _data(self, region: str) -> tuple[S3Uri | None, Inputs]:
+        given = [name for name in ("s3_uri", "inputs") if self.row.values.get(name) not in (None, "", {})]
+        if len(given) == 2:
+            reason = "s3_uri and inputs are both there"
+            self._refuse("s3_uri", self.row.values["s3_uri"], RefusedError(reason, "Take one of them away."))
+            return None, {}
+        if given == ["inputs"]:
+            return None, self._inputs(region)
+        if not given and "s3_uri" not in self.row.values:
+            self._refuse("s3_uri", "", RefusedError("the line does not say where its data lies", _FOLDER))
+            return None, {}
+        uri = self.row.values["s3_uri"]
+        return self._entry("s3_uri", uri or "", lambda uri: self.rules.data(uri, region, _FOLDER)), {}
+
+    def _inputs(self, region: str) -> Inputs:
+        found = {}
+        for name, value in self._mapping("inputs").items():
+            label = self._label("inputs", name)
+            channel = self._entry(label, value, partial(self._channel, name, region=region))
+            if channel:
+                found[name] = channel
+        return found
+
+    def _channel(self, name: str, value: object, region: str) -> Channel:
+        broken = broken_limit("ChannelName", name)
+        if broken:
+            raise RefusedError(f"the name of the channel cannot be used: {broken}", "Give the channel another name.")
+        said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
+        unknown = [key for key in said if key not in Channel.model_fields]
+        if unknown or "uri" not in said:
+            reason = f"there is no such key as {literal(unknown[0])}" if unknown else "the key uri is missing"
+            raise RefusedError(reason, f"A channel has {', '.join(Channel.model_fields)}.")
+        uri = str(self.rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
+        seed = said.get("shuffle_seed")
+        return Channel(
+            uri=uri,
+            input_mode=_choice(said.get("input_mode", "File"), "TrainingInputMode"),
+            distribution=_choice(said.get("distribution", "FullyReplicated"), "S3DataDistribution"),
+            shuffle_seed=None if seed is None else values.count(0, 2**63 - 1)(seed),
+            manifest=values.flag(said.get("manifest", False)),
+        )
+
+    def _settings(self, region: str) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "hyperparameters": self._texts("hyperparameters", values.hyperparameter),
+            "environment": self._texts("environment", values.variable),
+            "tags": self._texts("tags", values.tag),
+            "instance_type": self._read("instance_type", self.rules.instance_type),
+            "output": self._read("output", lambda uri: self.rules.output(uri, region)),
+            "checkpoints": self._read("checkpoints", lambda value: self._checkpoints(value, region)),
+            "source": self._read("source", lambda uri: self._source(uri, region)),
+            **{name: self._read(name, read) for name, read in values.SETTINGS.items()},
+        }
+        for name, read in (("image", self.rules.image), ("algorithm", self.rules.algorithm)):
+            if self._read(name, partial(read, region=region)):
+                settings[name] = self.row.values[name]  # as it stands there: a replica has its own Region's
+        found = {name: value for name, value in settings.items() if value not in (None, {})}
+        self._check_combinations(found)
+        self._check_numbers(found)
+        return found
+
+    def _checkpoints(self, value: object, region: str) -> bool | str:
+        is_uri = isinstance(value, str) and "://" in value
+        return self.rules.output(value, region) if is_uri else values.flag(value)
+
+    def _source(self, uri: object, region: str) -> str:
+        next_step = "Write s3://bucket/…/sourcedir.tar.gz."
+        parsed = str(self.rules.data(uri, region, next_step))
+        if not parsed.endswith(".tar.gz"):
+            raise RefusedError("it is no .tar.gz archive", next_step)
+        return values.text(parsed, "HyperParameterValue", next_step)
+
+    def _replicas(self, region: str, inputs: Inputs, settings: dict[str, Any]) -> dict[str, S3Uri | Inputs]:
+        found: dict[str, S3Uri | Inputs] = {}
+        for other, value in self._mapping("replicas").items():
+            label = self._label("replicas", other)
+            read = partial(self._replica, other, region=region, inputs=inputs, settings=settings)
+            place = self._entry(label, value, read)
+            if place is not None:
+                found[other] = place
+        return found
+
+    def _replica(
+        self, other: str, value: object, region: str, inputs: Inputs, settings: dict[str, Any]
+    ) -> S3Uri | Inputs:
+        self.rules.region(other)
+        if other == region:
+            raise RefusedError("it is the job's own Region", "Take it away.")
+        if "source" in settings:
+            raise RefusedError("the line's source lies in one Region alone", "Take source or the replicas away.")
+        if "image" in settings:
+            self.rules.image(settings["image"], other)
+        if not inputs:
+            return self.rules.data(value, other, _FOLDER)
+        uris = value if isinstance(value, dict) else dict.fromkeys(inputs, value)
+        if uris.keys() != inputs.keys() or (len(inputs) > 1 and not isinstance(value, dict)):
+            example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
+            raise RefusedError("it does not name the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
+        return {
+            name: self._channel(name, {**channel.model_dump(exclude={"uri"}), "uri": uris[name]}, other)
+            for name, channel in inputs.items()
+        }
+
+    def _check_combinations(self, found: dict[str, Any]) -> None:
+        runtime = found.get("max_runtime", self.rules.grid.job.max_runtime)
+        given = self.row.values  # a value that is wrong by itself is there all the same
+        rules = (
+            ("algorithm", "image" in given, "image is there too", "Take one of the two away."),
+            ("metrics", "algorithm" in given, "an algorithm brings its own metrics", "Take it away."),
+            ("source", "algorithm" in given, "an algorithm brings its own program", "Take it away."),
+            ("source", "entry_point" not in given, "entry_point is missing", "Name the program in the archive."),
+            ("entry_point", "source" not in given, "source is missing", "Name the archive that the program is in."),
+            ("max_wait", not found.get("spot"), "it is for spot alone", "Write spot true, or take it away."),
+            ("max_wait", found.get("max_wait", 0) < runtime, "it is less than max_runtime", "Write at least as much."),
+        )
+        for name, wrong, reason, next_step in rules:
+            if name in found and wrong:
+                self._refuse(name, self.row.values[name], RefusedError(reason, next_step))
+
+    def _check_numbers(self, found: dict[str, Any]) -> None:
+        job = self.rules.grid.job
+        added = _PROGRAM * ("source" in found) + _MPI * ("algorithm" not in found)
+        numbers = (
+            ("hyperparameters", len(hyperparameters(found, job)) + added, most("HyperParameters")),
+            ("environment", len(found.get("environment", {})), most("TrainingEnvironmentMap")),
+            ("tags", len(found.get("tags", {})) + _OUR_TAGS, most("TagList")),
+        )
+        for name, number, greatest in numbers:
+            if number > greatest:
+                reason = f"with those of the grid there are {number}, and SageMaker takes at most {greatest}"
+                self._refuse(name, "", RefusedError(reason, "Take some away."))
+
+    def _check_channels(self, place: S3Uri | Inputs) -> None:
+        inputs = channels(place, self.rules.grid.job) if place else {}
+        if len(inputs) > most("InputDataConfig"):
+            reason = f"there are {len(inputs)} channels, and SageMaker takes at most {most('InputDataConfig')}"
+            self._refuse("inputs", "", RefusedError(reason, "Take some away."))
+        for channel in inputs.values():
+            broken = broken_limit("S3Uri", channel.uri)
+            if broken:
+                field_name = "inputs" if isinstance(place, dict) else "s3_uri"
+                self._refuse(field_name, channel.uri, RefusedError(f"as a channel {broken}", "Use a shorter path."))
+
+
+_KNOWN = frozenset(FIELDS)
+
+
+def _choice(value: object, shape: str) -> Any:
+    if value not in choices(shape):
+        raise RefusedError(f"{literal(value)} is not what SageMaker offers", f"Write {', '.join(choices(shape))}.")
+    return value
+
+
+def _name(name: object) -> str:
+    next_step = "Write a shorter name of printable characters."
+    if not isinstance(name, str):
+        raise RefusedError("it is no text", next_step)
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise RefusedError(f"it has {len(name)} characters and a name has at most {MAX_NAME_CHARACTERS}", next_step)
+    if not name.isprintable():
+        raise RefusedError("it has control characters", next_step)
+    return name
+
+
+def _name_of(data: S3Uri | None, inputs: Inputs) -> str:
+    name = str(data or next((channel.uri for channel in inputs.values()), ""))
+    return name.rstrip("/").rpartition("/")[2][:MAX_NAME_CHARACTERS]

@@ -1,0 +1,82 @@
+"""The fields of a manifest's lines, and the columns by which CSV with a header names them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+
+from traingrid.manifest_errors import LineError, file_error, shown
+
+MAX_COLUMNS = 500
+"""Most columns of a header: SageMaker's greatest numbers of entries of every kind, and every other field."""
+
+# In CSV, what a column with this beginning is an entry of.
+MAPPINGS = {
+    "hp.": "hyperparameters",
+    "env.": "environment",
+    "tag.": "tags",
+    "input.": "inputs",
+    "replica.": "replicas",
+}
+FIELDS = (
+    *("name", "region", "s3_uri", "inputs", "replicas", "image", "algorithm", "source", "entry_point"),
+    *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
+    *("spot", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
+    *("priority", "retries"),
+)
+_FROM_THE_DEPLOYMENT = re.compile(
+    r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"
+    r"|account(id)?|credentials|profile|aws(accesskeyid|secretaccesskey|sessiontoken)|(access|secret)key"
+)
+
+
+def is_header(cells: list[str]) -> bool:
+    """Return whether the cells of a file's first line are the names of columns."""
+    names = {cell.lower() for cell in cells}
+    return bool(names & {"region", "s3_uri"} or any(name.startswith(tuple(MAPPINGS)) for name in names))
+
+
+def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | None], list[LineError]]:
+    """Return field and entry of every column, None for one that cannot be used, and why.
+
+    Raises:
+        ManifestError: Columns are missing or stand there twice, so that no row can be understood.
+    """
+    if len(cells) > MAX_COLUMNS:
+        raise file_error(f"its header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
+    cells = [cell.lower() if cell.lower() in FIELDS else cell for cell in cells]
+    (column, times), *_ = Counter(cells).most_common(1)
+    if times > 1:
+        raise file_error(f"its header has the column {shown(column)} {times} times", "Keep one of them.")
+    if "region" not in cells:
+        raise file_error("its header has no column region", "Add one: every job needs its Region.")
+    columns: list[tuple[str, str] | None] = []
+    errors: list[LineError] = []
+    for cell in cells:
+        prefix = next((prefix for prefix in MAPPINGS if cell.startswith(prefix)), "")
+        if prefix and cell != prefix:
+            columns.append((MAPPINGS[prefix], cell[len(prefix) :]))
+        elif cell in FIELDS and cell not in MAPPINGS.values():
+            columns.append((cell, ""))
+        else:
+            columns.append(None)
+            errors.append(unknown_field(number, cell, csv_form=True))
+    return columns, errors
+
+
+def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
+    """Return the error of a field or column that no job has, with the nearest that there is."""
+    prefix = next((prefix for prefix, mapping in MAPPINGS.items() if mapping == name), None)
+    if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
+        reason = "it is decided by the deployment, and a manifest cannot say it"
+        next_step = "Take it away; roles, networks and keys are those that `cdk deploy` made."
+    elif prefix and csv_form:
+        reason, next_step = "a column holds one entry of it", f"Write a column {prefix}NAME for each entry."
+    else:
+        known = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
+        known += MAPPINGS if csv_form else ()
+        near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), known, n=1)
+        reason = "there is no such field"
+        next_step = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+    return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

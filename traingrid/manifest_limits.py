@@ -1,0 +1,83 @@
+"""SageMaker's own limits on what a manifest line may say, read from botocore's service model at run time.
+
+botocore itself checks neither lengths nor patterns before it sends a request, so a line that breaks one would be
+refused by SageMaker hours later, when its child starts. A limit that AWS changes is new here as soon as botocore is.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from botocore.loaders import Loader
+
+# The greatest value of the model's 32-bit "integer" (https://smithy.io/2.0/spec/simple-types.html#integer).
+MAX_INTEGER = 2**31 - 1
+# What Python's re does not know of the model's patterns, which are Java's. \w is letters, numbers and the underscore,
+# and \p{Z} the separators, in Unicode's categories (https://www.unicode.org/reports/tr44/#General_Category_Values).
+_JAVA_CLASSES = {
+    r"\p{L}": r"\w",
+    r"\p{N}": r"\w",
+    r"\p{Z}": " \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+    r"\p{Alnum}": "A-Za-z0-9",
+}
+_LINE_ENDS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+
+
+@cache
+def _shapes() -> dict[str, dict[str, Any]]:
+    shapes: dict[str, dict[str, Any]] = Loader().load_service_model("sagemaker", "service-2")["shapes"]
+    return shapes
+
+
+@cache
+def most(shape: str) -> int:
+    """Return the greatest length, number of entries or number that a shape of the service model allows."""
+    return int(_shapes()[shape].get("max", MAX_INTEGER))
+
+
+@cache
+def choices(shape: str) -> tuple[str, ...]:
+    """Return the values that a shape of the service model lists."""
+    return tuple(_shapes()[shape]["enum"])
+
+
+@cache
+def _pattern(shape: str) -> tuple[str, re.Pattern[str] | None]:
+    text = _shapes()[shape].get("pattern", "")
+    if text in ("", ".*", ".+", r"[\S\s]*"):
+        return text, None
+    translated = text
+    for java, ours in _JAVA_CLASSES.items():
+        translated = translated.replace(java, ours)
+    return text, re.compile(translated)
+
+
+def broken_limit(shape: str, text: str) -> str | None:
+    """Return which limit of a shape a text breaks, as the end of a sentence, or None if it breaks none.
+
+    Control characters but tabs and line ends are refused everywhere, because every such text may reach a terminal.
+    """
+    least, greatest = int(_shapes()[shape].get("min", 0)), most(shape)
+    if len(text) > greatest:
+        return f"it has {len(text):,} characters and SageMaker takes at most {greatest:,}"
+    if len(text) < max(least, shape.endswith("Key")):
+        return "it is empty"
+    pattern, compiled = _pattern(shape)
+    if pattern in (".*", ".+") and _LINE_ENDS.search(text):
+        return "it has more than one line"
+    if _CONTROLS.search(text):
+        return "it has control characters"
+    if compiled and not compiled.fullmatch(text):
+        return f"it does not have the form {pattern}"
+    return None if _is_unicode(text) else "it has half of a surrogate pair, which is no character"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

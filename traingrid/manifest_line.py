@@ -1,0 +1,152 @@
+"""A checked line of a manifest, and the job that it becomes once the grid's defaults are filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.job import Channel, Job, Replica
+from traingrid.manifest_values import metric_regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from traingrid.deployment import Deployment
+    from traingrid.grid import JobDefaults
+    from traingrid.s3_uri import S3Uri
+
+MAX_NAME_CHARACTERS = 128
+# Spot: how much longer than the training itself a job may wait for capacity unless its line says so.
+_WAIT_SECONDS = 24 * 3600
+
+Inputs = dict[str, Channel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One checked line of a manifest: what it says, and nothing that it leaves to the grid.
+
+    Attributes:
+        number: The line as an editor counts it, from 1.
+        region: A training Region of the grid.
+        name: What the user calls the job; the last part of where its data lies where they did not say.
+        data: The folder above the grid's channels; None where the line names its channels itself.
+        inputs: The channels that the line names itself.
+        settings: The job fields that it sets, by their names in a manifest, with checked values.
+        replicas: By Region: the folder, or the channels, of the same data there.
+    """
+
+    number: int
+    region: str
+    name: str
+    data: S3Uri | None = None
+    inputs: Inputs = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    replicas: Mapping[str, S3Uri | Inputs] = field(default_factory=dict)
+
+    def priority(self) -> int:
+        """Return how early the job starts, compared with the others of its submission."""
+        return int(self.settings.get("priority", 0))
+
+    def setting(self, name: str, defaults: JobDefaults) -> Any:
+        """Return a field's value, the grid's where the line leaves it out."""
+        return self.settings[name] if name in self.settings else getattr(defaults, name)
+
+
+def in_order(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return lines in the order of their jobs' indexes: by priority, and else as they stand in the file.
+
+    AWS Batch starts the children of an array by their index as room for them becomes free.
+    """
+    if not any(line.settings for line in lines):
+        return lines
+    return sorted(lines, key=Line.priority, reverse=True)  # stable
+
+
+def jobs_of_lines(lines: Sequence[Line], deployment: Deployment, submission: str) -> list[Job]:
+    """Return the jobs of a manifest's lines, by index, every default of the grid filled in."""
+    return list(iter_jobs(lines, deployment, submission))
+
+
+def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) -> Iterator[Job]:
+    """Yield the jobs of a manifest's lines, by index, every default of the grid filled in.
+
+    Args:
+        lines: All lines of the manifest.
+        deployment: The grid.
+        submission: The submission's id, which is part of where results go.
+    """
+    for index, line in enumerate(in_order(lines)):
+        yield job_of_line(line, index, deployment, submission)
+
+
+def job_of_line(line: Line, index: int, deployment: Deployment, submission: str) -> Job:
+    """Return the job of one line; `index` is its place in the submission."""
+    defaults = deployment.grid.job
+    runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
+    algorithm = "algorithm" in line.settings
+    here = _place(line, line.region, line.data or line.inputs, deployment, (submission, index))
+    return Job(
+        index=index,
+        line=line.number,
+        name=line.name,
+        region=line.region,
+        instance_type=line.setting("instance_type", defaults),
+        instance_count=line.setting("instance_count", defaults),
+        volume_gb=line.setting("volume_gb", defaults),
+        max_runtime_seconds=runtime,
+        max_wait_seconds=line.settings.get("max_wait", runtime + _WAIT_SECONDS) if spot else 0,
+        spot=spot,
+        processes_per_host=line.setting("processes_per_host", defaults),
+        mpi_options=line.setting("mpi_options", defaults),
+        source=line.settings.get("source", ""),
+        entry_point=line.settings.get("entry_point", ""),
+        hyperparameters=hyperparameters(line.settings, defaults),
+        metrics={} if algorithm else line.settings.get("metrics") or default_metrics(defaults),
+        environment=line.settings.get("environment", {}),
+        tags=line.settings.get("tags", {}),
+        priority=line.priority(),
+        retries=line.setting("retries", defaults),
+        replicas={
+            region: _place(line, region, data, deployment, (submission, index))
+            for region, data in line.replicas.items()
+        },
+        **{name: getattr(here, name) for name in Replica.model_fields},
+    )
+
+
+def hyperparameters(settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, str]:
+    """Return a job's hyperparameters. An algorithm of somebody else's knows none of the grid's own."""
+    own: dict[str, str] = settings.get("hyperparameters", {})
+    return own if "algorithm" in settings else {**defaults.hyperparameters, **own}
+
+
+def default_metrics(defaults: JobDefaults) -> dict[str, str]:
+    """Return the grid's metrics with the regular expressions that find them."""
+    return {name: metric_regex(name) for name in defaults.metrics}
+
+
+def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
+    """Return the channels of a job: its own, or the grid's below the folder where its data lies."""
+    if isinstance(data, dict):
+        return data
+    return {channel: Channel(uri=f"{data / channel}/") for channel in defaults.channels}
+
+
+def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]) -> Replica:
+    """Return what of a job depends on the Region in which it runs."""
+    grid, account, settings = deployment.grid, deployment.account, line.settings
+    own = output = names.output_prefix(grid.name, account, region, *identity)
+    if "output" in settings:
+        output = f"s3://{names.output_bucket(grid.name, account, region)}/{settings['output']}/"
+    kept = settings.get("checkpoints", bool(settings.get("spot", False)))
+    if isinstance(kept, str):
+        kept = f"s3://{names.output_bucket(grid.name, account, region)}/{kept}/"
+    elif kept:
+        kept = f"{own}checkpoints/"
+    algorithm = settings.get("algorithm", "").replace("{region}", region)
+    image = "" if algorithm else grid.image_uri(settings.get("image", grid.job.image), account, region)
+    return Replica(
+        inputs=channels(data, grid.job), output=output, image=image, algorithm=algorithm, checkpoints=kept or ""
+    )
