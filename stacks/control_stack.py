@@ -127,7 +127,8 @@ class ControlStack(Stack):
             [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*"],
             because="Any submission, and by hand from the Batch console any manifest",
         )
-        grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [self.ledger.table_arn])
+        items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
+        grant(role, items, [self.ledger.table_arn])
         jobs, whose = self._training_jobs(), "The jobs of this grid: their names begin with its name, in its Regions"
         grant(
             role,
@@ -143,7 +144,7 @@ class ControlStack(Stack):
             conditions={"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}},
             because=whose,
         )
-        grant(role, ["sagemaker:DescribeTrainingJob"], jobs, because=whose)
+        grant(role, ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob"], jobs, because=whose)
         self._let_pass_execution_roles(role)
         self._let_read_training_logs(role)
 

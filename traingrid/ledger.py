@@ -11,13 +11,14 @@ import calendar
 import time
 from typing import TYPE_CHECKING, Any
 
-from traingrid.dynamodb import Item, Table
+from traingrid.dynamodb import Table
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from traingrid.job import Job
 
+Item = dict[str, Any]
 SUBMISSION = "submission"
 PENDING = "Pending"
 """A job that has no training job yet; all states but this and the next are SageMaker's own words."""
@@ -194,7 +195,7 @@ class Ledger:
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": "Failed", ":stopped": "Stopped"}
-        former = tried["attempt"]
+        former, entry = tried["attempt"], dict(tried) | ({"reopened": True} if reopen else {})
         changes = {"attempt": former + 1, "state": PENDING, "region": region, "batch_child": "", "opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
         return self._table.update(
@@ -202,7 +203,7 @@ class Ledger:
             changes,
             condition,
             {":attempt": former} | values,
-            appended={"tried": [dict(tried)]},
+            appended={"tried": [entry]},
             removed=_OF_AN_ATTEMPT,
         )
 

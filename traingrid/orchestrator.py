@@ -1,100 +1,42 @@
-"""The orchestrator: what one child of the array does, from its environment to its exit code."""
+"""The orchestrator: what one child of the array does, from its environment to its exit code.
+
+A child ends before its job does in three cases only: it is told to (SIGTERM), the line cannot be run, or an error that
+waiting does not mend. What waiting mends is waited for in this process (traingrid/outage.py), because Batch tries a
+child ten times and no more.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, Self
+import time
+from typing import TYPE_CHECKING, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import manifest
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.child import Child, find_job
 from traingrid.deployment import Deployment
-from traingrid.errors import TraingridError, UsageError
+from traingrid.errors import TraingridError
+from traingrid.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger import Ledger
-from traingrid.s3_uri import ObjectVersion
+from traingrid.orchestration_cost import sentence
+from traingrid.outage import patient
 from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
-    from traingrid.job import Job
+    from traingrid.backends.base import Backend
+    from traingrid.ledger import Item
 
-# Exit codes of a child; the job definition's retry strategy knows them (stacks/orchestrator.py).
-TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
-_EXIT_CODES = {"Completed": TRAINED, "Failed": JOB_FAILED, "Stopped": STOPPED}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Child:
-    """What AWS Batch tells a child.
-
-    Attributes:
-        array_file: The manifest, raw or normalised.
-        index: Which job of it; 0 in a plain job, where Batch sets no index.
-        batch_job: The id of the whole Batch job, without the child's index.
-        attempt: Batch's attempt at this child, from 1.
-    """
-
-    array_file: ObjectVersion
-    index: int
-    batch_job: str
-    attempt: int
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read S3_ARRAY_FILE and Batch's own variables
-        (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
-
-        Raises:
-            UsageError: A variable is missing or wrong.
-        """
-        try:
-            return cls(
-                array_file=ObjectVersion.parse(environment["S3_ARRAY_FILE"]),
-                index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
-                batch_job=environment["AWS_BATCH_JOB_ID"].partition(":")[0],
-                attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),
-            )
-        except KeyError as missing:
-            message = f"The environment variable {missing.args[0]} is not set."
-            next_step = "Submit the job definition to AWS Batch with S3_ARRAY_FILE=s3://bucket/manifest.csv."
-            raise UsageError(message, next_step) from None
-        except ValueError as error:
-            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} cannot be used: {error}."
-            raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
-
-
-def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
-    """Return the submission and the job of a child.
-
-    A normalised submission is read by byte range. A raw manifest, as somebody gives it in the Batch console, is parsed
-    whole, and the Batch job itself is the submission: its retries find the same training jobs again, another Batch job
-    means another training. No intake has claimed such a submission, so its children do: `traingrid status` shows it.
-
-    Raises:
-        ManifestError: The raw manifest is wrong.
-        UsageError: There is no such job in the file.
-    """
-    submission = submission_of_key(child.array_file.key)
-    try:
-        if submission and child.array_file.bucket == deployment.manifest_bucket:
-            return submission, read_job(storage, child.array_file, child.index)
-        lines = manifest.parse(storage.read(child.array_file, limit=manifest.MAX_BYTES), deployment)
-        submission = submission_id(child.batch_job)
-        job = jobs_of_lines(lines, deployment, submission)[child.index]
-    except IndexError:
-        message = f"{child.array_file} has no job of index {child.index}."
-        raise UsageError(message, "Give the array the size of the manifest.") from None
-    facts = {"manifest": str(child.array_file), "version": "", "jobs": len(lines)}
-    ledger.claim_submission(submission, child.batch_job, facts | {"state": "Submitted", "batch_job": child.batch_job})
-    return submission, job
+FAREWELL_SECONDS = 4.0
+"""What a child that is told to end may take to see whether it is cancelled, and to stop its training job if so. SIGKILL
+follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html), but Fargate may take
+its host away sooner, and nothing depends on this: whoever cancels stops what runs, and so does the reconciler."""
 
 
 def run_child(environment: Mapping[str, str]) -> int:
@@ -105,23 +47,16 @@ def run_child(environment: Mapping[str, str]) -> int:
     """
     sys.excepthook = _try_again
     signal.signal(signal.SIGTERM, _let_go)
+    started, supervisor = time.monotonic(), None
     try:
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
-        storage, ledger = Storage(deployment.grid.home), Ledger(deployment.table, deployment.grid.home)
-        submission, job = find_job(child, deployment, storage, ledger)
-        _say(f"submission {submission}, index {child.index}, line {job.line}, attempt {child.attempt} of this child")
-        supervisor = Supervisor(
-            grid=deployment.grid.name,
-            submission=submission,
-            job=job,
-            backend=SageMaker(deployment, job.region),
-            ledger=ledger,
-            say=_say,
-        )
-        return _EXIT_CODES[supervisor.run()["state"]]
+        try:
+            supervisor = _supervisor(child, deployment)
+            return exit_code(supervisor.run())
+        finally:
+            _say(sentence(deployment.grid.orchestrator, time.monotonic() - started))
     except LetGoError:
-        _say("told to end: what trains already trains on, and a retry of this child attaches to it")
-        return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
+        return _farewell(supervisor)
     except TraingridError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
@@ -130,7 +65,54 @@ def run_child(environment: Mapping[str, str]) -> int:
         return TRY_AGAIN
 
 
-def _let_go(*_: object) -> NoReturn:
+def exit_code(item: Item) -> int:
+    """Return what a child ends with, from its job's item: TRAINED also if it runs and nobody needs to watch it."""
+    if item["state"] in ("Completed", "InProgress"):
+        return TRAINED
+    failure = FAILURES.get(item.get("failure", ""))
+    if failure:
+        return failure.exit_code
+    return STOPPED if item["state"] == "Stopped" else JOB_FAILED
+
+
+def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
+    storage = patient(lambda: Storage(deployment.grid.home), _say)
+    ledger = patient(lambda: Ledger(deployment.table, deployment.grid.home), _say)
+    submission, job = find_job(child, deployment, storage, ledger)
+    _say(f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child")
+
+    def backend_in(region: str) -> Backend:
+        return patient(lambda: SageMaker(deployment, region), _say)
+
+    return Supervisor(
+        grid=deployment.grid.name,
+        submission=submission,
+        job=job,
+        backend_in=backend_in,
+        ledger=ledger,
+        say=_say,
+        batch_child=child.id,
+        until_started=deployment.grid.orchestrator.watch == "until_started",
+    )
+
+
+def _farewell(supervisor: Supervisor | None) -> int:
+    """Stop the training job if it is cancelled, else leave it alone; in either case within FAREWELL_SECONDS."""
+    signal.signal(signal.SIGALRM, _let_go)  # ends a call that waits for AWS, as SIGTERM did
+    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS)
+    try:
+        if supervisor and supervisor.let_go():
+            _say("told to end, and the job is cancelled")
+            return STOPPED
+    except (LetGoError, TraingridError, BotoCoreError, ClientError):
+        _say("told to end, and AWS does not say in time whether the job is cancelled")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    _say("told to end: what trains already trains on, and a retry of this child attaches to it")
+    return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
+
+
+def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one must not end the ending
     raise LetGoError
 

@@ -1,17 +1,22 @@
-"""Writing into the ledger what a service says of a training job, from wherever it was seen."""
+"""Writing into the ledger what a service says of a training job, from wherever it was seen.
+
+Events repeat, come late and in any order; nothing here believes them. The service is asked, and an end that is recorded
+stays. One end is left open: of a failure that traingrid tries again by itself, as long as a child watches the job.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.failures import of_end
 
 if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.ledger import Ledger
 
 
-def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str) -> bool:
+def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
     """Ask the service about a training job and record its answer.
 
     Args:
@@ -19,6 +24,7 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str) 
         ledger: Where to record.
         backend: The service, in the training job's Region.
         training_job: The training job's name; one that is not of this grid is left alone.
+        watched: Whether the child that says that it watches the job may be believed; False once it is known to be gone.
 
     Returns:
         Whether anything was recorded: not for a job that has ended in the ledger already, or that it does not know.
@@ -28,5 +34,14 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str) 
     if parsed is None or seen is None:
         return False
     # The name too: the child may have died between creating the training job and recording that.
-    facts = {**seen.facts(), "training_job": training_job}
-    return ledger.record_job(parsed.submission, parsed.index, parsed.attempt, facts)
+    facts, failure = {**seen.facts(), "training_job": training_job}, of_end(seen)
+    key = (parsed.submission, parsed.index, parsed.attempt)
+    if failure is None:
+        return ledger.record_job(*key, facts)
+    facts |= {"failure": failure.name}
+    if not (failure.retried and watched):
+        return ledger.record_job(*key, facts)
+    if ledger.record_job(*key, facts, unless_watched=True):
+        return True
+    # Whether this is the end, or another attempt follows, is for the child to decide; `failure` makes it look.
+    return ledger.record_job(*key, {name: value for name, value in facts.items() if name != "state"})

@@ -1,38 +1,32 @@
-"""The supervisor: launches one job or attaches to it, follows it to its end and keeps the ledger right.
+"""The supervisor: brings one job to its end, attempt by attempt, and keeps the ledger right.
 
 It may be killed anywhere and run again: the training job's name decides what exists, the ledger's conditional writes
-decide what is recorded, and SIGTERM (`LetGoError`) only makes it let go.
+decide what is recorded and who goes on to the next attempt, and SIGTERM (`LetGoError`) only makes it let go.
+
+Batch tries a child ten times at most, so nothing that passes by itself ends one: quotas, throttling, lost connections
+and expired credentials are waited out here (traingrid/launch.py, traingrid/outage.py). Batch's tries are left for lost
+hosts and for errors of our own.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid import names
-from traingrid.backends.base import (
-    LaunchRefusedError,
-    LogPosition,
-    LogUnreadableError,
-    NameTakenError,
-    TryAgainError,
-)
+from traingrid.attempt import Attempt, Clock
+from traingrid.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
+from traingrid.job import in_region
+from traingrid.launch import Launched, launch
 from traingrid.ledger import FINAL_STATES
-from traingrid.progress import Progress
+from traingrid.waits import QUOTA_CAP, backoff_seconds
+from traingrid.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.backends.base import Backend
+    from traingrid.backends.base import Backend, Seen
     from traingrid.job import Job
     from traingrid.ledger import Item, Ledger
-
-# Between two looks at a training job: short while it is young, so that quick runs and early failures show at once, and
-# rare later, because DescribeTrainingJob is throttled per account.
-_SHORTEST_INTERVAL_SECONDS = 1.0
-_LONGEST_INTERVAL_SECONDS = 60.0
-_INTERVAL_PER_AGE = 1 / 60
 
 
 class LetGoError(BaseException):
@@ -43,11 +37,6 @@ class LetGoError(BaseException):
     """
 
 
-def interval_seconds(age: float) -> float:
-    """Return how long to wait until the next look at a job that is watched for `age` seconds."""
-    return min(max(age * _INTERVAL_PER_AGE, _SHORTEST_INTERVAL_SECONDS), _LONGEST_INTERVAL_SECONDS)
-
-
 @dataclass(kw_only=True)
 class Supervisor:
     """Supervises one job.
@@ -55,93 +44,108 @@ class Supervisor:
     Attributes:
         grid: The grid's name.
         submission: The submission's id.
-        job: What to train.
-        backend: Where to train it, in the job's Region.
+        job: What to train, as its own Region has it.
+        backend_in: Returns where to train in a Region.
         ledger: Where to record it.
         say: Takes lines for the person who reads the log.
+        batch_child: The id of the Batch child that this is; empty where there is none.
+        until_started: Whether to watch only until the training job runs.
+        clock: Time.
     """
 
     grid: str
     submission: str
     job: Job
-    backend: Backend
+    backend_in: Callable[[str], Backend]
     ledger: Ledger
     say: Callable[[str], None]
-    _log_trouble: str = field(default="", init=False)
+    batch_child: str = ""
+    until_started: bool = False
+    clock: Clock = field(default_factory=Clock)
+    _backends: dict[str, Backend] = field(default_factory=dict, init=False)
+    _current: Attempt | None = field(default=None, init=False)
 
     def run(self) -> Item:
-        """Bring the job to its end.
+        """Bring the job to its end, or until it runs if nobody needs to watch it longer.
 
         Returns:
-            The job's item in the ledger, which is in a final state.
-
-        Raises:
-            LaunchRefusedError: The job cannot be launched as it is; the ledger says Failed.
-            NameTakenError: Another training job has its name; the ledger says Failed.
-            TryAgainError: The backend cannot start it now.
+            The job's item in the ledger.
         """
-        item = self.ledger.open_job(self.submission, self.job)
-        attempt = item["attempt"]
-        name = names.training_job(self.grid, self.submission, self.job.index, attempt)
-        if item["state"] not in FINAL_STATES:
-            self._launch(name, attempt)
-            self._watch(name, attempt)
-            item = self.ledger.job(self.submission, self.job.index) or item
-        self.say(_ending(name, item))
+        item = self.ledger.open_job(self.submission, self.job, self.job.regions)
+        while item["state"] not in FINAL_STATES:
+            self._current = attempt = self._attempt(item)
+            if launch(attempt, item) is Launched.RUNS:
+                seen = Watch(attempt=attempt, until_started=self.until_started).run()
+                if seen:
+                    self._conclude(attempt, seen)
+            item = attempt.item()
+            if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
+                break
+        self.say(_ending(item))
         return item
 
-    def _launch(self, name: str, attempt: int) -> None:
-        tags = {
-            names.TAG_GRID: self.grid,
-            names.TAG_SUBMISSION: self.submission,
-            names.TAG_JOB: str(self.job.index),
-        }
-        self.say(f"{self.job.name}: training job {name} in {self.job.region}, {self.job.ranks} ranks")
-        try:
-            self.backend.start(name, self.job, tags)
-        except (LaunchRefusedError, NameTakenError) as error:
-            self._record(attempt, {"state": "Failed", "reason": str(error), "training_job": name})
-            raise
-        except TryAgainError as error:
-            self._record(attempt, {"reason": str(error)})
-            raise
-        self._record(attempt, {"state": "InProgress", "phase": "Starting", "reason": "", "training_job": name})
+    def let_go(self) -> bool:
+        """Do what is to be done before the process ends because it was told to.
 
-    def _watch(self, name: str, attempt: int) -> None:
-        started = time.monotonic()
-        progress, position, last = Progress(self.job.metrics), LogPosition(), None
-        while True:
-            seen = self.backend.describe(name)
-            advanced = self._follow_log(name, position, progress)
-            if seen and (advanced or seen != last):
-                if last is None or (seen.state, seen.phase) != (last.state, last.phase):
-                    self.say(f"{name}: {seen.state} ({seen.phase})")
-                self._record(attempt, seen.facts() | ({"progress": progress.values} if progress.values else {}))
-            if seen and seen.ended:
-                return
-            last = seen
-            time.sleep(interval_seconds(time.monotonic() - started))
+        Returns:
+            Whether the job is cancelled. Then its training job, if there is one, was told to stop; else it goes on.
+        """
+        if self._current is None or not self._current.cancelled():
+            return False
+        self._current.stop()
+        return True
 
-    def _follow_log(self, name: str, position: LogPosition, progress: Progress) -> bool:
-        advanced = False
-        try:
-            for host, line in self.backend.log_lines(name, position):
-                self.say(f"[{host}] {line}" if self.job.instance_count > 1 else line)
-                advanced |= progress.read(line)
-        except LogUnreadableError as error:  # the training job goes on, and so do we; said once, not at every look
-            if str(error) != self._log_trouble:
-                self._log_trouble = str(error)
-                self.say(self._log_trouble)
-        return advanced
+    def _attempt(self, item: Item) -> Attempt:
+        region = item["region"]
+        if region not in self._backends:
+            self._backends[region] = self.backend_in(region)
+        return Attempt(
+            grid=self.grid,
+            submission=self.submission,
+            number=item["attempt"],
+            job=in_region(self.job, region),
+            batch_child=self.batch_child,
+            backend=self._backends[region],
+            ledger=self.ledger,
+            say=self.say,
+            clock=self.clock,
+        )
 
-    def _record(self, attempt: int, facts: Item) -> None:
-        self.ledger.record_job(self.submission, self.job.index, attempt, facts)
+    def _conclude(self, attempt: Attempt, seen: Seen) -> None:
+        """Record how an attempt ended, or go on to the next one: one conditional write either way."""
+        failure, item = of_end(seen), attempt.item()
+        if failure and self._may_try_again(failure, item) and not attempt.cancelled():
+            self._go_on(attempt, seen, failure, item)
+        else:
+            attempt.record(seen.facts() | {"failure": failure.name if failure else "", "training_job": attempt.name})
+
+    def _may_try_again(self, failure: Failure, item: Item) -> bool:
+        return may_try_again(failure, item.get("tried", []), self.job.retries, len(item["regions"]))
+
+    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: Item) -> None:
+        here, regions = attempt.job.region, item["regions"]
+        what = {"attempt": attempt.number, "region": here, "state": seen.state, "failure": failure.name}
+        what |= {"reason": seen.reason, "training_job": attempt.name, "billable_seconds": seen.billable_seconds}
+        target = next_region(regions, here) if failure is CAPACITY else here
+        if not self.ledger.next_attempt(self.submission, self.job.index, what, target):
+            return  # another child of this index was faster, or the job was ended meanwhile: the ledger says
+        again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
+        seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
+        self.say(
+            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
+        )
+        self.clock.sleep(seconds)
 
 
-def _ending(name: str, item: Item) -> str:
-    text = f"{name}: {item['state']} after {item.get('training_seconds', 0)} s of training"
+def _ending(item: Item) -> str:
+    text = f"{item.get('training_job') or item['name']}: {item['state']}"
+    if item["state"] in FINAL_STATES:
+        text += f" after {item.get('training_seconds', 0)} s of training"
     if item.get("reason"):
         text += f": {item['reason']}"
     if item.get("artifact"):
         text += f", model in {item['artifact']}"
+    failure = FAILURES.get(item.get("failure", ""))
+    if failure:
+        text += f" {failure.sentence} {failure.next_step}"
     return text

@@ -11,20 +11,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError
 
 from tests.domain.deployments import SAMPLE
 from traingrid import orchestrator
+from traingrid.child import Child, find_job
+from traingrid.children import ChildStatus
 from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
 from traingrid.ledger import Ledger
-from traingrid.orchestrator import Child, find_job, run_child
+from traingrid.orchestrator import exit_code, run_child
 from traingrid.s3_uri import S3Uri
 from traingrid.status import submission_status
 from traingrid.storage import Storage
-
-THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "PutItem")
-EXPIRED = ClientError({"Error": {"Code": "ExpiredTokenException", "Message": "expired"}}, "GetItem")
-UNREACHABLE = EndpointConnectionError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
 
 
 @pytest.fixture
@@ -48,12 +47,11 @@ def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGTERM, former)
 
 
-@pytest.mark.parametrize("error", [THROTTLED, EXPIRED, UNREACHABLE])
-def test_what_aws_may_do_better_next_time_is_tried_again(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception
+def test_what_aws_refuses_for_good_is_left_to_batch(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
-        raise error
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "PutItem")
 
     monkeypatch.setattr(orchestrator, "find_job", fails)
     assert run_child(environment) == 75
@@ -121,18 +119,49 @@ def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
         ledger.open_job(submission, job)
 
     class RunningArray:
-        def describe(self, job: str) -> dict[str, Any]:
-            return {"status": "PENDING", "jobId": job}
+        def state(self, _head: Any) -> str:
+            return "PENDING"
 
-        def children(self, job: str, count: int) -> list[dict[str, Any]]:
-            return [{"jobId": f"{job}:{index}", "status": "RUNNING"} for index in range(count)]
+        def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
+            return {index: ChildStatus(id=f"{head['batch_job']}:{index}", status="RUNNING") for index in lines}
 
     (item,) = ledger.submissions()
     assert (item["submission"], item["state"], item["jobs"]) == (submission, "Submitted", 4)
-    batch: Any = RunningArray()
-    status = submission_status(submission, deployment.manifest_bucket, ledger, batch, storage)
+    children: Any = RunningArray()
+    status = submission_status(submission, deployment.manifest_bucket, ledger, children, storage)
     assert (status.batch_job, status.ended) == ("1111", False)
     assert [(job.region, job.phase) for job in status.jobs] == [("us-west-2", "RUNNING"), ("eu-central-1", "RUNNING")]
+
+
+def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refused(
+    deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
+) -> None:
+    uri = S3Uri.parse(environment["S3_ARRAY_FILE"])
+    version = storage.write(uri, SAMPLE.encode(), "text/csv")
+    told = environment | {"S3_ARRAY_FILE": f"{uri}?versionId={version}"}
+    find_job(Child.from_environment(environment), deployment, storage, ledger)
+    storage.write(uri, SAMPLE.replace("resized", "other").encode(), "text/csv")
+    with pytest.raises(UsageError, match="has changed since"):
+        find_job(Child.from_environment(environment), deployment, storage, ledger)
+    find_job(Child.from_environment(told), deployment, storage, ledger)
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ({"state": "Completed", "failure": ""}, 0),
+        ({"state": "InProgress"}, 0),
+        ({"state": "Failed", "failure": "algorithm"}, 1),
+        ({"state": "Failed", "failure": "capacity"}, 1),
+        ({"state": "Failed", "failure": "image"}, 2),
+        ({"state": "Failed"}, 1),
+        ({"state": "Stopped", "failure": "stopped_by_user"}, 143),
+        ({"state": "Stopped", "failure": "max_runtime"}, 1),
+        ({"state": "Stopped"}, 143),
+    ],
+)
+def test_the_exit_code_says_how_the_job_ended(item: dict[str, Any], code: int) -> None:
+    assert exit_code(item) == code
 
 
 class _Throttling(BaseHTTPRequestHandler):
@@ -171,3 +200,4 @@ def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environ
         server.server_close()
     assert child.returncode == 75
     assert "told to end" in said
+    assert "this child's own cost: 0.25 vCPU, 512 MiB" in said

@@ -7,10 +7,11 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.domain.deployments import SAMPLE
-from traingrid.backends.base import LaunchRefusedError, LogUnreadableError, NameTakenError, TryAgainError
+from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import training_job_request
 from traingrid.deployment import Deployment
+from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, Failure
 from traingrid.job import Job
 from traingrid.manifest import parse
 from traingrid.submission import jobs_of_lines
@@ -30,18 +31,27 @@ class FakeSageMaker:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.error: Exception | None = None
         self.creates_before_error = False
+        self.unseen = 0
         self.status: dict[str, Any] = {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Training"}
 
     def create_training_job(self, **request: Any) -> None:
+        if request["TrainingJobName"] in self.jobs:
+            raise answer("ResourceInUse")
         if self.error is None or self.creates_before_error:
             self.jobs[request["TrainingJobName"]] = request
         if self.error:
             raise self.error
 
     def describe_training_job(self, **request: str) -> dict[str, Any]:
-        if request["TrainingJobName"] not in self.jobs:
+        if request["TrainingJobName"] not in self.jobs or self.unseen > 0:
+            self.unseen -= 1
             raise answer("ValidationException", "DescribeTrainingJob")
         return {**self.jobs[request["TrainingJobName"]], "TrainingJobArn": "arn:x", **self.status}
+
+    def stop_training_job(self, **request: str) -> None:
+        if self.jobs[request["TrainingJobName"]] and self.status["TrainingJobStatus"] != "InProgress":
+            raise answer("ValidationException", "StopTrainingJob")
+        self.status = {"TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
 
 
 @pytest.fixture
@@ -52,7 +62,7 @@ def service() -> FakeSageMaker:
 @pytest.fixture
 def backend(aws: None, deployment: Deployment, service: FakeSageMaker) -> SageMaker:
     made = SageMaker(deployment, "us-east-1")
-    made._sagemaker = service  # the transport, not the client code above it
+    made._sagemaker = made._creating = service  # the transport, not the client code above it
     return made
 
 
@@ -62,47 +72,67 @@ def job(deployment: Deployment) -> Job:
 
 
 def test_a_job_is_created_once_and_attached_to_ever_after(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
-    for _ in range(2):
-        backend.start(NAME, job, {})
-        service.error = answer("ResourceInUse")
+    assert backend.start(NAME, job, {}) is None
+    seen = backend.start(NAME, job, {})
+    assert seen is not None
+    assert seen.phase == "Training"
     assert list(service.jobs) == [NAME]
 
 
-@pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ResourceInUse")])
-def test_a_job_whose_creation_seemed_to_fail_is_attached_to(
-    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception
+@pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ServiceUnavailable")])
+@pytest.mark.parametrize("unseen", [0, 2, 4])
+def test_a_job_whose_creation_seemed_to_fail_is_attached_to_once_it_is_visible(
+    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, unseen: int
 ) -> None:
-    service.error, service.creates_before_error = error, True
-    try:
-        backend.start(NAME, job, {})
-    except TryAgainError:
-        backend.start(NAME, job, {})
+    service.error, service.creates_before_error, service.unseen = error, True, unseen + 1
+    while service.unseen > 0:  # one look before the creation, one after it
+        if service.unseen > 1:
+            with pytest.raises(LaunchError) as refused:
+                backend.start(NAME, job, {})
+            assert (refused.value.failure, refused.value.unresolved) == (SERVICE_ERROR, True)
+        else:
+            assert backend.start(NAME, job, {}) is not None
     assert list(service.jobs) == [NAME]
 
 
 @pytest.mark.parametrize(
     ("error", "meaning"),
     [
-        (answer("ValidationException"), LaunchRefusedError),
-        (answer("AccessDeniedException"), LaunchRefusedError),
-        (answer("ResourceLimitExceeded"), TryAgainError),
-        (answer("ThrottlingException"), TryAgainError),
-        (LOST, TryAgainError),
+        (answer("ValidationException"), (INVALID_REQUEST, False)),
+        (answer("AccessDeniedException"), (PERMISSION, False)),
+        (answer("ResourceLimitExceeded"), (QUOTA, False)),
+        (answer("ThrottlingException"), (THROTTLED, False)),
+        (answer("InternalFailure"), (SERVICE_ERROR, True)),
+        (LOST, (SERVICE_ERROR, True)),
     ],
 )
 def test_a_refusal_is_told_from_a_delay(
-    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, meaning: type[Exception]
+    backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, meaning: tuple[Failure, bool]
 ) -> None:
     service.error = error
-    with pytest.raises(meaning, match=NAME):
+    with pytest.raises(LaunchError, match=NAME) as refused:
         backend.start(NAME, job, {})
+    assert (refused.value.failure, refused.value.unresolved) == meaning
 
 
 def test_a_strangers_job_of_the_same_name_is_not_ours(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
     other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
     service.jobs[NAME] = training_job_request(NAME, other, "arn:aws:iam::123456789012:role/other", {})
-    with pytest.raises(NameTakenError):
+    with pytest.raises(LaunchError) as refused:
         backend.start(NAME, job, {})
+    assert refused.value.failure is CONFLICT
+
+
+def test_a_job_is_known_by_its_fingerprint_and_stopped_also_if_it_has_ended(
+    backend: SageMaker, service: FakeSageMaker, job: Job
+) -> None:
+    backend.start(NAME, job, {"traingrid:job": "0"})
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert seen.fingerprint == backend.fingerprint(NAME, job)
+    for _ in range(2):
+        backend.stop(NAME)
+    assert service.status["TrainingJobStatus"] == "Stopping"
 
 
 class FakeLogs:

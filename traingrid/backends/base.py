@@ -11,26 +11,27 @@ from traingrid.ledger import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traingrid.failures import Failure
     from traingrid.job import Job
 
 # Where each log stream was read up to: stream name to the service's own token.
 LogPosition = dict[str, str]
 
 
-class LaunchRefusedError(TraingridError):
-    """The service does not accept the job, and will not accept it when it is asked again."""
+class LaunchError(TraingridError):
+    """The service did not take the job.
 
-    exit_code = 2
+    Args:
+        failure: What that means, and whether the same request may be taken later.
+        what: What happened and where, in the service's own words.
+        unresolved: Whether the job may exist nevertheless, because the answer was lost or the name is taken by a job
+            that cannot be described yet.
+    """
 
-
-class NameTakenError(TraingridError):
-    """A training job of this name exists, and it is not this job."""
-
-
-class TryAgainError(TraingridError):
-    """The service cannot start the job now; the same request may be accepted later."""
-
-    exit_code = 75
+    def __init__(self, failure: Failure, what: str, *, unresolved: bool = False) -> None:
+        super().__init__(what, failure.next_step)
+        self.failure = failure
+        self.unresolved = unresolved
 
 
 class LogUnreadableError(TraingridError):
@@ -82,17 +83,26 @@ class Seen:
 class Backend(Protocol):
     """Runs training jobs in one Region. The name is the idempotency token of everything here."""
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """Create the training job, or attach to the one that this very job has created before.
 
+        The request is sent once. It may be sent again at any time by calling this again: the name is taken once.
+
+        Returns:
+            None if it was created now; else what is known of the one that exists.
+
         Raises:
-            LaunchRefusedError: It is not accepted.
-            NameTakenError: Another training job has the name.
-            TryAgainError: Not now: quota, throttling or a fault of the service.
+            LaunchError: It was not taken, or it is not known whether it was, or a stranger has the name.
         """
 
     def describe(self, name: str) -> Seen | None:
-        """Return what is known of a training job, or None if there is none of this name."""
+        """Return what is known of a training job, or None if none of this name is known (yet)."""
+
+    def stop(self, name: str) -> None:
+        """Ask for a training job to be stopped, and return at once. One that has ended stays as it is."""
+
+    def fingerprint(self, name: str, job: Job) -> str:
+        """Return the fingerprint of the training job of this name that this very job becomes."""
 
     def log_lines(self, name: str, position: LogPosition) -> Iterable[tuple[str, str]]:
         """Yield (host, line) of all log lines since `position`, and move `position` on.

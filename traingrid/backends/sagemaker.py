@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from traingrid.backends.base import (
-    LaunchRefusedError,
-    LogPosition,
-    LogUnreadableError,
-    NameTakenError,
-    Seen,
-    TryAgainError,
-)
+from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.clients import client
+from traingrid.clients import client, once
+from traingrid.failures import CONFLICT, SERVICE_ERROR, of_refusal
+from traingrid.outage import is_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +19,11 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-# What CreateTrainingJob answers to a request that will be as wrong the next time
-# (https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html).
-_REFUSALS = {"ValidationException", "ValidationError", "AccessDeniedException", "AccessDenied"}
+# SageMaker answers a name that it does not know with ValidationException ("Requested resource not found."). Nothing
+# else can be invalid: the name is all we send, and names.training_job makes legal ones.
+_UNKNOWN = ("ValidationException", "ResourceNotFound")
+# After these, CreateTrainingJob may have been carried out nevertheless.
+_MAYBE_TAKEN = ("ResourceInUse", "InternalFailure", "InternalServerError", "ServiceUnavailable", "InternalError")
 
 
 class SageMaker:
@@ -41,50 +38,63 @@ class SageMaker:
         self._deployment = deployment
         self._region = region
         self._sagemaker: Any = client("sagemaker", region)
+        self._creating: Any = None
         self._logs: Any = None
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
-        request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
-        wanted = fingerprint(request)
-        seen = self.describe(name)
-        if seen is None:
-            try:
-                self._sagemaker.create_training_job(**request)
-            except HTTPClientError as error:
-                seen = self._after_lost_reply(name, error)
-            except ClientError as error:
-                seen = self._after_refusal(name, error)
-        if seen and seen.fingerprint != wanted:
+        request = self._request(name, job, tags)
+        seen = self.describe(name) or self._create(name, request)
+        if seen and seen.fingerprint != fingerprint(request):
             message = f"A training job {name} exists in {self._region} ({seen.arn}), and it is not this job."
-            raise NameTakenError(message, "Find out who made it; traingrid never trains under another name.")
-
-    def _after_lost_reply(self, name: str, error: Exception) -> Seen:
-        seen = self.describe(name)
-        if seen is None:
-            raise TryAgainError(f"SageMaker did not answer CreateTrainingJob for {name}: {error}.") from error
+            raise LaunchError(CONFLICT, message)
         return seen
 
-    def _after_refusal(self, name: str, error: ClientError) -> Seen:
-        code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-        if code == "ResourceInUse":
-            seen = self.describe(name)
-            if seen:
-                return seen
-        if code in _REFUSALS:
-            text = f"SageMaker in {self._region} refuses the training job {name}: {code}: {message}."
-            raise LaunchRefusedError(text, "Mend the manifest line or grid.yaml, and submit it again.") from error
-        text = f"SageMaker in {self._region} cannot start the training job {name} now: {code}: {message}."
-        raise TryAgainError(text, "Batch tries again by itself.") from error
+    def _create(self, name: str, request: dict[str, Any]) -> Seen | None:
+        """Send CreateTrainingJob once; if it is not clear what came of that, see whether there is such a job now."""
+        self._creating = self._creating or once("sagemaker", self._region)
+        try:
+            self._creating.create_training_job(**request)
+        except HTTPClientError as error:
+            return self._found(name, f"does not answer CreateTrainingJob for {name}: {error}", error)
+        except ClientError as error:
+            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            if is_expired(error):
+                raise  # nothing was read of the request; it is sent again with new credentials
+            if code in _MAYBE_TAKEN or status >= 500:
+                return self._found(name, f"cannot start {name} now: {code}: {message}", error)
+            what = f"SageMaker in {self._region} refuses the training job {name}: {code}: {message}."
+            raise LaunchError(of_refusal(code, message), what) from error
+        return None
+
+    def _found(self, name: str, trouble: str, error: Exception) -> Seen:
+        seen = self.describe(name)
+        if seen is None:  # perhaps not yet: a job that was just created is not visible everywhere at once
+            raise LaunchError(SERVICE_ERROR, f"SageMaker in {self._region} {trouble}.", unresolved=True) from error
+        return seen
+
+    def stop(self, name: str) -> None:
+        """See `Backend.stop`."""
+        try:
+            self._sagemaker.stop_training_job(TrainingJobName=name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _UNKNOWN:  # so is refused what has ended, too
+                raise
+
+    def fingerprint(self, name: str, job: Job) -> str:
+        """See `Backend.fingerprint`."""
+        return fingerprint(self._request(name, job, {}))
+
+    def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
+        return training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
 
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`."""
         try:
             reply = self._sagemaker.describe_training_job(TrainingJobName=name)
         except ClientError as error:
-            # SageMaker answers a name that it does not know with ValidationException ("Requested resource not found.").
-            # Nothing else can be invalid: the name is all we send, and names.training_job makes legal ones.
-            if error.response["Error"]["Code"] in ("ValidationException", "ResourceNotFound"):
+            if error.response["Error"]["Code"] in _UNKNOWN:
                 return None
             raise
         return Seen(

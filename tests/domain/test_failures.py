@@ -1,0 +1,127 @@
+"""What a failure means, in the words of AWS."""
+
+from typing import Any
+
+import pytest
+
+from traingrid.backends.base import Seen
+from traingrid.failures import FAILURES, may_try_again, next_region, of_end, of_refusal
+
+CAPACITY, ALGORITHM = FAILURES["capacity"], FAILURES["algorithm"]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "name"),
+    [
+        (
+            "ResourceLimitExceeded",
+            "The account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances",
+            "quota",
+        ),
+        ("ThrottlingException", "Rate exceeded", "throttled"),
+        ("SlowDown", "", "throttled"),
+        ("InternalFailure", "", "service_error"),
+        ("ServiceUnavailable", "", "service_error"),
+        ("", "", "service_error"),
+        ("AccessDeniedException", "User is not authorized to perform: sagemaker:CreateTrainingJob", "permission"),
+        ("ValidationException", "1 validation error detected: Value '0' at 'resourceConfig'", "invalid_request"),
+        ("ValidationException", "Could not assume role arn:aws:iam::1:role/x.", "permission"),
+        (
+            "ValidationException",
+            'No S3 objects found under S3 URL "s3://b/x". Please ensure that the role has "s3:ListBucket" permissions.',
+            "data",
+        ),
+        (
+            "ValidationException",
+            "Invalid training image. Please provide a valid Amazon Elastic Container Registry path.",
+            "image",
+        ),
+        (
+            "ValidationException",
+            "Cannot find the requested image: x Please check if your ECR repository exists and role has permissions",
+            "image",
+        ),
+    ],
+)
+def test_a_refused_creation_is_known_by_its_code_and_text(code: str, message: str, name: str) -> None:
+    assert of_refusal(code, message).name == name
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "reason", "name"),
+    [
+        ("Failed", "Failed", "CapacityError: Unable to provision requested ML compute capacity.", "capacity"),
+        ("Failed", "Failed", "AlgorithmError: No S3 objects found, exit code: 1", "algorithm"),
+        ("Failed", "Failed", "InternalServerError: We encountered an internal error.", "internal_error"),
+        ("Failed", "Failed", "ClientError: Data download failed:Unable to download s3://b/x", "data"),
+        ("Failed", "Failed", "ClientError: Artifact upload failed:Unable to upload s3://b/x", "data"),
+        (
+            "Failed",
+            "Failed",
+            "ClientError: SageMaker was unable to assume the role 'arn:aws:iam::1:role/x'",
+            "permission",
+        ),
+        ("Failed", "Failed", "ClientError: CannotStartContainerError. Please make sure the container", "image"),
+        ("Failed", "Failed", "", "invalid_request"),
+        ("Stopped", "Stopped", "", "stopped_by_user"),
+        ("Stopped", "MaxRuntimeExceeded", "", "max_runtime"),
+        ("Stopped", "MaxWaitTimeExceeded", "", "spot_interruption"),
+    ],
+)
+def test_an_end_is_known_by_its_status_and_reason(state: str, phase: str, reason: str, name: str) -> None:
+    failure = of_end(Seen(state=state, phase=phase, reason=reason))
+    assert failure is not None
+    assert failure.name == name
+
+
+@pytest.mark.parametrize("state", ["Completed", "InProgress", "Stopping"])
+def test_what_has_not_ended_or_has_completed_is_no_failure(state: str) -> None:
+    assert of_end(Seen(state=state, phase="Interrupted")) is None
+
+
+def test_every_row_says_what_happened_and_how_a_child_ends() -> None:
+    for name, failure in FAILURES.items():
+        assert failure.name == name
+        assert failure.sentence.endswith(".")
+        assert failure.exit_code in (1, 2, 75, 143)
+        assert failure.retried or not failure.counted
+        assert failure.retried or failure.next_step or name == "stopped_by_user"
+
+
+def test_regions_are_tried_in_their_order_and_round_again() -> None:
+    regions = ["a", "b", "c"]
+    assert [next_region(regions, region) for region in regions] == ["b", "c", "a"]
+    assert next_region(["a"], "a") == "a"
+    assert next_region(regions, "gone") == "a"
+
+
+@pytest.mark.parametrize(
+    ("tried", "retries", "regions", "again"),
+    [
+        (0, 0, 1, False),
+        (0, 1, 1, True),
+        (1, 1, 1, False),
+        (1, 0, 3, True),
+        (2, 0, 3, False),
+        (2, 3, 3, True),
+        (3, 3, 2, False),
+    ],
+)
+def test_every_region_is_tried_once_and_retries_bound_the_rest(
+    tried: int, retries: int, regions: int, again: bool
+) -> None:
+    assert may_try_again(CAPACITY, [{"failure": "capacity"}] * tried, retries, regions) is again
+
+
+def test_what_a_person_asked_for_again_starts_counting_anew() -> None:
+    tried: list[dict[str, Any]] = [
+        {"failure": "capacity"},
+        {"failure": "capacity"},
+        {"failure": "capacity", "reopened": True},
+    ]
+    assert may_try_again(CAPACITY, tried, 1, 1)
+    assert not may_try_again(CAPACITY, [*tried, {"failure": "capacity"}], 1, 1)
+
+
+def test_a_training_program_that_fails_is_not_run_again() -> None:
+    assert not may_try_again(ALGORITHM, [], 10, 10)

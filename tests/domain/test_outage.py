@@ -1,0 +1,85 @@
+"""What passes by itself is waited for, and what does not is not."""
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+
+from tests.domain.training import FakeTime
+from traingrid.outage import patient
+
+URL = "https://dynamodb.us-east-1.amazonaws.com"
+
+
+def answer(code: str, status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetItem")  # type: ignore[typeddict-item]
+
+
+class Service:
+    """Fails with these errors, one after the other, before it answers."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        self.errors = errors
+
+    def ask(self, question: str) -> str:
+        if self.errors:
+            raise self.errors.pop(0)
+        return f"answer to {question}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        answer("ThrottlingException"),
+        answer("ProvisionedThroughputExceededException"),
+        answer("InternalServerError", 500),
+        answer("503", 503),
+        EndpointConnectionError(endpoint_url=URL),
+        ConnectTimeoutError(endpoint_url=URL),
+        ReadTimeoutError(endpoint_url=URL),
+        CredentialRetrievalError(provider="container-role", error_msg="timed out"),
+    ],
+)
+def test_an_outage_is_waited_out_however_long_it_lasts(error: Exception) -> None:
+    time, said = FakeTime(), list[str]()
+    service = patient(lambda: Service([]), said.append, time.sleep)
+    assert service.ask("x") == "answer to x"
+    assert time.naps == []
+    broken = Service([error] * 500)
+    service = patient(lambda: broken, said.append, time.sleep)
+    assert service.ask("x") == "answer to x"
+    assert time.seconds > 4 * 3600
+    assert max(time.naps) <= 60
+    assert "Asking again in" in said[0]
+
+
+@pytest.mark.parametrize(
+    "error", [answer("AccessDeniedException"), answer("ValidationException"), NoCredentialsError()]
+)
+def test_what_waiting_does_not_mend_is_raised(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        patient(lambda: Service([error]), print, FakeTime().sleep).ask("x")
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
+def test_credentials_that_have_run_out_are_asked_for_anew_at_once(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clients are made anew, of a session that has forgotten the old credentials."""
+    time, sessions = FakeTime(), []
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+    def make() -> Any:
+        sessions.append(boto3.DEFAULT_SESSION)
+        return Service([answer(code)] if len(sessions) == 1 else [])
+
+    assert patient(make, print, time.sleep).ask("x") == "answer to x"
+    assert len(sessions) == 2
+    assert sessions[1] is not None
+    assert time.seconds == 0

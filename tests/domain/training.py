@@ -1,0 +1,109 @@
+"""A training service and a clock that tests hold in their hands."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from traingrid.attempt import Clock
+from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.failures import CONFLICT, SERVICE_ERROR
+from traingrid.job import Job
+
+TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
+COMPLETED = Seen(
+    state="Completed",
+    phase="Completed",
+    arn="arn:x",
+    artifact="s3://out/model.tar.gz",
+    metrics={"validation_top1": 0.97},
+    training_seconds=12,
+    billable_seconds=12,
+)
+STOPPED = Seen(state="Stopped", phase="Stopped", arn="arn:x")
+NO_CAPACITY = Seen(
+    state="Failed",
+    phase="Failed",
+    reason="CapacityError: Unable to provision requested ML compute capacity.",
+)
+
+
+@dataclass
+class FakeTime:
+    """Time that passes when somebody sleeps; `naps` are their lengths, and `on_sleep` happens meanwhile."""
+
+    seconds: float = 0.0
+    naps: list[float] = field(default_factory=list)
+    on_sleep: Callable[[], None] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.naps.append(seconds)
+        self.on_sleep()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=lambda: self.seconds, sleep=self.sleep)
+
+
+class FakeBackend:
+    """A service of one Region whose jobs follow a script, one step at each look.
+
+    Attributes:
+        created: The names of all training jobs, in the order of their creation.
+        stopped: The names that it was asked to stop.
+        refusals: What creations are answered, one after the other, before one is taken.
+        unseen: For so many looks a new job is not visible yet.
+        loses_reply: Whether creations are taken, and the answer is lost.
+        on_create: What happens while a job is being created.
+    """
+
+    def __init__(self, *script: Seen, lines: tuple[str, ...] = ()) -> None:
+        self.script = list(script)
+        self.lines = lines
+        self.refusals: list[LaunchError] = []
+        self.log_trouble: Exception | None = None
+        self.created: list[str] = []
+        self.stopped: list[str] = []
+        self.unseen = 0
+        self.loses_reply = False
+        self.on_create: Callable[[], None] = lambda: None
+        self.theirs = ""
+
+    def start(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
+        seen = self.describe(name)
+        if seen and seen.fingerprint:
+            raise LaunchError(CONFLICT, f"A training job {name} exists, and it is not this job.")
+        if seen:
+            return seen
+        if name in self.created:
+            raise LaunchError(SERVICE_ERROR, "ResourceInUse", unresolved=True)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.on_create()
+        self.created.append(name)
+        if self.loses_reply:
+            raise LaunchError(SERVICE_ERROR, "no answer", unresolved=True)
+        return None
+
+    def describe(self, name: str) -> Seen | None:
+        if self.theirs:
+            return replace(TRAINING, fingerprint=self.theirs)
+        if name not in self.created:
+            return None
+        if self.unseen:
+            self.unseen -= 1
+            return None
+        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+    def stop(self, name: str) -> None:
+        self.stopped.append(name)
+        self.script = [replace(TRAINING, state="Stopping", phase="Stopping"), STOPPED]
+
+    def fingerprint(self, _name: str, _job: Job) -> str:
+        return ""
+
+    def log_lines(self, _name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+        start = int(position.get("stream", "0"))
+        position["stream"] = str(len(self.lines))
+        yield from (("algo-1", line) for line in self.lines[start:])
+        if self.log_trouble:
+            raise self.log_trouble

@@ -1,0 +1,96 @@
+"""One child of the array: what Batch tells it, and which job that makes it run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from traingrid import manifest
+from traingrid.errors import UsageError
+from traingrid.s3_uri import ObjectVersion
+from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.deployment import Deployment
+    from traingrid.job import Job
+    from traingrid.ledger import Ledger
+    from traingrid.storage import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """What AWS Batch tells a child.
+
+    Attributes:
+        array_file: The manifest, raw or normalised; of the version that was submitted where that is given.
+        index: Which job of it; 0 in a plain job, where Batch sets no index.
+        id: The child's own id in Batch; the array's with a colon and the index, where it belongs to one.
+        attempt: Batch's attempt at this child, from 1.
+    """
+
+    array_file: ObjectVersion
+    index: int
+    id: str
+    attempt: int
+
+    @property
+    def batch_job(self) -> str:
+        """The id of the whole Batch job, without the child's index."""
+        return self.id.partition(":")[0]
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read S3_ARRAY_FILE and Batch's own variables
+        (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
+
+        Raises:
+            UsageError: A variable is missing or wrong.
+        """
+        try:
+            return cls(
+                array_file=ObjectVersion.parse(environment["S3_ARRAY_FILE"]),
+                index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
+                id=environment["AWS_BATCH_JOB_ID"],
+                attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),
+            )
+        except KeyError as missing:
+            message = f"The environment variable {missing.args[0]} is not set."
+            next_step = "Submit the job definition to AWS Batch with S3_ARRAY_FILE=s3://bucket/manifest.csv."
+            raise UsageError(message, next_step) from None
+        except ValueError as error:
+            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} cannot be used: {error}."
+            raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
+
+
+def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
+    """Return the submission and the job of a child.
+
+    A normalised submission is read by byte range. A raw manifest, as somebody gives it in the Batch console, is parsed
+    whole, and the Batch job itself is the submission: its retries find the same training jobs again, another Batch job
+    means another training. No intake has claimed such a submission, so its children do: `traingrid status` shows it.
+
+    Raises:
+        ManifestError: The raw manifest is wrong.
+        UsageError: There is no such job in the file, or the file is not the one that was submitted.
+    """
+    submission = submission_of_key(child.array_file.key)
+    try:
+        if submission and child.array_file.bucket == deployment.manifest_bucket:
+            return submission, read_job(storage, child.array_file, child.index)
+        content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
+        lines = manifest.parse(content, deployment)
+        submission = submission_id(child.batch_job)
+        job = jobs_of_lines(lines, deployment, submission)[child.index]
+    except IndexError:
+        message = f"{child.array_file} has no job of index {child.index}."
+        raise UsageError(message, "Give the array the size of the manifest.") from None
+    facts = {"manifest": str(child.array_file), "version": child.array_file.version, "jobs": len(lines)}
+    facts |= {"state": "Submitted", "batch_job": child.batch_job, "sha256": hashlib.sha256(content).hexdigest()}
+    former = ledger.claim_submission(submission, child.batch_job, facts)
+    if former and former.get("sha256") != facts["sha256"]:
+        message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
+        raise UsageError(message, "Submit the job again, best with ?versionId=... in S3_ARRAY_FILE.")
+    return submission, job

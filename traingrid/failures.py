@@ -1,0 +1,264 @@
+"""What a failure means: one table, and the pure functions that find a failure's row in it.
+
+A row says whether traingrid tries again by itself (`retried`), whether such a try counts against the line's `retries`
+(`counted`), with which code the child ends when it gives up, and what a person reads. What "again" is depends on where
+it failed: CreateTrainingJob that was refused is sent again under the same name, because there is no training job yet; a
+training job that has ended is followed by the next attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from traingrid.backends.base import Seen
+
+# Exit codes of a child; the job definition's retry strategy knows them (stacks/orchestrator.py).
+TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One row of the table.
+
+    Attributes:
+        name: What the ledger keeps in `failure`.
+        retried: Whether traingrid tries again by itself.
+        counted: Whether that counts against the line's `retries`.
+        exit_code: What the child ends with when it does not try again.
+        sentence: What happened.
+        next_step: What a person can do about it; empty where nothing need be done.
+    """
+
+    name: str
+    retried: bool
+    counted: bool
+    exit_code: int
+    sentence: str
+    next_step: str
+
+
+QUOTA = Failure(
+    "quota",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="A quota of the account is used up; the job waits until there is room.",
+    next_step="Wait, or ask for a higher quota in the Service Quotas console of that Region.",
+)
+THROTTLED = Failure(
+    "throttled",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="AWS takes no more requests of this account at the moment.",
+    next_step="",
+)
+SERVICE_ERROR = Failure(
+    "service_error",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="SageMaker did not say whether it took the training job.",
+    next_step="",
+)
+CAPACITY = Failure(
+    "capacity",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="The Region has no such instances free.",
+    next_step="Give the line more `retries`, replicas of its data in other Regions, or another instance_type.",
+)
+SPOT_INTERRUPTION = Failure(
+    "spot_interruption",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="AWS took the spot instances back, and none came in time.",
+    next_step="Give the line `checkpoints` and more max_wait or `retries`, or train without spot.",
+)
+INTERNAL_ERROR = Failure(
+    "internal_error",
+    retried=False,  # SageMaker has tried again by itself, as often as the request's RetryStrategy says
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="SageMaker itself failed.",
+    next_step="Try the line again: traingrid retry.",
+)
+ALGORITHM = Failure(
+    "algorithm",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training program ended with an error.",
+    next_step="Read its log (traingrid logs), mend it, and submit the line again.",
+)
+IMAGE = Failure(
+    "image",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="The training image cannot be pulled or started.",
+    next_step="Push it to the Region's registry, or mend `image` in the manifest or grid.yaml.",
+)
+DATA = Failure(
+    "data",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="The data cannot be read, or the results cannot be written.",
+    next_step="Check that the line's S3 URIs exist in the job's Region.",
+)
+PERMISSION = Failure(
+    "permission",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="A role may not do what the training takes.",
+    next_step="Deploy the grid again; data of other buckets needs `data_buckets` in grid.yaml.",
+)
+STOPPED_BY_USER = Failure(
+    "stopped_by_user",
+    retried=False,
+    counted=False,
+    exit_code=STOPPED,
+    sentence="The training job was stopped.",
+    next_step="",
+)
+MAX_RUNTIME = Failure(
+    "max_runtime",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training took longer than max_runtime, and SageMaker stopped it.",
+    next_step="Give the line a longer max_runtime, or `checkpoints` to go on from.",
+)
+CONFLICT = Failure(
+    "conflict",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="Another training job has this job's name.",
+    next_step="Find out who made it; traingrid never trains under another name.",
+)
+INVALID_REQUEST = Failure(
+    "invalid_request",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="SageMaker does not accept the training job as it is.",
+    next_step="Mend the manifest line or grid.yaml, and submit it again.",
+)
+
+FAILURES: Mapping[str, Failure] = {
+    failure.name: failure
+    for failure in (
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE, DATA),
+        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, INVALID_REQUEST),
+    )
+}
+
+# Codes of refused calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.
+_THROTTLED_CODES = {
+    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException", "RequestThrottled"),
+    *("TooManyRequestsException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "SlowDown"),
+    *("BandwidthLimitExceeded", "LimitExceededException", "TransactionInProgressException"),
+}
+_PERMISSION_CODES = {"AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation", "OptInRequired"}
+_INVALID_CODES = {
+    *("ValidationException", "ValidationError", "ResourceNotFound", "InvalidParameterValue", "MalformedQueryString"),
+    *("InvalidParameterCombination", "MissingParameter", "InvalidAction", "SerializationException"),
+}
+# Texts of ValidationException and of a FailureReason that begins with ClientError, as users report them. In this order:
+# the text about an image that cannot be pulled names permissions too, and so does the one about missing data.
+_TEXTS = (
+    # "Invalid training image. Please provide a valid Amazon Elastic Container Registry path" (sagemaker-python-sdk
+    # #2063); "Cannot find the requested image", "CannotStartContainerError", "CannotPullContainerError"
+    (
+        IMAGE,
+        re.compile(r"training image|requested image|repository|\bECR\b|container registry|Cannot\w+Container", re.I),
+    ),
+    # 'No S3 objects found under S3 URL "..."' (amazon-sagemaker-examples #2267)
+    (DATA, re.compile(r"No S3 objects found|NoSuchBucket|NoSuchKey|bucket is in this region", re.I)),
+    # "SageMaker was unable to assume the role" (sagemaker-python-sdk #35); "Could not assume role"
+    (PERMISSION, re.compile(r"assume (the )?role|Access ?Denied|not authorized|Forbidden|KMS", re.I)),
+    (DATA, re.compile(r"data download|artifact upload|S3", re.I)),
+)
+
+
+def of_refusal(code: str, message: str = "") -> Failure:
+    """Return what a refused CreateTrainingJob means.
+
+    Args:
+        code: The error's code; empty where there was no answer.
+        message: Its text.
+    """
+    if code == "ResourceLimitExceeded":  # CreateTrainingJob's own word for a quota
+        return QUOTA
+    if code in _THROTTLED_CODES:
+        return THROTTLED
+    if code in _PERMISSION_CODES:
+        return PERMISSION
+    if code in _INVALID_CODES:
+        return _by_text(message)
+    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse of a job not visible yet, no answer
+
+
+def of_end(seen: Seen) -> Failure | None:
+    """Return what the end of a training job means, or None if it completed or has not ended.
+
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html: SecondaryStatus says why a
+    job is Stopped, and FailureReason why it is Failed.
+    """
+    if seen.state == "Stopped":
+        by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
+        return by_phase.get(seen.phase, SPOT_INTERRUPTION if seen.phase == "Interrupted" else STOPPED_BY_USER)
+    if seen.state != "Failed":
+        return None
+    prefix = seen.reason.partition(":")[0]
+    # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
+    by_prefix = {"CapacityError": CAPACITY, "AlgorithmError": ALGORITHM, "InternalServerError": INTERNAL_ERROR}
+    if "InsufficientCapacity" in prefix:
+        return CAPACITY
+    return by_prefix.get(prefix) or _by_text(seen.reason)
+
+
+def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries: int, regions: int) -> bool:
+    """Return whether a training job that ended so is followed by another attempt.
+
+    Every Region that has the data is tried once; beyond that, the line's `retries` bound what is counted.
+
+    Args:
+        failure: What the end means.
+        tried: The ledger's list of former attempts, without this one. Those before a person's retry do not count.
+        retries: The line's `retries`.
+        regions: How many Regions have the data.
+    """
+    if not failure.retried:
+        return False
+    lately: list[Mapping[str, Any]] = []
+    for former in tried:
+        lately = [] if former.get("reopened") else [*lately, former]
+    used = sum(1 for former in lately if _is_counted(former))
+    return not failure.counted or used < max(retries, regions - 1)
+
+
+def next_region(regions: Sequence[str], region: str) -> str:
+    """Return the Region to try after `region`, in the order of `regions` and round again."""
+    return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
+
+
+def _is_counted(former: Mapping[str, Any]) -> bool:
+    failure = FAILURES.get(former.get("failure", ""))
+    return failure is None or failure.counted
+
+
+def _by_text(text: str) -> Failure:
+    return next((failure for failure, pattern in _TEXTS if pattern.search(text)), INVALID_REQUEST)

@@ -1,0 +1,122 @@
+"""Watching an attempt's training job to its end, or until it runs.
+
+Its state comes from the ledger, where events bring it (lambda/record_job_event); SageMaker itself is asked rarely, and
+when something does not fit. The log is read as it comes, of all hosts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.backends.base import LogPosition, LogUnreadableError, Seen
+from traingrid.ledger import FINAL_STATES
+from traingrid.progress import Progress
+from traingrid.waits import describe_seconds, look_seconds
+
+if TYPE_CHECKING:
+    from traingrid.attempt import Attempt
+    from traingrid.ledger import Item
+
+PROGRESS_INTERVAL_SECONDS = 15.0
+"""Between two writes of progress: a training may print a line a second, and nobody reads the ledger that often."""
+# Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
+_NOT_RUNNING = {"", "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """Watches one attempt.
+
+    Attributes:
+        attempt: The attempt.
+        until_started: Whether to watch only until the training job runs.
+    """
+
+    attempt: Attempt
+    until_started: bool = False
+    _progress: Progress = field(init=False)
+    _position: LogPosition = field(init=False, default_factory=dict)
+    _written: float = field(init=False, default=float("-inf"))
+    _unwritten: bool = field(init=False, default=False)
+    _trouble: str = field(init=False, default="")
+    _said: tuple[str, str] = field(init=False, default=("", ""))
+    _stopped: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self._progress = Progress(self.attempt.job.metrics)
+
+    def run(self) -> Seen | None:
+        """Watch.
+
+        Returns:
+            How the training job ended, its log and progress read to their end and nothing of that end recorded yet; or
+            None if the ledger has the end, the job is at another attempt, or it runs and nobody needs to watch.
+        """
+        clock, started = self.attempt.clock, self.attempt.clock.now()
+        describe_at = started
+        while True:
+            age = clock.now() - started
+            item = self.attempt.item()
+            if item["attempt"] != self.attempt.number:
+                return None
+            seen = None
+            if clock.now() >= describe_at or item.get("failure"):
+                describe_at = clock.now() + describe_seconds(age)
+                seen = self.attempt.backend.describe(self.attempt.name)
+            if seen and seen.ended:
+                self._follow_log(last=True)
+                return seen
+            item |= self._record(seen)
+            self._follow_log(last=item["state"] in FINAL_STATES)
+            self._tell(item)
+            if item["state"] in FINAL_STATES:
+                return None
+            if self._is_enough(item):
+                return self._let_go()
+            self._stop_if_cancelled()
+            clock.sleep(look_seconds(age))
+
+    def _record(self, seen: Seen | None) -> Item:
+        facts = seen.facts() if seen else {}
+        if facts:
+            self.attempt.record(facts)
+        return facts
+
+    def _tell(self, item: Item) -> None:
+        state = (item["state"], item.get("phase", ""))
+        if state != self._said:
+            self._said = state
+            self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})")
+
+    def _is_enough(self, item: Item) -> bool:
+        return self.until_started and item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING
+
+    def _let_go(self) -> Seen | None:
+        """Leave the job to its events, and make sure that it did not end before they knew that it is theirs."""
+        self.attempt.record({"batch_child": ""})
+        seen = self.attempt.backend.describe(self.attempt.name)
+        return seen if seen and seen.ended else None
+
+    def _stop_if_cancelled(self) -> None:
+        """Stop once. Whoever cancels stops what runs too, but may have looked before there was anything to stop."""
+        if not self._stopped and self.attempt.cancelled():
+            self._stopped = True
+            self.attempt.stop()
+
+    def _follow_log(self, *, last: bool) -> None:
+        """Say what is new in the log, and write progress into the ledger unless that was a moment ago."""
+        attempt, advanced = self.attempt, False
+        try:
+            for host, line in attempt.backend.log_lines(attempt.name, self._position):
+                attempt.say(f"[{host}] {line}" if attempt.job.instance_count > 1 else line)
+                advanced |= self._progress.read(line)
+        except LogUnreadableError as error:  # the training job goes on, and so do we; said once, not at every look
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                attempt.say(self._trouble)
+        self._unwritten |= advanced
+        now = attempt.clock.now()
+        if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):
+            attempt.ledger.record_progress(attempt.submission, attempt.job.index, attempt.number, self._progress.values)
+            self._written, self._unwritten = now, False
