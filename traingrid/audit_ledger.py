@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.ledger import FINAL_STATES, epoch_seconds
 from traingrid.violation import Violation
-from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, owns
+from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, is_by_hand, owns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,8 @@ def lost_lines(world: World) -> Iterator[Violation]:
 def _accounted(world: World, line: Line, item: Item | None, head: Item, *, running: bool) -> bool:
     if item and item["state"] in FINAL_STATES:
         return True
+    if item is None and is_by_hand(head) and world.children.get(line, "UNKNOWN") in GONE:
+        return True  # a child that found its line wrong has opened nothing, and no intake has written the line down
     if world.at_rest:
         return False
     seen = item or head

@@ -25,7 +25,7 @@ RETRY_PREFIX = "retry-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Child:
+class ChildStatus:
     """A Batch child.
 
     Attributes:
@@ -60,21 +60,31 @@ class Children:
         self._bucket = bucket
         self._batch: Any = gentle("batch", region)
 
-    def of(self, head: Item, lines: Mapping[int, Item | None]) -> dict[int, Child]:
+    def of(self, head: Item, lines: Mapping[int, Item | None], *, each: bool = False) -> dict[int, ChildStatus]:
         """Return the child that answers for each line: the one that still lives, if any does.
 
         Args:
             head: The submission's own item.
             lines: What the ledger knows of the lines that are asked for; None of one that no child has opened.
+            each: Ask about each child also while its array says that none has ended; else they have the array's status.
         """
         ids = self.ids(head)
         watching = {index: (item or {}).get("batch_child", "") for index, item in lines.items()}
         asked = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
-        found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line})
+        found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line}, each=each)
         return {
-            index: min((found[child] for child in ids_of_line), key=lambda child: child.gone, default=Child())
+            index: min((found[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus())
             for index, ids_of_line in asked.items()
         }
+
+    def state(self, head: Item) -> str:
+        """Return Batch's status of a submission as a whole: of an array that has not ended, else FAILED if one failed.
+
+        Empty where there is no array yet, or Batch has forgotten them all.
+        """
+        described = self._described({array["batch_job"] for array in arrays(head)})
+        states = {job["status"] for job in described.values()}
+        return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
     def ids(self, head: Item) -> dict[int, str]:
         """Return the id of the child of every line: that of the last array which holds the line."""
@@ -104,10 +114,10 @@ class Children:
         content = self._storage.read(file_uri(self._bucket, submission, file), _version(file))
         return [json.loads(line)["index"] for line in content.splitlines()]
 
-    def _statuses(self, ids: set[str]) -> dict[str, Child]:
+    def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
         """Ask Batch, about whole arrays first: one that none has left needs no look at each of its children."""
         parents = self._described({child.partition(":")[0] for child in ids})
-        found = {child: Child(id=child) for child in ids}
+        found = {child: ChildStatus(id=child) for child in ids}
         asked = set()
         for child in ids:
             parent = parents.get(child.partition(":")[0])
@@ -116,8 +126,8 @@ class Children:
             summary = parent.get("arrayProperties", {}).get("statusSummary", {})
             if ":" not in child:
                 found[child] = _child(parent)
-            elif summary and not any(summary.get(status, 0) for status in GONE):
-                found[child] = Child(id=child, status=parent["status"])
+            elif summary and not each and not any(summary.get(status, 0) for status in GONE):
+                found[child] = ChildStatus(id=child, status=parent["status"])
             else:
                 asked.add(child)
         return found | {child: _child(job) for child, job in self._described(asked).items()}
@@ -155,8 +165,8 @@ def is_retry(array: Mapping[str, Any]) -> bool:
     return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
 
 
-def _child(job: Mapping[str, Any]) -> Child:
-    return Child(
+def _child(job: Mapping[str, Any]) -> ChildStatus:
+    return ChildStatus(
         id=job["jobId"],
         status=job["status"],
         reason=job.get("statusReason", ""),

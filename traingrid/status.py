@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from traingrid.errors import TraingridError
-from traingrid.job import Job
-from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key
+from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
+from traingrid.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
-    from traingrid.batch import Batch
-    from traingrid.ledger import Item, Ledger
+    from collections.abc import Mapping
+
+    from traingrid.children import Children, ChildStatus
+    from traingrid.dynamodb import Item
+    from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 
 
@@ -25,7 +26,7 @@ class JobStatus:
         index: The array index.
         region: The training Region.
         name: What the user calls it.
-        state: SageMaker's status; Pending before there is a training job.
+        state: SageMaker's status; Pending before there is a training job, Waiting while a quota keeps it from one.
         phase: SageMaker's secondary status, or Batch's status of the child before there is a training job.
         training_job: The training job's name; empty before there is one.
         ranks: The world size.
@@ -34,6 +35,8 @@ class JobStatus:
         artifact: The S3 URI of the model.
         seconds: Seconds of training, once it has ended.
         metrics: Last value of each metric.
+        tried: The former attempts: Region and, in brackets, what came of it.
+        cancelled: Whether a person has cancelled it.
     """
 
     index: int
@@ -48,6 +51,8 @@ class JobStatus:
     artifact: str = ""
     seconds: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
+    tried: tuple[str, ...] = ()
+    cancelled: bool = False
 
     @property
     def ended(self) -> bool:
@@ -72,14 +77,20 @@ class SubmissionStatus:
         return self.batch_job != "" and jobs_ended and self.batch_state in ("SUCCEEDED", "FAILED", "")
 
 
-def submission_status(submission: str, bucket: str, ledger: Ledger, batch: Batch, storage: Storage) -> SubmissionStatus:
+# Up to so many jobs, Batch is asked about the child of each one; of more, only whether any has ended.
+_ASKED_ABOUT_EACH = 500
+
+
+def submission_status(
+    submission: str, bucket: str, ledger: Ledger, children: Children, storage: Storage
+) -> SubmissionStatus:
     """Return what is known of a submission now.
 
     Args:
         submission: Its id.
         bucket: The manifest bucket.
         ledger: The ledger.
-        batch: The job queue.
+        children: Batch.
         storage: S3.
 
     Raises:
@@ -90,19 +101,21 @@ def submission_status(submission: str, bucket: str, ledger: Ledger, batch: Batch
     if head is None:
         raise TraingridError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
-    batch_job = head.get("batch_job", "")
-    described = batch.describe(batch_job) if batch_job else None
     statuses = {index: _from_item(index, item) for index, item in known.items()}
-    if len(known) < head["jobs"] or any(job.state == PENDING for job in statuses.values()):
-        children = _children(head, batch)
-        if len(known) < head["jobs"]:
-            statuses = _unopened(bucket, head, storage) | statuses
-        statuses = {index: _as_batch_says(job, children.get(index)) for index, job in statuses.items()}
+    if len(known) < head["jobs"]:
+        statuses = _unopened(bucket, head, storage) | statuses
+    cancels = ledger.cancels(submission)
+    statuses = {
+        index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()
+    }
+    waiting = {index: known.get(index) for index, job in statuses.items() if job.state in (PENDING, WAITING)}
+    asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH) if waiting else {}
+    statuses |= {index: _as_batch_says(statuses[index], child, cancels) for index, child in asked.items() if child.id}
     return SubmissionStatus(
         submission=submission,
         manifest=head["manifest"],
-        batch_job=batch_job,
-        batch_state=described["status"] if described else "",
+        batch_job=head.get("batch_job", ""),
+        batch_state=children.state(head),
         jobs=[job for _, job in sorted(statuses.items())],
     )
 
@@ -121,34 +134,23 @@ def _from_item(index: int, item: Item) -> JobStatus:
         artifact=item.get("artifact", ""),
         seconds=item.get("training_seconds", 0),
         metrics={**item.get("progress", {}), **item.get("metrics", {})},
+        tried=tuple(f"{tried['region']} ({tried.get('failure') or tried['state']})" for tried in item.get("tried", [])),
     )
 
 
 def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
-    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger.
-
-    None of them where there is no such file: before the intake has written it, and where there was no intake because
-    somebody gave Batch the manifest itself.
-    """
-    lines = storage.read_if_exists(S3Uri(bucket, jobs_key(head["submission"]))) or b""
-    jobs = [Job.model_validate_json(line) for line in lines.splitlines()]
+    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger."""
     return {
         job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
-        for job in jobs
+        for job in submitted_jobs(storage, bucket, head)
     }
 
 
-def _children(head: Item, batch: Batch) -> dict[int, dict[str, Any]]:
-    if not head.get("batch_job"):
-        return {}
-    children = batch.children(head["batch_job"], head["jobs"])
-    return {int(child["jobId"].partition(":")[2] or 0): child for child in children}
-
-
-def _as_batch_says(job: JobStatus, child: dict[str, Any] | None) -> JobStatus:
+def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:
     """Add what Batch says of a job that has no training job yet. If its child failed, it will never have one."""
-    if job.state != PENDING or child is None:
-        return job
-    if child["status"] != "FAILED":
-        return replace(job, phase=child["status"])
-    return replace(job, phase="FAILED", state="Failed", reason=job.reason or child.get("statusReason", ""))
+    if child.status != "FAILED":
+        return job if job.state == WAITING or child.gone else replace(job, phase=child.status)
+    if job.cancelled:
+        by = next(iter(cancels.values())).get("by", "")
+        return replace(job, phase="FAILED", state="Stopped", reason=f"Cancelled by {by}" if by else "Cancelled")
+    return replace(job, phase="FAILED", state="Failed", reason=job.reason or child.reason)

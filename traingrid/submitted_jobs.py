@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.children import arrays, file_uri, is_retry
 from traingrid.job import Job
+from traingrid.world import is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +19,14 @@ def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
     """Yield the jobs of a submission in the order of their index.
 
     None before the intake has written them, and where there was no intake because somebody gave Batch the manifest
-    itself; such a submission has no version.
+    itself.
 
     Args:
         storage: S3.
         bucket: The manifest bucket.
         head: The submission's own item.
     """
-    for array in arrays(head) if head.get("version") else ():
+    for array in arrays(head) if not is_by_hand(head) else ():
         if not is_retry(array):
             lines = storage.read_if_exists(file_uri(bucket, head["submission"], array["file"])) or b""
             yield from map(Job.model_validate_json, lines.splitlines())

@@ -103,6 +103,11 @@ class World:
     before: World | None = None
 
 
+def is_by_hand(head: Item) -> bool:
+    """Return whether somebody gave Batch the manifest itself: then its first child has claimed the submission."""
+    return head.get("owner") is not None and head.get("owner") == head.get("batch_job")
+
+
 def owns(item: Item | None, job: TrainingJob) -> bool:
     """Return whether a line, as the ledger has it, is alive and this training job is its current one.
 

@@ -56,6 +56,12 @@ def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
     assert found(replace(world, children={(SUBMISSION, 1): "RUNNABLE"})) == []
 
 
+def test_a_line_that_its_child_refused_is_not_lost_where_no_intake_has_written_it_down() -> None:
+    world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
+    by_hand = world.submissions[SUBMISSION] | {"owner": "array"}
+    assert found(replace(world, submissions={SUBMISSION: by_hand}, at_rest=True)) == []
+
+
 def test_a_submission_that_never_reached_batch_is_lost() -> None:
     world = a_world([{}], [])
     head = world.submissions[SUBMISSION] | {"state": "Submitting"}

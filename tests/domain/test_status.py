@@ -1,12 +1,15 @@
 """A submission's jobs as a person sees them: the ledger's word, and Batch's where the ledger has none yet."""
 
-from collections.abc import Iterator
+import csv
+import io
 from typing import Any
 
 import pytest
 
 from tests.domain.deployments import SAMPLE
-from traingrid.cli.status_table import reasons
+from traingrid.children import ChildStatus
+from traingrid.cli.export import escaped, write_csv
+from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
@@ -23,13 +26,16 @@ class FakeBatch:
     def __init__(self, *children: str, reason: str = "") -> None:
         self.states, self.reason = children, reason
 
-    def describe(self, _job: str) -> dict[str, Any]:
-        ended = all(state in ("SUCCEEDED", "FAILED") for state in self.states)
-        return {"status": "FAILED" if ended else "PENDING"}
+    def state(self, _head: dict[str, Any]) -> str:
+        return "FAILED" if all(state in ("SUCCEEDED", "FAILED") for state in self.states) else "PENDING"
 
-    def children(self, job: str, _count: int) -> Iterator[dict[str, Any]]:
-        for index, state in enumerate(self.states):
-            yield {"jobId": f"{job}:{index}", "status": state, "statusReason": self.reason}
+    def of(self, _head: dict[str, Any], lines: dict[int, Any], *, each: bool) -> dict[int, ChildStatus]:
+        assert each
+        return {
+            index: ChildStatus(id=f"array:{index}", status=state, reason=self.reason)
+            for index, state in enumerate(self.states)
+            if index in lines
+        }
 
 
 @pytest.fixture
@@ -85,3 +91,55 @@ def test_a_reason_cannot_steer_the_terminal_and_names_a_log_only_where_there_is_
     first, second = reasons(seen(deployment, ledger, storage, FakeBatch()))
     assert "boom \\x1b[2J\n  its whole log: traingrid logs 0123abcd 0" in first
     assert second == "us-west-2 resized: no instances"
+
+
+def test_a_job_that_waits_for_a_quota_says_which_and_where_it_was_tried_before(
+    deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
+) -> None:
+    ledger.open_job("0123abcd", jobs[0], ["us-east-1", "us-west-2"])
+    tried = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}
+    ledger.next_attempt("0123abcd", 0, tried, "us-west-2")
+    ledger.record_job("0123abcd", 0, 2, {"state": "Waiting", "reason": "ml.p3.16xlarge for training job usage: 0"})
+    status = seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))
+    assert (status.jobs[0].state, status.jobs[0].region) == ("Waiting", "us-west-2")
+    assert status.jobs[0].tried == ("us-east-1 (capacity)",)
+    assert "ml.p3.16xlarge for training job usage" in reasons(status)[0]
+    assert [column.header for column in status_table(status).columns][-1] == "tried before"
+    assert not status.ended
+
+
+def test_a_cancelled_job_says_so_while_it_goes_on_and_is_stopped_once_its_child_is_gone(
+    deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
+) -> None:
+    ledger.request_cancel("0123abcd", "region#us-east-1", {"by": "Ada", "reason": ""})
+    going = seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))
+    assert [job.cancelled for job in going.jobs] == [True, False, False, False]
+    gone = seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4, reason="Terminated"))
+    assert [(job.state, job.reason) for job in gone.jobs[:2]] == [
+        ("Stopped", "Cancelled by Ada"),
+        ("Failed", "Terminated"),
+    ]
+
+
+def test_what_would_be_a_formula_is_text_in_an_export(
+    deployment: Deployment,
+    ledger: Ledger,
+    storage: Storage,
+    jobs: list[Job],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    named = jobs[0].model_copy(update={"name": "=HYPERLINK(1)"})
+    ledger.open_job("0123abcd", named)
+    facts = {"state": "Completed", "reason": "@x\x1b[2J", "metrics": {"loss": -0.5}}
+    ledger.record_job("0123abcd", 0, 1, facts)
+    write_csv(status_rows(seen(deployment, ledger, storage, FakeBatch(*["RUNNING"] * 4))))
+    first, *others = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (first["name"], first["reason"], first["metric.loss"]) == ("'=HYPERLINK(1)", "'@x\\x1b[2J", "-0.5")
+    assert [row["metric.loss"] for row in others] == ["", "", ""]
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1"])
+def test_every_beginning_of_a_formula_is_escaped(text: str) -> None:
+    assert str(escaped(text)).startswith("'")
+    assert escaped("a" + text.strip()) == "a" + text.strip()
+    assert escaped(-1.5) == -1.5

@@ -16,10 +16,12 @@ from traingrid import names
 from traingrid.backends.base import LogPosition
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
+from traingrid.children import Children
 from traingrid.cli.console import console, printable
 from traingrid.cli.deployed import find_deployment
-from traingrid.cli.status_table import reasons, status_table
-from traingrid.errors import TraingridError
+from traingrid.cli.export import write_csv
+from traingrid.cli.status_table import reasons, status_rows, status_table
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import Ledger
 from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
@@ -42,6 +44,11 @@ class ControlPlane:
     batch: Batch
     storage: Storage
 
+    @property
+    def children(self) -> Children:
+        """The children of the submissions."""
+        return Children(self.storage, self.deployment.manifest_bucket, self.deployment.grid.home)
+
     @classmethod
     def of(cls, grid_file: Path) -> Self:
         """Return the control plane of the grid that a file describes."""
@@ -56,7 +63,7 @@ class ControlPlane:
 
     def status(self, submission: str) -> SubmissionStatus:
         """Return what a submission's jobs are doing now."""
-        return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.batch, self.storage)
+        return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.children, self.storage)
 
     def job(self, submission: str, index: int) -> JobStatus:
         """Return one job of a submission.
@@ -74,11 +81,19 @@ class ControlPlane:
 @click.command()
 @click.argument("submission", required=False)
 @click.option("--watch", is_flag=True, help="Show it until every job has ended.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="Print all that is known of each job as CSV, safe for spreadsheets."
+)
 @click.pass_obj
-def status(grid_file: Path, submission: str | None, watch: bool) -> None:
+def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool) -> None:
     """Show what the jobs of SUBMISSION are doing; without one, list the submissions."""
     plane = ControlPlane.of(grid_file)
     out = console()
+    if as_csv:
+        if submission is None or watch:
+            raise UsageError("--csv exports one submission as it is now.", "Name it, and leave --watch out.")
+        write_csv(status_rows(plane.status(submission)))
+        return
     if submission is None:
         out.print(_submissions(plane))
         return

@@ -10,9 +10,18 @@ from rich.text import Text
 from traingrid.cli.console import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traingrid.status import JobStatus, SubmissionStatus
 
-_STYLES = {"Completed": "green", "Failed": "red", "Stopped": "yellow", "Stopping": "yellow", "InProgress": "cyan"}
+_STYLES = {
+    "Completed": "green",
+    "Waiting": "yellow",
+    "Failed": "red",
+    "Stopped": "yellow",
+    "Stopping": "yellow",
+    "InProgress": "cyan",
+}
 
 
 def status_table(status: SubmissionStatus) -> Table:
@@ -22,13 +31,35 @@ def status_table(status: SubmissionStatus) -> Table:
         table.add_column(heading, no_wrap=True)
     for heading in ("ranks", "epoch", "images/s", "top-1", "seconds"):
         table.add_column(heading, justify="right", no_wrap=True)
+    tried = any(job.tried for job in status.jobs)
+    if tried:
+        table.add_column("tried before", overflow="fold")
     for job in status.jobs:
-        table.add_row(*_row(job))
+        table.add_row(*_row(job), *[Text(", ".join(job.tried))] * tried)
     return table
+
+
+def status_rows(status: SubmissionStatus) -> Iterator[dict[str, str | float]]:
+    """Yield all that is known of each job, for an export; every row has the same columns."""
+    metrics = sorted({name for job in status.jobs for name in job.metrics})
+    for job in status.jobs:
+        yield {
+            "submission": status.submission,
+            **{name: getattr(job, name) for name in _EXPORTED},
+            "cancelled": str(job.cancelled).lower(),
+            "tried": ", ".join(job.tried),
+            **{f"metric.{name}": job.metrics.get(name, "") for name in metrics},
+        }
+
+
+_EXPORTED = (
+    *("index", "region", "name", "state", "phase", "attempt", "ranks", "seconds", "training_job", "artifact", "reason"),
+)
 
 
 def _row(job: JobStatus) -> list[Text]:
     state = f"{job.state}: {job.phase}" if job.phase and job.phase != job.state and not job.ended else job.state
+    state += ", cancelled" if job.cancelled and not job.ended else ""
     return [
         Text(job.region),
         Text(job.name),
