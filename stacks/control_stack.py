@@ -14,6 +14,7 @@ from stacks.job_events import JobEvents
 from stacks.ledger import Ledger
 from stacks.manifest_intake import ManifestIntake
 from stacks.orchestrator import Orchestrator
+from stacks.reconciler import Reconciler
 from stacks.retention import log_retention
 from traingrid import names
 from traingrid.grid import Grid
@@ -50,10 +51,13 @@ class ControlStack(Stack):
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
+        self.reconciler = Reconciler(self, "Reconciler", runtime=runtime)
         self._let_intake_accept()
         self._let_intake_submit()
         self._let_children_train()
         self._let_events_reach_the_ledger()
+        self._let_reconciler_record()
+        self._let_reconciler_see_and_stop()
         self._outputs()
 
     def _environment(self) -> dict[str, str]:
@@ -183,6 +187,35 @@ class ControlStack(Stack):
         )
         grant(role, ["dynamodb:UpdateItem"], [self.ledger.table_arn])
 
+    def _let_reconciler_record(self) -> None:
+        """Allow the reconciler to read all that the ledger and Batch know, and to close lines."""
+        role = self.reconciler.role
+        read_and_write = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+        grant(role, read_and_write, [self.ledger.table_arn])
+        grant(
+            role,
+            ["s3:GetObject", "s3:GetObjectVersion"],
+            [f"{self.manifests.bucket_arn}/{names.SUBMISSION_PREFIX}*"],
+            because="Any submission; their ids are hashes",
+        )
+        grant(role, ["batch:DescribeJobs"], ["*"], because="The action knows no resource; it shows whose child is gone")
+
+    def _let_reconciler_see_and_stop(self) -> None:
+        """Allow the reconciler to find and to stop training jobs of this grid. It can create none and pass no role."""
+        role = self.reconciler.role
+        grant(
+            role,
+            ["sagemaker:ListTrainingJobs"],
+            ["*"],
+            because="The action knows no resource; what is not of this grid is not looked at",
+        )
+        grant(
+            role,
+            ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob", "sagemaker:ListTags"],
+            self._training_jobs(),
+            because="The jobs of this grid: their names begin with its name, in its Regions",
+        )
+
     def _training_jobs(self) -> list[str]:
         prefix = f"training-job/{self._grid.name}-*"
         return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in self._grid.regions]
@@ -194,4 +227,5 @@ class ControlStack(Stack):
         CfnOutput(self, "JobDefinition", value=self.orchestrator.definition.job_definition_arn)
         CfnOutput(self, "IntakeFunction", value=self.intake.function.function_name)
         CfnOutput(self, "IntakeDeadLetterQueue", value=self.intake.dead_letters.queue_url)
+        CfnOutput(self, "ReconcileFunction", value=self.reconciler.function.function_name)
         CfnOutput(self, "LogGroup", value=self.orchestrator.log_group.log_group_name)

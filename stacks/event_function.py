@@ -1,4 +1,4 @@
-"""A Lambda function behind one EventBridge rule, whose lost events all end in one dead-letter queue."""
+"""A Lambda function behind one EventBridge rule, of events or of time, whose lost events all end in one queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,21 +71,25 @@ class EventFunction(Construct):
         handler: str,
         description: str,
         runtime: Runtime,
-        pattern: events.EventPattern,
+        pattern: events.EventPattern | None = None,
         bus: events.IEventBus | None = None,
+        schedule: events.Schedule | None = None,
+        timeout: Duration | None = None,
     ) -> None:
         super().__init__(scope, identifier)
         self.dead_letters = dead_letters(self)
         self.role = _lambda_role(self)
-        self.function = self._function(handler, description, runtime)
-        rule = events.Rule(self, "Rule", description=description, event_pattern=pattern, event_bus=bus)
+        self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60))
+        rule = events.Rule(
+            self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
+        )
         rule.add_target(
             targets.LambdaFunction(
                 self.function, dead_letter_queue=self.dead_letters, max_event_age=EVENT_AGE, retry_attempts=185
             )
         )
 
-    def _function(self, handler: str, description: str, runtime: Runtime) -> lambda_.Function:
+    def _function(self, handler: str, description: str, runtime: Runtime, timeout: Duration) -> lambda_.Function:
         log_group = logs.LogGroup(self, "Log", retention=runtime.log_retention, removal_policy=RemovalPolicy.DESTROY)
         log_group.grant_write(self.role)
         function = lambda_.Function(
@@ -99,7 +103,7 @@ class EventFunction(Construct):
             layers=[runtime.libraries],
             environment=dict(runtime.environment),
             memory_size=512,
-            timeout=Duration.seconds(60),
+            timeout=timeout,
             role=self.role,
             log_group=log_group,
             on_failure=destinations.SqsDestination(self.dead_letters),

@@ -22,6 +22,7 @@ def test_outputs_are_what_the_cli_reads(control: Template) -> None:
         "JobDefinition",
         "IntakeFunction",
         "IntakeDeadLetterQueue",
+        "ReconcileFunction",
         "LogGroup",
     }
 
@@ -38,12 +39,12 @@ def test_manifest_bucket_is_versioned_private_and_tells_eventbridge(control: Tem
 def test_nothing_needs_a_custom_resource(control: Template) -> None:
     kinds = {resource["Type"] for resource in control["Resources"].values()}
     assert not {kind for kind in kinds if kind.startswith("Custom::")}
-    assert len(resources(control, "AWS::Lambda::Function")) == 2
+    assert len(resources(control, "AWS::Lambda::Function")) == 3
 
 
 def test_only_new_objects_under_manifests_reach_the_intake(control: Template) -> None:
     rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
-    (rule,) = [rule for rule in rules if rule["EventPattern"]["source"] == ["aws.s3"]]
+    (rule,) = [rule for rule in rules if rule.get("EventPattern", {}).get("source") == ["aws.s3"]]
     assert rule["EventPattern"]["detail-type"] == ["Object Created"]
     assert rule["EventPattern"]["detail"]["object"] == {"key": [{"prefix": "manifests/"}]}
     (name,) = rule["EventPattern"]["detail"]["bucket"]["name"]
@@ -54,7 +55,7 @@ def test_only_new_objects_under_manifests_reach_the_intake(control: Template) ->
 def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: Template) -> None:
     assert only(control, "AWS::Events::EventBus")["Name"] == "traingrid"
     rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
-    (rule,) = [rule for rule in rules if rule["EventPattern"]["source"] == ["aws.sagemaker"]]
+    (rule,) = [rule for rule in rules if rule.get("EventPattern", {}).get("source") == ["aws.sagemaker"]]
     assert rule["EventPattern"]["detail"] == {"TrainingJobName": [{"prefix": "traingrid-"}]}
     assert rule["EventBusName"]["Ref"] in resources(control, "AWS::Events::EventBus")
 
@@ -73,15 +74,32 @@ def test_what_a_rule_cannot_deliver_and_what_a_function_fails_on_is_kept(control
     assert functions == set(resources(control, "AWS::Lambda::Function"))
 
 
-@pytest.mark.parametrize("handler", ["lambda.accept_manifest.handler", "lambda.record_job_event.handler"])
-def test_functions_run_python_311_with_the_layer(stack: assertions.Template, handler: str) -> None:
+def test_the_reconciler_looks_every_five_minutes_and_is_done_before_the_next_time(control: Template) -> None:
+    rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
+    (rule,) = [rule for rule in rules if "ScheduleExpression" in rule]
+    assert rule["ScheduleExpression"] == "rate(5 minutes)"
+    (target,) = rule["Targets"]
+    function = resources(control, "AWS::Lambda::Function")[target["Arn"]["Fn::GetAtt"][0]]["Properties"]
+    assert function["Handler"] == "lambda.reconcile.handler"
+    assert function["Timeout"] < 300
+
+
+@pytest.mark.parametrize(
+    ("handler", "seconds"),
+    [
+        ("lambda.accept_manifest.handler", 60),
+        ("lambda.record_job_event.handler", 60),
+        ("lambda.reconcile.handler", 270),
+    ],
+)
+def test_functions_run_python_311_with_the_layer(stack: assertions.Template, handler: str, seconds: int) -> None:
     stack.has_resource_properties(
         "AWS::Lambda::Function",
         {
             "Handler": handler,
             "Runtime": "python3.11",
             "MemorySize": 512,
-            "Timeout": 60,
+            "Timeout": seconds,
             "Layers": assertions.Match.any_value(),
             "LoggingConfig": {"LogGroup": assertions.Match.any_value()},
         },

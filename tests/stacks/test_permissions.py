@@ -8,10 +8,13 @@ from stacks.grants import grant
 from tests.stacks.templates import REGIONS, Template, actions, flat, resources, statements
 
 INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
+RECONCILER = "ReconcilerSweepRole"
 
 WITHOUT_A_RESOURCE = {
     "ecr:GetAuthorizationToken",
     "batch:ListJobs",
+    "batch:DescribeJobs",
+    "sagemaker:ListTrainingJobs",
     "cloudwatch:PutMetricData",
 }
 """Actions that IAM grants on "*" only (Service Authorization Reference of each service)."""
@@ -102,6 +105,27 @@ def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> Non
     assert allowed == {"sagemaker:DescribeTrainingJob", "dynamodb:UpdateItem"}
 
 
+def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(control: Template) -> None:
+    allowed = {action for action in actions(control, RECONCILER) if not action.startswith(("logs:", "sqs:"))}
+    assert allowed == {
+        "sagemaker:ListTrainingJobs",
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:StopTrainingJob",
+        "sagemaker:ListTags",
+        "batch:DescribeJobs",
+        "dynamodb:Scan",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+    }
+    (stop,) = [entry for entry in statements(control, RECONCILER) if "sagemaker:StopTrainingJob" in entry["Action"]]
+    assert sorted(stop["Resource"]) == sorted(
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-*" for region in REGIONS[:4]
+    )
+
+
 def test_a_training_job_cannot_launch_jobs_or_touch_the_control_plane(oregon: Template) -> None:
     allowed = actions(oregon, EXECUTION)
     assert "s3:PutObject" in allowed
@@ -128,7 +152,9 @@ def test_a_service_that_says_for_whom_it_acts_acts_for_this_account_only(control
                 assert "<AWS::AccountId>" in flat(statement["Condition"]["ArnLike"]["aws:SourceArn"])
             else:
                 free.add(name[:-8])  # without CloudFormation's hash
-    assert free == {INTAKE, RECORDER, "OrchestratorPullRole"}, "Lambda, and ECS for pulling, document no condition"
+    assert free == {INTAKE, RECORDER, RECONCILER, "OrchestratorPullRole"}, (
+        "Lambda, and ECS for pulling, document no condition"
+    )
 
 
 def test_a_wildcard_without_a_reason_cannot_be_granted() -> None:

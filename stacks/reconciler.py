@@ -1,0 +1,30 @@
+"""The reconciler: looks at the whole grid every few minutes, closes what nobody watches, stops what nobody wants."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.event_function import EventFunction, Runtime
+from traingrid.world import SWEEP_SECONDS
+
+LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
+"""A sweep ends before the next one begins. Two at once would do no harm, but ask SageMaker twice as often."""
+
+
+class Reconciler(Construct):
+    """lambda/reconcile, invoked by the clock. An event of its own may repeat: a sweep may be run at any time."""
+
+    def __init__(self, scope: Construct, identifier: str, *, runtime: Runtime) -> None:
+        super().__init__(scope, identifier)
+        sweep = EventFunction(
+            self,
+            "Sweep",
+            handler="lambda.reconcile.handler",
+            description="Closes jobs that nobody watches any more and stops training jobs that nobody wants",
+            runtime=runtime,
+            schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
+            timeout=LONGEST_SWEEP,
+        )
+        self.function = sweep.function
+        self.role: iam.Role = sweep.role

@@ -1,0 +1,25 @@
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from tests.operations.account import Account
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1, training_stop_grace_seconds=1
+    )
+    with LocalCloud(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def account(cloud: LocalCloud) -> Iterator[Account]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        yield Account()

@@ -1,0 +1,91 @@
+"""The reconciler beside a Batch and a SageMaker that run: it closes what is left and stops what nobody owns."""
+
+from tests.localcloud.compute import wait_until
+from tests.operations.account import HOME, OTHER, WAITS, Account
+from traingrid.audit import audit
+
+DIES = "raise SystemExit('no')"
+
+
+def test_a_training_job_whose_child_died_and_whose_event_was_lost_is_recorded(account: Account) -> None:
+    submission = account.submit((HOME,), DIES)
+    name = account.train(submission, 0, seconds=0)
+    account.ended(name)
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    assert name in account.reconciler().sweep().recorded
+    line = account.line(submission, 0)
+    assert (line["state"], line["training_job"]) == ("Completed", name)
+    assert line["artifact"].endswith("model.tar.gz")
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_line_whose_child_died_before_it_created_anything_is_closed_once_nothing_can_be_on_its_way(
+    account: Account,
+) -> None:
+    submission = account.submit((HOME, OTHER), DIES)
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
+    assert account.reconciler(grace_seconds=60).sweep().closed == []
+    closed = account.reconciler().sweep().closed
+    assert closed == [f"traingrid-{submission}-0-1", f"traingrid-{submission}-1-1"]
+    assert account.line(submission, 0)["state"] == "Failed"
+    assert "is FAILED" in account.line(submission, 0)["reason"]
+    assert account.reconciler().sweep().closed == [], "what has ended never changes"
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_line_that_no_child_ever_opened_is_opened_and_closed(account: Account) -> None:
+    submission = account.submit((HOME, OTHER), DIES, opened=False)
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
+    account.reconciler().sweep()
+    assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Failed", "Failed"]
+    assert account.line(submission, 1)["region"] == OTHER
+
+
+def test_what_runs_under_a_living_line_is_left_alone_with_its_child_or_without(account: Account) -> None:
+    submission = account.submit((HOME, OTHER))
+    name = account.train(submission, 0)
+    other = account.train(submission, 1, region=OTHER)
+    array = account.ledger.submission(submission)
+    assert array is not None
+    account.batch.terminate_job(jobId=f"{array['batch_job']}:1", reason="host lost")
+    wait_until(lambda: account.child(submission, 1) == "FAILED")
+    done = account.reconciler().sweep()
+    assert not {name, other} & {*done.stopped, *done.closed}
+    assert account.line(submission, 1)["state"] == "InProgress", "the child died before it could say so"
+    assert audit(account.world(submission)) == []
+
+
+def test_a_training_job_of_no_submission_is_stopped_and_a_strangers_is_not(account: Account) -> None:
+    orphan = account.train("ffffffff", 0)
+    strangers = account.train("ffffffff", 1, ours=False)
+    assert account.reconciler(grace_seconds=60).sweep().stopped == [], "it may be found before its line is"
+    assert account.reconciler().sweep().stopped == [orphan]
+    assert account.ended(orphan) == "Stopped"
+    assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
+
+
+def test_a_training_job_of_a_former_attempt_is_stopped_in_its_region(account: Account) -> None:
+    submission = account.submit((HOME,))
+    former = account.train(submission, 0)
+    tried = {"attempt": 1, "region": HOME, "state": "Failed", "failure": "capacity"}
+    account.ledger.next_attempt(submission, 0, tried, OTHER)
+    current = account.train(submission, 0, attempt=2, region=OTHER)
+    done = account.reconciler().sweep()
+    assert done.stopped == [former]
+    assert account.described(current, OTHER)["TrainingJobStatus"] == "InProgress"
+
+
+def test_what_is_cancelled_is_stopped_though_whoever_cancelled_it_died_right_after(account: Account) -> None:
+    submission = account.submit((HOME, OTHER))
+    names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
+    account.ledger.request_cancel(submission, "region#eu-west-1", {"by": "Ada", "reason": ""})
+    assert account.reconciler(grace_seconds=60).sweep().stopped == [names[1]], "a cancel knows no grace"
+    assert account.ended(names[1], OTHER) == "Stopped"
+    assert account.described(names[0])["TrainingJobStatus"] == "InProgress"
+
+
+def test_a_line_that_waits_with_its_child_is_asked_nothing(account: Account) -> None:
+    submission = account.submit((HOME,), WAITS)
+    done = account.reconciler().sweep()
+    assert account.line(submission, 0)["state"] == "Pending"
+    assert not [name for name in (*done.recorded, *done.closed, *done.stopped) if submission in name]
