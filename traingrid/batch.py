@@ -34,7 +34,7 @@ class Batch:
         self._reading: Any = client("batch", region)
         self._submitting: Any = once("batch", region)
 
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int = 0) -> str:
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int | str = 0) -> str:
         """Submit one array job, or a plain job where `count` is 1, and return its id.
 
         SubmitJob has no idempotency token, so it is sent once. A reply that is lost is looked up by the job's name,
@@ -44,7 +44,7 @@ class Batch:
             submission: The submission's id; the job's name is made of it.
             jobs: The normalised jobs in S3, in the version that the children read.
             count: How many jobs there are in it.
-            chunk: Which of the submission's arrays this is, from 0.
+            chunk: Which of the submission's arrays this is, from 0, or what another one is called.
 
         Raises:
             SubmitFailedError: Batch refused the job, or cannot say whether it took it.
@@ -69,11 +69,11 @@ class Batch:
             message = f"Batch did not take the job {name}: {error}."
             raise SubmitFailedError(message, "Send the manifest again; it is submitted once.") from error
 
-    def job_name(self, submission: str, chunk: int = 0) -> str:
+    def job_name(self, submission: str, chunk: int | str = 0) -> str:
         """Return the name of the Batch job of a submission, or of its array `chunk`."""
         return f"{self._deployment.grid.name}-{submission}{f'-{chunk}' * bool(chunk)}"
 
-    def find(self, submission: str, chunk: int = 0) -> str | None:
+    def find(self, submission: str, chunk: int | str = 0) -> str | None:
         """Return the id of a submission's Batch job, or of its array `chunk`, by its name, or None if there is none."""
         reply = self._reading.list_jobs(
             jobQueue=self._deployment.job_queue,

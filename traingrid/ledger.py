@@ -27,7 +27,8 @@ WAITING = "Waiting"
 FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
 CANCEL_ALL = "all"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
-_JOB, _CANCEL = "job#", "cancel#"
+# A retry's items sort before those of the jobs, so that `items` does not give them.
+_JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
 # What belongs to one attempt, and not to the next one.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
@@ -111,6 +112,21 @@ class Ledger:
         if arrays:
             changes["arrays"] = [dict(array) for array in arrays]
         self._table.update((submission, SUBMISSION), changes, "attribute_exists(submission)", {})
+
+    def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
+        """Take the next number for an array that runs jobs of a submission again; nobody else gets the same one."""
+        taken = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
+        number = taken + 1
+        while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
+            number += 1
+        return number
+
+    def record_array(self, submission: str, array: Mapping[str, Any]) -> None:
+        """Record one more Batch job of a submission: `batch_job`, `file` and `count` as in `record_submitted`."""
+        key = (submission, SUBMISSION)
+        self._table.update(
+            key, {"updated_at": now()}, "attribute_exists(arrays)", {}, appended={"arrays": [dict(array)]}
+        )
 
     def submission(self, submission: str) -> Item | None:
         """Return a submission, or None if there is none of this id."""
