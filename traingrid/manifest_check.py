@@ -125,7 +125,7 @@ class _Check:
             return None, {}
         if given == ["inputs"]:
             return None, self._inputs(region)
-        if not given and "s3_uri" not in self.row.values:
+        if not given and self.row.values.get("s3_uri") is None:
             self._refuse("s3_uri", "", RefusedError("the line does not say where its data lies", _FOLDER))
             return None, {}
         uri = self.row.values["s3_uri"]

@@ -21,7 +21,7 @@ _RESERVED_VARIABLES = re.compile(
     r"(AWS|SAGEMAKER|SM|LD|TRAINGRID)_.*|PATH|PYTHON(PATH|HOME|STARTUP|INSPECT)|BASH_ENV|ENV|IFS", re.IGNORECASE
 )
 # What says itself that it is secret; DescribeTrainingJob shows all of it to everybody who may describe.
-_SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|api_?key|access_?key|secret_?key|private_?key)", re.I)
+_SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|(api|access|secret|private)[_-]?key)", re.I)
 _SECRET_VALUE = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}")
 _MPI = "Write processes_per_host or mpi_options."
 _SCRIPT = "Write source and entry_point."

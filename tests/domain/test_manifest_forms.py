@@ -1,7 +1,10 @@
 """Three forms of a manifest are one language: the same fields, the same jobs, the same errors."""
 
 import json
+import re
+import textwrap
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from traingrid.deployment import Deployment
 from traingrid.grid import Grid
 from traingrid.job import Channel, Job, in_region
 from traingrid.manifest import parse
+from traingrid.manifest_columns import FIELDS, MAPPINGS
 from traingrid.manifest_errors import LineError, ManifestError
 from traingrid.submission import jobs_of_lines
 
@@ -283,3 +287,21 @@ def test_a_secret_is_refused_and_not_repeated() -> None:
     error = error_of(hyperparameters={"api_key": "hunter2hunter2"})
     assert "secret" in error.reason
     assert "hunter2" not in str(error)
+
+
+def _examples() -> list[str]:
+    text = (Path(__file__).parents[2] / "docs" / "manifest.md").read_text()
+    blocks = re.findall(r"(?:^    .+\n)+", text, re.MULTILINE)
+    return [textwrap.dedent(block) for block in blocks]
+
+
+@pytest.mark.parametrize("example", _examples(), ids=["plain", "header", "JSON Lines"])
+def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
+    buckets = {"us-east-1": "my-campaigns", "us-west-2": "my-campaigns-pdx"}
+    assert jobs_of(example, regions={region: {"data_buckets": [bucket]} for region, bucket in buckets.items()})
+
+
+def test_the_documentation_names_every_field() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "manifest.md").read_text()
+    assert [name for name in FIELDS if f"`{name}`" not in text] == []
+    assert [prefix for prefix in MAPPINGS if f"`{prefix}<" not in text] == []

@@ -1,0 +1,25 @@
+"""Bad manifests: what tools, hands and attackers make of a file, each with the error that it must give.
+
+`bytes_cases`, `csv_cases`, `json_cases` and `value_cases` list them; `test_manifest_corpus.py` runs them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """A manifest that must be rejected.
+
+    Attributes:
+        name: What is wrong with it.
+        content: The file.
+        field: The field that the first error must name.
+        says: A part of that error's reason.
+    """
+
+    name: str
+    content: bytes
+    field: str
+    says: str

@@ -1,0 +1,83 @@
+"""The limits of a manifest are those of SageMaker's service model, whatever they are."""
+
+import sys
+import unicodedata
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.domain.deployments import sample_deployment
+from traingrid import manifest_limits
+from traingrid.accelerators import accelerators
+from traingrid.manifest import parse
+from traingrid.manifest_errors import ManifestError
+from traingrid.manifest_limits import broken_limit, choices, most
+
+NAMES = {
+    "AlgorithmImage": 255,
+    "HyperParameterKey": 256,
+    "HyperParameterValue": 2_500,
+    "HyperParameters": 100,
+    "InputDataConfig": 20,
+    "MetricDefinitionList": 40,
+    "MetricRegex": 500,
+    "S3Uri": 1_024,
+    "TagList": 50,
+    "TagValue": 256,
+    "TrainingEnvironmentMap": 100,
+    "TrainingEnvironmentValue": 512,
+}
+
+
+@pytest.mark.parametrize(("shape", "greatest"), NAMES.items())
+def test_a_text_or_a_number_may_be_as_long_as_the_model_says(shape: str, greatest: int) -> None:
+    assert most(shape) == greatest
+
+
+@pytest.mark.parametrize("shape", ["HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "ChannelName"])
+def test_a_text_of_the_greatest_length_passes_and_one_more_does_not(shape: str) -> None:
+    assert broken_limit(shape, "x" * most(shape)) is None
+    assert "at most" in (broken_limit(shape, "x" * (most(shape) + 1)) or "")
+
+
+def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "hyperparameters": {"a": "12345"}}'
+    assert len(parse(line, sample_deployment())) == 1
+    shapes: dict[str, Any] = deepcopy(manifest_limits._shapes())
+    shapes["HyperParameterValue"]["max"] = 4
+    most.cache_clear()
+    monkeypatch.setattr(manifest_limits, "_shapes", lambda: shapes)
+    try:
+        with pytest.raises(ManifestError, match="5 characters and SageMaker takes at most 4"):
+            parse(line, sample_deployment())
+    finally:
+        most.cache_clear()
+
+
+def test_what_a_tag_may_hold_is_what_java_s_pattern_means() -> None:
+    for code in range(32, sys.maxunicode + 1):
+        sign = chr(code)
+        meant = unicodedata.category(sign)[0] in "LNZ" or sign in "_.:/=+-@"
+        assert (broken_limit("TagValue", sign) is None) == meant, hex(code)
+
+
+@pytest.mark.parametrize("sign", ["\x00", "\x1b", "\x7f", "\x85", "\x9b", "\ud800"])
+def test_no_text_holds_control_characters(sign: str) -> None:
+    for shape in ("HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "S3Uri"):
+        assert broken_limit(shape, f"s3://b/{sign}x")
+
+
+def test_variables_may_have_lines_and_hyperparameters_may_not() -> None:
+    assert broken_limit("TrainingEnvironmentValue", "one\ntwo\tthree") is None
+    assert broken_limit("HyperParameterValue", "one\ttwo") is None
+    assert broken_limit("HyperParameterValue", "one\ntwo") == "it has more than one line"
+
+
+def test_every_type_with_accelerators_is_counted() -> None:
+    known = {name: accelerators(name, -1) for name in choices("TrainingInstanceType")}
+    assert known["ml.p4d.24xlarge"] == known["ml.g5.48xlarge"] == 8
+    assert known["ml.g5.xlarge"] == 1
+    assert known["ml.m5.large"] == known["ml.c7i-flex.xlarge"] == known["ml.r8i.96xlarge"] == 0
+    unknown = {name for name, number in known.items() if number < 0}
+    assert {name.split(".")[1] for name in unknown} <= {"p6-b300", "p6e-gb200", "g7", "g7e"}
