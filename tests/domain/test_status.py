@@ -8,7 +8,7 @@ import pytest
 
 from tests.domain.deployments import SAMPLE
 from traingrid.children import ChildStatus
-from traingrid.cli.export import escaped, write_csv
+from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.deployment import Deployment
 from traingrid.job import Job
@@ -136,10 +136,3 @@ def test_what_would_be_a_formula_is_text_in_an_export(
     first, *others = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (first["name"], first["reason"], first["metric.loss"]) == ("'=HYPERLINK(1)", "'@x\\x1b[2J", "-0.5")
     assert [row["metric.loss"] for row in others] == ["", "", ""]
-
-
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1"])
-def test_every_beginning_of_a_formula_is_escaped(text: str) -> None:
-    assert str(escaped(text)).startswith("'")
-    assert escaped("a" + text.strip()) == "a" + text.strip()
-    assert escaped(-1.5) == -1.5

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid import names
+from traingrid.cli.console import console
 from traingrid.cli.deployed import find_deployment
+from traingrid.cli.plan_table import plan_table
 from traingrid.errors import TraingridError, UsageError
+from traingrid.manifest import MAX_BYTES, parse
+from traingrid.manifest_errors import ManifestError
+from traingrid.manifest_rows import too_large
+from traingrid.planning import planned
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
+
+if TYPE_CHECKING:
+    from traingrid.deployment import Deployment
 
 # Intake answers within seconds; its function is tried three times over three minutes before it is given up.
 _WAIT_SECONDS = 240
@@ -24,12 +33,16 @@ _REPORTS_LOOKED_AT = 10
 
 @click.command()
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--plan", is_flag=True, help="Only print what every line would become; nothing is uploaded.")
 @click.pass_obj
-def submit(grid_file: Path, manifest: Path) -> None:
+def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     """Upload MANIFEST and wait until its jobs are submitted or it is rejected."""
     if manifest.name.endswith(names.REPORT_SUFFIX):
         raise UsageError(f"{manifest} is called like the intake's reports, which it leaves alone.", "Rename it.")
     deployment = find_deployment(grid_file)
+    if plan:
+        _print_plan(manifest, deployment)
+        return
     storage = Storage(deployment.grid.home)
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     version = storage.write(uri, manifest.read_bytes(), "text/csv")
@@ -40,6 +53,21 @@ def submit(grid_file: Path, manifest: Path) -> None:
     jobs = report["jobs"]
     click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
     click.echo(f"follow it with: traingrid status {report['submission']} --watch")
+
+
+def _print_plan(manifest: Path, deployment: Deployment) -> None:
+    """Print what a manifest would do, or everything that is wrong with it; reads only."""
+    if manifest.stat().st_size > MAX_BYTES:
+        raise too_large(manifest.stat().st_size)
+    try:
+        lines = parse(manifest.read_bytes(), deployment)
+    except ManifestError as error:
+        raise _rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
+    found = list(planned(lines, deployment))
+    console().print(plan_table(found))
+    troubled = sum(1 for line in found if line.trouble)
+    click.echo(f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {troubled} would fail as things are")
+    click.echo("Nothing was written. Submit it without --plan.")
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
@@ -67,7 +95,8 @@ def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
         lines.append(f"{manifest}{where} {error['value']}".rstrip() + f": {error['reason']}. {error['next_step']}")
     more = report["errors_in_total"] - _SHOWN_ERRORS
     if more > 0:
-        lines.append(f"... and {more} more in {report['manifest']}{names.REPORT_SUFFIX}")
+        where = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
+        lines.append(f"... and {more} more{where}")
     failed = TraingridError("\n".join(lines), "Mend the lines and submit it again.")
     failed.exit_code = 2
     return failed

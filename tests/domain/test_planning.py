@@ -1,0 +1,92 @@
+"""`traingrid submit --plan`: what every line would become, and no trace of having asked."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS
+from traingrid.cli import main
+from traingrid.cli import submit as command
+from traingrid.deployment import Deployment
+from traingrid.ledger import Ledger
+from traingrid.manifest import parse
+from traingrid.planning import planned
+
+
+def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["traingrid", "submit", "--plan", str(manifest)])
+    try:
+        main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.fixture
+def data(aws: None) -> None:
+    """The sample's data and image, in the first two Regions; in the second one, the image only."""
+    for region, bucket in list(SAMPLE_BUCKETS.items())[:2]:
+        where: Any = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        s3: Any = boto3.client("s3", region_name=region)
+        s3.create_bucket(Bucket=bucket, **where)
+        ecr: Any = boto3.client("ecr", region_name=region)
+        ecr.create_repository(repositoryName="traingrid/training")
+        document = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"})
+        ecr.put_image(repositoryName="traingrid/training", imageManifest=document, imageTag="1")
+    for channel in ("train", "validation"):
+        boto3.client("s3").put_object(
+            Bucket=SAMPLE_BUCKETS["us-east-1"], Key=f"imagenet2012/tf-imagenet/resized/{channel}/a", Body=b"a"
+        )
+
+
+@pytest.mark.usefixtures("data")
+def test_a_plan_says_what_each_line_would_become_and_what_is_in_its_way(deployment: Deployment) -> None:
+    first, second, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
+    assert first.outcome == "would train"
+    assert second.outcome == (
+        "would fail: there is no data under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
+        "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
+    )
+    assert third.trouble.startswith("there is no image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
+
+
+def test_a_plan_names_the_regions_that_would_be_tried_next(deployment: Deployment) -> None:
+    line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
+    (only,) = planned(parse(line.encode(), deployment), deployment, missing=lambda _job: "")
+    assert only.outcome == "would train; without capacity there: us-west-2"
+
+
+@pytest.mark.usefixtures("data")
+def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
+    deployment: Deployment,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text(SAMPLE)
+    assert run(monkeypatch, tmp_path / "x.csv") == 0
+    said = capsys.readouterr().out
+    row = next(line for line in said.splitlines() if line.startswith("1 "))
+    for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
+        assert cell in row
+    assert "4 jobs, 32 ranks; 3 would fail as things are" in said
+    objects = boto3.client("s3").list_objects_v2(Bucket=deployment.manifest_bucket)
+    assert objects["KeyCount"] == 0
+    assert list(ledger.everything()) == []
+
+
+def test_a_wrong_manifest_is_reported_as_a_whole_and_not_as_a_plan(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text("mars,s3://ragab-ml/x\nus-east-1,s3://nobody/x\n")
+    assert run(monkeypatch, tmp_path / "x.csv") == 2
+    said = capsys.readouterr().err
+    assert "x.csv:1: region" in said
+    assert "x.csv:2: s3_uri" in said

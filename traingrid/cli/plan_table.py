@@ -1,0 +1,39 @@
+"""The table of what a manifest would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from traingrid.cli.console import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traingrid.job import Job
+    from traingrid.planning import Planned
+
+_COLUMNS = ("line", "Region", "job", "instances", "ranks", "data", "image", "what would happen")
+
+
+def plan_table(plan: Iterable[Planned]) -> Table:
+    """Return a row for each job, in the order in which they would start."""
+    table = Table(box=None, pad_edge=False)
+    for heading in _COLUMNS:
+        table.add_column(heading, overflow="fold")
+    for line in plan:
+        job = line.job
+        instances = f"{job.instance_count} x {job.instance_type}{' spot' * job.spot}"
+        cells = (str(job.line), job.region, job.name, instances, str(job.ranks), _data(job), job.image or job.algorithm)
+        style = "red" if line.trouble else ""
+        table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(line.outcome), style=style))
+    return table
+
+
+def _data(job: Job) -> str:
+    """Return where the data lies: the folder above the channels where there is one."""
+    uris = [channel.uri.rstrip("/") for channel in job.inputs.values()]
+    folders = {uri.rpartition("/")[0] for uri in uris}
+    return folders.pop() if len(uris) > 1 and len(folders) == 1 else ", ".join(uris)
