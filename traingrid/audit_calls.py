@@ -21,7 +21,7 @@ def duplicate_arrays(world: World) -> Iterator[Violation]:
     for name, ids in world.batch_jobs.items():
         if len(ids) > 1:
             what = f"{len(ids)} Batch jobs are called {name}: {', '.join(ids)}"
-            yield Violation(invariant="I2", kind="duplicate", submission=_submission_of(world, name), what=what)
+            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
 
 
 def duplicate_calls(world: World) -> Iterator[Violation]:
@@ -29,32 +29,32 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
     accepted = Counter(
         (call["action"], name)
         for call in world.calls or ()
-        for name in (_created(call),)
-        if name and _submission_of(world, name)
+        for name in (created(call),)
+        if name and submission_of(world.grid, name)
     )
     for (action, name), times in accepted.items():
         if times > 1:
             what = f"{action} was accepted {times} times for {name}"
-            yield Violation(invariant="I2", kind="duplicate", submission=_submission_of(world, name), what=what)
+            yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
 
 
-def _created(call: Mapping[str, Any]) -> str:
+def created(call: Mapping[str, Any]) -> str:
     """Return the name of what a call has created, if it is one that must not happen twice."""
     field = {"CreateTrainingJob": "TrainingJobName", "SubmitJob": "jobName"}.get(call["action"])
     return str(call["parameters"].get(field, "")) if field else ""
 
 
-def _submission_of(world: World, name: str) -> str:
+def submission_of(grid: str, name: str) -> str:
     """Return the submission in the name of a training job or Batch job; empty for a name that is not of this grid."""
-    match = _SUBMISSION.match(name.removeprefix(f"{world.grid}-")) if name.startswith(f"{world.grid}-") else None
+    match = _SUBMISSION.match(name.removeprefix(f"{grid}-")) if name.startswith(f"{grid}-") else None
     return match[1] if match else ""
 
 
 def unclaimed_calls(world: World) -> Iterator[Violation]:
     """Find what was started for a submission that does not exist, such as a rejected manifest's (I7)."""
     for call in world.calls or ():
-        name = _created(call)
-        submission = _submission_of(world, name)
+        name = created(call)
+        submission = submission_of(world.grid, name)
         if submission and submission not in world.submissions:
             what = f"{call['action']} was accepted for {name}, whose submission nobody has claimed"
             yield Violation(invariant="I7", kind="other", submission=submission, what=what)

@@ -90,7 +90,8 @@ def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> It
         return
     if said["state"] != job.state:
         yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"
-    for name, path in _DETAILS.items() if job.described is not None and "training_job" in said else ():
+    kept = [name for name in _DETAILS if name in said or "item" in said]  # of a former attempt what was kept of it
+    for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
         value: object = job.described
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # After these another Region of the line's own is worth more than the same one again.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
-_KEPT = ("attempt", "region", "state", "failure", "reason", "training_job")
+_KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from traingrid.audit_calls import created, submission_of
 from traingrid.children import Children
 from traingrid.clients import gentle
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
@@ -58,11 +59,16 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in grid.regions},
-        calls=calls,
+        calls=calls if calls is None or not submission else _of_submission(calls, grid.name, submission),
         at_rest=at_rest,
         before=before,
         read_at=time.time(),
     )
+
+
+def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
+    """Return the calls that have created something of one submission."""
+    return [call for call in calls if submission_of(grid, created(call)) == submission]
 
 
 def _sorted_by_kind(items: Iterable[Item]) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:

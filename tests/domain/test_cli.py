@@ -126,7 +126,7 @@ def test_the_printed_manifest_line_is_one_whatever_the_folder_is_called(
     monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
     assert run(monkeypatch, "upload", str(folder), REGIONS[0]) == 0
     (line,) = parse(capsys.readouterr().out.encode(), deployment)
-    assert (line.data.bucket, line.data.key) == (bucket, folder.name)
+    assert str(line.data) == f"s3://{bucket}/{folder.name}"
     assert run(monkeypatch, "upload", str(folder), REGIONS[0], "--name", "a//b") == 2
 
 

@@ -6,13 +6,17 @@ Children and trainings are tiny processes, so that a test decides what each has 
 import itertools
 from typing import Any
 
+from localcloud import images
+from localcloud.checkout_images import ORCHESTRATOR
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
+from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.dynamodb import Item
 from traingrid.grid import Grid
+from traingrid.intake import Intake, ManifestVersion
 from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
 from traingrid.reconciling import Reconciler
@@ -23,6 +27,7 @@ from traingrid.world import World
 from traingrid.world_reading import read_world
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
+LAST = {"onReason": "*", "action": "EXIT"}
 WAITS = "import time; time.sleep(600)"
 TRAINS = (
     "import json, os, time; base = os.environ['SAGEMAKER_BASE_DIR'];"
@@ -64,6 +69,52 @@ class Account:
         for job in jobs if opened else ():
             self.ledger.open_job(submission, job, REGIONS)
         return submission
+
+    def accept(self, manifest: str) -> str:
+        """Submit a manifest as the intake does, to children that are the real orchestrator; return the submission."""
+        self._orchestrator()
+        uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{next(self._numbers)}.csv")
+        version = self.storage.write(uri, manifest.encode(), "text/csv")
+        home = self.deployment.grid.home
+        intake = Intake(
+            deployment=self.deployment,
+            storage=self.storage,
+            ledger=self.ledger,
+            batch=Batch(self.deployment, home),
+        )
+        report = intake.accept(ManifestVersion(uri=uri, version=version), owner="test")
+        assert report["state"] == "submitted", report
+        return str(report["submission"])
+
+    def _orchestrator(self) -> None:
+        """Register the orchestrator's job definition, once, and put data where the manifests' lines say."""
+        name = self.deployment.job_definition
+        if self.batch.describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]:
+            return
+        for region in REGIONS:
+            client("s3", region).put_object(Bucket=self.data(region), Key="x/train/a", Body=b"a")
+            client("s3", region).put_object(Bucket=self.data(region), Key="x/validation/a", Body=b"a")
+        ecr = client("ecr", HOME)
+        ecr.create_repository(repositoryName="traingrid/orchestrator")
+        images.push(ecr, "traingrid/orchestrator", "1", ORCHESTRATOR)
+        environment = {
+            "TRAINGRID_GRID": self.deployment.grid.to_environment(),
+            "TRAINGRID_ACCOUNT": ACCOUNT,
+            "TRAINGRID_TABLE": self.deployment.table,
+            "TRAINGRID_MANIFEST_BUCKET": self.deployment.manifest_bucket,
+        }
+        self.batch.register_job_definition(
+            jobDefinitionName=name,
+            type="container",
+            platformCapabilities=["FARGATE"],
+            retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "75", "action": "RETRY"}, LAST]},
+            containerProperties={
+                "image": f"{ACCOUNT}.dkr.ecr.{HOME}.amazonaws.com/traingrid/orchestrator:1",
+                "jobRoleArn": self.child_role,
+                "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
+                "environment": [{"name": name, "value": value} for name, value in environment.items()],
+            },
+        )
 
     def run(self, name: str, code: str, size: int) -> str:
         """Submit an array of children that run this code, or a plain job; return its id."""

@@ -1,0 +1,122 @@
+"""The commands on real children: a manifest through the intake, the orchestrator, trainings; then cancel and retry."""
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from localcloud.server import LocalCloud
+from tests.localcloud.compute import wait_until
+from tests.operations.account import HOME, OTHER, Account
+from traingrid.audit import audit
+from traingrid.batch import Batch
+from traingrid.cancelling import Canceller, Wanted
+from traingrid.cli import audit as audit_command
+from traingrid.cli import retry as retry_command
+from traingrid.cli.main import cli
+from traingrid.cli.status import ControlPlane
+from traingrid.ledger import FINAL_STATES
+from traingrid.retrying import Retrier
+from traingrid.status import submission_status
+from traingrid.world_reading import read_world
+
+
+def manifest(account: Account, *lines: tuple[str, str]) -> str:
+    """Return a manifest of these Regions, whose trainings last so many seconds, or fail if that is no number."""
+    rows = [f"{region},s3://{account.data(region)}/x,{seconds}" for region, seconds in lines]
+    return "\n".join(["region,s3_uri,hp.seconds", *rows]) + "\n"
+
+
+def states(account: Account, submission: str) -> list[str]:
+    items = [item for item in account.ledger.items(submission) if item["item"].startswith("job#")]
+    return [item["state"] for item in items]
+
+
+def ended(account: Account, submission: str, jobs: int) -> list[str]:
+    wait_until(lambda: len(found := states(account, submission)) == jobs and FINAL_STATES.issuperset(found), seconds=60)
+    wait_until(lambda: status(account, submission).ended, seconds=30)
+    return states(account, submission)
+
+
+def status(account: Account, submission: str) -> Any:
+    bucket = account.deployment.manifest_bucket
+    return submission_status(submission, bucket, account.ledger, account.children, account.storage)
+
+
+@pytest.fixture
+def retrier(account: Account) -> Retrier:
+    batch = Batch(account.deployment, account.deployment.grid.home)
+    return Retrier(deployment=account.deployment, ledger=account.ledger, storage=account.storage, batch=batch)
+
+
+@pytest.fixture
+def plane(account: Account, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
+    """What the commands find deployed."""
+    made = ControlPlane(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        batch=Batch(account.deployment, account.deployment.grid.home),
+        storage=account.storage,
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: made)
+    monkeypatch.setattr(audit_command, "find_deployment", lambda _grid: account.deployment)
+    return made
+
+
+def test_what_failed_is_tried_again_and_what_completed_is_not(
+    account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never"), (HOME, "never")))
+    assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
+    retried = retrier.retry(submission, "Ada")
+    assert (retried.indices, retried.left) == ([1, 2], {})
+    again = {"attempt": 1, "region": HOME, "state": "Failed"}
+    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen=True), "somebody else was faster"
+    assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
+    assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 2, 2]
+    (former,) = account.line(submission, 1)["tried"]
+    assert (former["attempt"], former["region"], former["failure"]) == (1, OTHER, "algorithm")
+    assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
+    world = read_world(
+        account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
+    )
+    assert audit(world) == []
+    said = CliRunner().invoke(cli, ["audit", submission]).output
+    assert said.endswith("3 jobs of 1 submissions, 5 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
+    assert plane.ledger is account.ledger
+
+
+def test_what_is_cancelled_ends_with_its_children_and_is_not_tried_again(
+    account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    submission = account.accept(manifest(account, (HOME, "600"), (OTHER, "600")))
+    wait_until(lambda: states(account, submission) == ["InProgress", "InProgress"], seconds=30)
+    canceller = Canceller(
+        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+    )
+    canceller.cancel(Wanted(submission=submission, by="Ada"))
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"}, seconds=30)
+    for name, region in ((f"traingrid-{submission}-0-1", HOME), (f"traingrid-{submission}-1-1", OTHER)):
+        assert account.ended(name, region) == "Stopped"
+    account.reconciler().sweep()
+    assert ended(account, submission, 2) == ["Stopped", "Stopped"]
+    world = read_world(
+        account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
+    )
+    assert audit(world) == []
+    said = CliRunner().invoke(cli, ["retry", submission]).output
+    assert "job 0 is left: it was cancelled, which is for good" in said
+    assert f"nothing of submission {submission} is to be tried again" in said
+    assert retry_command.retry.name == "retry"
+    assert plane.deployment is account.deployment
+
+
+def test_the_audit_ends_with_1_and_names_what_is_unaccounted_for(account: Account, plane: ControlPlane) -> None:
+    orphan = account.train("eeeeeeee", 0)
+    result = CliRunner().invoke(cli, ["audit"])
+    assert result.exit_code == 1
+    assert f"I3 orphan: {orphan} in {HOME} is InProgress, and it has no line" in result.output
+    assert "duplicates 0, orphans 1, lost 0" in result.output
+    account.reconciler().sweep()
+    account.ended(orphan)
+    assert plane.deployment is account.deployment
