@@ -6,8 +6,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
+from traingrid import reconciling
 from traingrid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
@@ -75,3 +77,33 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(deployment: Deploy
     item = ledger.job("0123abcd", 0)
     assert item is not None
     assert item["state"] == "Pending"
+
+
+def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = fresh("lambda.reconcile").handler({"source": "aws.events", "detail-type": "Scheduled Event"}, CONTEXT)
+    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}}
+    assert json.loads(capsys.readouterr().out) == done
+
+
+def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_done(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = fresh("lambda.reconcile")
+    asked = []
+
+    class Unreachable:
+        def __init__(self, _grid: str, region: str) -> None:
+            self.region = region
+
+        def listed(self, state: str) -> list[Any]:
+            asked.append((self.region, state))
+            if self.region == "us-west-2":
+                raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")
+            return []
+
+    monkeypatch.setattr(reconciling, "TrainingJobs", Unreachable)
+    with pytest.raises(Exception, match=r"Not all Regions answered: us-west-2: Could not connect"):
+        module.handler({}, CONTEXT)
+    assert {region for region, _ in asked} == set(deployment.grid.regions)
