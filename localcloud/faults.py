@@ -186,6 +186,7 @@ class Faults:
             self.plan = plan
             self._chances: dict[str, random.Random] = {}
             self._struck: Counter[str] = Counter()
+            self._struck_calls: list[tuple[CallFault, CallPlace]] = []
             self._seen: Counter[tuple[int, str]] = Counter()
             # A sweep over boundaries names a thousand callers one by one, and every request passes here.
             self._calls_of: dict[str, list[tuple[int, CallFault]]] = {}
@@ -198,6 +199,11 @@ class Faults:
         with self._lock:
             return dict(self._struck)
 
+    def struck_calls(self) -> list[tuple[CallFault, CallPlace]]:
+        """Every fault of calls that has struck, and the call that it struck, in this order."""
+        with self._lock:
+            return list(self._struck_calls)
+
     def of_call(self, call: CallPlace) -> list[CallFault]:
         """The faults that strike a call: any delays, then at most one of the others."""
         with self._lock:
@@ -207,6 +213,7 @@ class Faults:
             ):
                 if self._strikes(number, fault, call):
                     found.append(fault)
+                    self._struck_calls.append((fault, call))
                     if fault.effect != "delay":
                         break
             return found

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -86,6 +87,11 @@ class ProcessGroup:
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
 
+    @property
+    def runs(self) -> bool:
+        """Whether the program was started and has not ended."""
+        return self._spawned.is_set() and self.wait(0) is None
+
     def terminate(self) -> None:
         """Send SIGTERM to the program alone, as container runtimes do to PID 1; passing it on is the program's duty."""
         if not self._ended.is_set():
@@ -157,6 +163,15 @@ class ProcessGroup:
 def group_of(access_key: str) -> ProcessGroup | None:
     """The labelled group that was started with an access key, as long as somebody holds it."""
     return _groups.get(access_key)
+
+
+def groups(pattern: str) -> list[ProcessGroup]:
+    """The labelled groups that run now.
+
+    Args:
+        pattern: Glob of the label, e.g. "batch/*".
+    """
+    return [group for group in list(_groups.values()) if fnmatchcase(group.label, pattern) and group.runs]
 
 
 def signal_name(exit_code: int) -> str | None:
