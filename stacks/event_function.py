@@ -75,11 +75,12 @@ class EventFunction(Construct):
         bus: events.IEventBus | None = None,
         schedule: events.Schedule | None = None,
         timeout: Duration | None = None,
+        memory_mib: int = 512,
     ) -> None:
         super().__init__(scope, identifier)
         self.dead_letters = dead_letters(self)
         self.role = _lambda_role(self)
-        self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60))
+        self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         rule = events.Rule(
             self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
         )
@@ -89,7 +90,9 @@ class EventFunction(Construct):
             )
         )
 
-    def _function(self, handler: str, description: str, runtime: Runtime, timeout: Duration) -> lambda_.Function:
+    def _function(
+        self, handler: str, description: str, runtime: Runtime, timeout: Duration, memory_mib: int
+    ) -> lambda_.Function:
         log_group = logs.LogGroup(self, "Log", retention=runtime.log_retention, removal_policy=RemovalPolicy.DESTROY)
         log_group.grant_write(self.role)
         function = lambda_.Function(
@@ -102,7 +105,7 @@ class EventFunction(Construct):
             code=runtime.code,
             layers=[runtime.libraries],
             environment=dict(runtime.environment),
-            memory_size=512,
+            memory_size=memory_mib,
             timeout=timeout,
             role=self.role,
             log_group=log_group,

@@ -112,9 +112,10 @@ class _Check:
         for key, value in self._mapping(name).items():
             if len(self.errors) >= _MAX_ERRORS:
                 break
-            text = self._entry(self._label(name, key), value, partial(read, key))
-            if text is not None:
-                entries[key] = text
+            try:
+                entries[key] = read(key, value)
+            except RefusedError as refused:
+                self._refuse(self._label(name, key), value, refused)
         return entries
 
     def _data(self, region: str) -> tuple[S3Uri | None, Inputs]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from botocore.loaders import Loader
 
@@ -44,15 +44,24 @@ def choices(shape: str) -> tuple[str, ...]:
     return tuple(_shapes()[shape]["enum"])
 
 
+class _Limit(NamedTuple):
+    least: int
+    greatest: int
+    pattern: str
+    compiled: re.Pattern[str] | None
+    one_line: bool
+
+
 @cache
-def _pattern(shape: str) -> tuple[str, re.Pattern[str] | None]:
-    text = _shapes()[shape].get("pattern", "")
-    if text in ("", ".*", ".+", r"[\S\s]*"):
-        return text, None
-    translated = text
+def _limit(shape: str) -> _Limit:
+    pattern = _shapes()[shape].get("pattern", "")
+    translated = pattern
     for java, ours in _JAVA_CLASSES.items():
         translated = translated.replace(java, ours)
-    return text, re.compile(translated)
+    anything = pattern in ("", ".*", ".+", r"[\S\s]*")
+    least = max(int(_shapes()[shape].get("min", 0)), shape.endswith("Key"))  # no map has an entry without a name
+    compiled = None if anything else re.compile(translated)
+    return _Limit(least, most(shape), pattern, compiled, one_line=pattern in (".*", ".+"))
 
 
 def broken_limit(shape: str, text: str) -> str | None:
@@ -60,19 +69,18 @@ def broken_limit(shape: str, text: str) -> str | None:
 
     Control characters but tabs and line ends are refused everywhere, because every such text may reach a terminal.
     """
-    least, greatest = int(_shapes()[shape].get("min", 0)), most(shape)
-    if len(text) > greatest:
-        return f"it has {len(text):,} characters and SageMaker takes at most {greatest:,}"
-    if len(text) < max(least, shape.endswith("Key")):
+    limit = _limit(shape)
+    if len(text) > limit.greatest:
+        return f"it has {len(text):,} characters and SageMaker takes at most {limit.greatest:,}"
+    if len(text) < limit.least:
         return "it is empty"
-    pattern, compiled = _pattern(shape)
-    if pattern in (".*", ".+") and _LINE_ENDS.search(text):
+    if limit.one_line and _LINE_ENDS.search(text):
         return "it has more than one line"
-    if _CONTROLS.search(text):
+    if not text.isprintable() and _CONTROLS.search(text):
         return "it has control characters"
-    if compiled and not compiled.fullmatch(text):
-        return f"it does not have the form {pattern}"
-    return None if _is_unicode(text) else "it has half of a surrogate pair, which is no character"
+    if limit.compiled and not limit.compiled.fullmatch(text):
+        return f"it does not have the form {limit.pattern}"
+    return None if text.isascii() or _is_unicode(text) else "it has half of a surrogate pair, which is no character"
 
 
 def _is_unicode(text: str) -> bool:

@@ -41,18 +41,23 @@ def test_a_text_of_the_greatest_length_passes_and_one_more_does_not(shape: str) 
     assert "at most" in (broken_limit(shape, "x" * (most(shape) + 1)) or "")
 
 
+def forget() -> None:
+    for remembered in (manifest_limits.most, manifest_limits._limit):
+        remembered.cache_clear()
+
+
 def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     line = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "hyperparameters": {"a": "12345"}}'
     assert len(parse(line, sample_deployment())) == 1
     shapes: dict[str, Any] = deepcopy(manifest_limits._shapes())
     shapes["HyperParameterValue"]["max"] = 4
-    most.cache_clear()
+    forget()
     monkeypatch.setattr(manifest_limits, "_shapes", lambda: shapes)
     try:
         with pytest.raises(ManifestError, match="5 characters and SageMaker takes at most 4"):
             parse(line, sample_deployment())
     finally:
-        most.cache_clear()
+        forget()
 
 
 def test_what_a_tag_may_hold_is_what_java_s_pattern_means() -> None:

@@ -85,20 +85,22 @@ def test_the_reconciler_looks_every_five_minutes_and_is_done_before_the_next_tim
 
 
 @pytest.mark.parametrize(
-    ("handler", "seconds"),
+    ("handler", "seconds", "mib"),
     [
-        ("lambda.accept_manifest.handler", 60),
-        ("lambda.record_job_event.handler", 60),
-        ("lambda.reconcile.handler", 270),
+        ("lambda.accept_manifest.handler", 60, 1769),
+        ("lambda.record_job_event.handler", 60, 512),
+        ("lambda.reconcile.handler", 270, 512),
     ],
 )
-def test_functions_run_python_311_with_the_layer(stack: assertions.Template, handler: str, seconds: int) -> None:
+def test_functions_run_python_311_with_the_layer(
+    stack: assertions.Template, handler: str, seconds: int, mib: int
+) -> None:
     stack.has_resource_properties(
         "AWS::Lambda::Function",
         {
             "Handler": handler,
             "Runtime": "python3.11",
-            "MemorySize": 512,
+            "MemorySize": mib,
             "Timeout": seconds,
             "Layers": assertions.Match.any_value(),
             "LoggingConfig": {"LogGroup": assertions.Match.any_value()},

@@ -1,0 +1,74 @@
+"""A submission's arrays are submitted once each, under names that find them again."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from traingrid.batch import Batch, SubmitFailedError
+from traingrid.deployment import Deployment
+from traingrid.s3_uri import ObjectVersion
+
+JOBS = ObjectVersion("bucket", "submissions/0123abcd/jobs-2.jsonl", "v1")
+LOST = ReadTimeoutError(endpoint_url="https://batch.us-east-1.amazonaws.com")
+REFUSED = ClientError({"Error": {"Code": "ClientException", "Message": "disabled"}}, "SubmitJob")
+
+
+class Queue:
+    """The service: it keeps what it takes, and may lose its reply or refuse."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+
+    def submit_job(self, **request: Any) -> dict[str, str]:
+        if self.error is not REFUSED:
+            self.jobs.append(request)
+        if self.error:
+            raise self.error
+        return {"jobId": f"id-{len(self.jobs)}"}
+
+    def list_jobs(self, jobQueue: str, filters: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        (only,) = filters
+        assert (jobQueue, only["name"]) == ("queue", "JOB_NAME")
+        named = [number for number, job in enumerate(self.jobs, start=1) if job["jobName"] in only["values"]]
+        return {"jobSummaryList": [{"jobId": f"id-{number}"} for number in named]}
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+@pytest.fixture
+def batch(aws: None, deployment: Deployment, queue: Queue) -> Batch:
+    made = Batch(deployment)
+    made._reading = made._submitting = queue  # the transport, not the client code above it
+    return made
+
+
+def test_every_array_of_a_submission_has_a_name_and_a_pinned_file_of_its_own(batch: Batch, queue: Queue) -> None:
+    batch.submit("0123abcd", JOBS, 10_000)
+    batch.submit("0123abcd", JOBS, 1, chunk=2)
+    first, third = queue.jobs
+    assert (first["jobName"], first["arrayProperties"]) == ("traingrid-0123abcd", {"size": 10_000})
+    assert third["jobName"] == "traingrid-0123abcd-2"
+    assert "arrayProperties" not in third, "Batch takes no array of one"
+    told = {"name": "S3_ARRAY_FILE", "value": "s3://bucket/submissions/0123abcd/jobs-2.jsonl?versionId=v1"}
+    assert third["containerOverrides"]["environment"] == [told]
+
+
+def test_an_array_whose_reply_was_lost_is_found_by_its_own_name(batch: Batch, queue: Queue) -> None:
+    batch.submit("0123abcd", JOBS, 3)
+    queue.error = LOST
+    assert batch.submit("0123abcd", JOBS, 3, chunk=1) == "id-2"
+    assert batch.find("0123abcd", 1) == "id-2"
+    assert batch.find("0123abcd", 2) is None
+    assert len(queue.jobs) == 2
+
+
+def test_an_array_that_was_refused_is_not_found(batch: Batch, queue: Queue) -> None:
+    batch.submit("0123abcd", JOBS, 3)
+    queue.error = REFUSED
+    with pytest.raises(SubmitFailedError, match="traingrid-0123abcd-1"):
+        batch.submit("0123abcd", JOBS, 3, chunk=1)
