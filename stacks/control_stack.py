@@ -51,7 +51,7 @@ class ControlStack(Stack):
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
-        self.reconciler = Reconciler(self, "Reconciler", runtime=runtime)
+        self.reconciler = Reconciler(self, "Reconciler", runtime=to_submit)
         self._let_intake_accept()
         self._let_intake_submit()
         self._let_children_train()
@@ -198,7 +198,12 @@ class ControlStack(Stack):
             [f"{self.manifests.bucket_arn}/{names.SUBMISSION_PREFIX}*"],
             because="Any submission; their ids are hashes",
         )
-        grant(role, ["batch:DescribeJobs"], ["*"], because="The action knows no resource; it shows whose child is gone")
+        grant(
+            role,
+            ["batch:DescribeJobs", "batch:ListJobs"],
+            ["*"],
+            because="The actions know no resource; they show whose child is gone, and which array nobody wrote down",
+        )
 
     def _let_reconciler_see_and_stop(self) -> None:
         """Allow the reconciler to find and to stop training jobs of this grid. It can create none and pass no role."""

@@ -11,8 +11,7 @@ job that runs and has no living line when the ledger is asked has none.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Self
 
@@ -20,17 +19,21 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.errors import TraingridError
-from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, Ledger, epoch_seconds, is_cancelled
+from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled
 from traingrid.recording import record_seen
+from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
+from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
+from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.world import is_strangers, owns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from traingrid.backends.base import Backend
     from traingrid.children import ChildStatus
@@ -47,53 +50,6 @@ some seconds before its array exists. Less than the time between two sweeps, so 
 """
 
 
-@dataclass
-class Sweep:
-    """What one sweep has done, each by the names of training jobs.
-
-    Attributes:
-        recorded: Seen in SageMaker and written down.
-        closed: Lines that have ended without a training job, by the name that it would have had.
-        stopped: Training jobs told to stop.
-        unreachable: Regions that did not answer, and why; their lines were left alone.
-    """
-
-    recorded: list[str] = field(default_factory=list)
-    closed: list[str] = field(default_factory=list)
-    stopped: list[str] = field(default_factory=list)
-    unreachable: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Submission:
-    """A submission as a sweep needs it: of the lines that have ended only the index."""
-
-    head: Item | None = None
-    live: dict[int, Item] = field(default_factory=dict)
-    opened: set[int] = field(default_factory=set)
-    cancels: dict[str, Item] = field(default_factory=dict)
-
-    @property
-    def unopened(self) -> set[int]:
-        """The lines that no child has opened yet."""
-        return set(range(self.head["jobs"])) - self.opened if self.head and self.head["state"] == "Submitted" else set()
-
-
-def _by_submission(items: Iterable[Item]) -> dict[str, _Submission]:
-    found: dict[str, _Submission] = defaultdict(_Submission)
-    for item in items:
-        submission, (kind, _, rest) = found[item["submission"]], item["item"].partition("#")
-        if item["item"] == SUBMISSION:
-            submission.head = item
-        elif kind == "cancel":
-            submission.cancels[rest] = item
-        elif kind == "job":
-            submission.opened.add(int(rest))
-            if item["state"] not in FINAL_STATES:
-                submission.live[int(rest)] = item
-    return found
-
-
 @dataclass(kw_only=True)
 class Reconciler:
     """Looks after all submissions of a grid.
@@ -103,7 +59,8 @@ class Reconciler:
         bucket: The manifest bucket.
         ledger: The ledger.
         storage: Where the submissions lie.
-        children: Batch.
+        children: Batch's children.
+        batch: The job queue; nothing is submitted to it.
         regions: The training jobs of each Region.
         backend: Gives the service of a Region.
         grace_seconds: See `GRACE_SECONDS`.
@@ -114,6 +71,7 @@ class Reconciler:
     ledger: Ledger
     storage: Storage
     children: Children
+    batch: Batch
     regions: Mapping[str, TrainingJobs]
     backend: Callable[[str], Backend]
     grace_seconds: float = GRACE_SECONDS
@@ -128,6 +86,7 @@ class Reconciler:
             ledger=Ledger(deployment.table, grid.home),
             storage=storage,
             children=Children(storage, deployment.manifest_bucket, grid.home),
+            batch=Batch(deployment, grid.home),
             regions={region: TrainingJobs(grid.name, region) for region in grid.regions},
             backend=cache(lambda region: SageMaker(deployment, region)),
             grace_seconds=grace_seconds,
@@ -144,9 +103,10 @@ class Reconciler:
         """
         done = Sweep()
         active = self._active(done)
-        submissions = _by_submission(self.ledger.everything())
+        submissions = by_submission(self.ledger.everything())
         running = {job.name for job in active}
         for submission in submissions.values():
+            self._adopt(submission, done)
             self._look_after(submission, running, done)
         for job in active:
             if self._is_unwanted(job, submissions[job.line[0]]) and self.regions[job.region].stop(job.name):
@@ -166,7 +126,23 @@ class Reconciler:
                 done.unreachable[name] = str(error)
         return active
 
-    def _look_after(self, submission: _Submission, running: set[str], done: Sweep) -> None:
+    def _adopt(self, submission: Submission, done: Sweep) -> None:
+        """Write down the Batch jobs of a submission whose intake died between submitting them and saying so."""
+        head = submission.head
+        if not head or head["state"] == "Submitted" or not self._is_old(head):
+            return
+        sizes = chunks(head["jobs"])
+        found = [self.batch.find(head["submission"], chunk) for chunk in range(len(sizes))]
+        if all(found):
+            jobs = [str(S3Uri(self.bucket, jobs_key(head["submission"], chunk))) for chunk in range(len(sizes))]
+            made = [
+                {"batch_job": job, "file": file, "count": count}
+                for job, file, count in zip(found, jobs, sizes, strict=True)
+            ]
+            self.ledger.record_submitted(head["submission"], str(found[0]), made)
+            done.recorded.append(head["submission"])
+
+    def _look_after(self, submission: Submission, running: set[str], done: Sweep) -> None:
         asked: dict[int, Item | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
             return
@@ -201,9 +177,12 @@ class Reconciler:
 
     def _is_over(self, item: Item, child: ChildStatus) -> bool:
         """Return whether a child is gone for so long that nothing of it can be on its way any more."""
+        return child.gone and time.time() - child.ended_at >= self.grace_seconds and self._is_old(item)
+
+    def _is_old(self, item: Item) -> bool:
+        """Return whether nobody has written into an item for so long that it must have been forgotten."""
         times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
-        last = max(child.ended_at, *(epoch_seconds(at) for at in times if at))
-        return child.gone and time.time() - last >= self.grace_seconds
+        return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
 
     def _close(self, item: Item, index: int, child: ChildStatus, cancels: Mapping[str, Item], done: Sweep) -> None:
         """End a line that has no training job and will never get one."""
@@ -217,7 +196,7 @@ class Reconciler:
         if self.ledger.record_job(submission, index, attempt, facts):
             done.closed.append(names.training_job(self.grid, submission, index, attempt))
 
-    def _is_unwanted(self, job: TrainingJob, submission: _Submission) -> bool:
+    def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
         """Return whether a training job is cancelled, or nobody's, and ours to stop."""
         index = job.identity.index
         item = submission.live.get(index)

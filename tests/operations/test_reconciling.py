@@ -89,3 +89,25 @@ def test_a_line_that_waits_with_its_child_is_asked_nothing(account: Account) -> 
     done = account.reconciler().sweep()
     assert account.line(submission, 0)["state"] == "Pending"
     assert not [name for name in (*done.recorded, *done.closed, *done.stopped) if submission in name]
+
+
+def test_a_submission_whose_intake_died_before_it_wrote_its_array_down_gets_it_written_down(account: Account) -> None:
+    submission = account.submit((HOME, OTHER), DIES, opened=False, recorded=False)
+    wait_until(lambda: account.batch.list_jobs(jobQueue="traingrid", jobStatus="FAILED")["jobSummaryList"])
+    assert account.reconciler(grace_seconds=60).sweep().recorded == [], "the intake may still be at it"
+    assert submission in account.reconciler().sweep().recorded
+    head = account.ledger.submission(submission)
+    assert head is not None
+    assert (head["state"], [array["count"] for array in head["arrays"]]) == ("Submitted", [2])
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
+    account.reconciler().sweep()
+    assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Failed", "Failed"]
+
+
+def test_a_submission_that_batch_never_got_is_left_to_its_dead_letter(account: Account) -> None:
+    account.ledger.claim_submission("dddddddd", "test", {"manifest": "s3://x/y", "version": "1", "jobs": 2})
+    account.reconciler().sweep()
+    head = account.ledger.submission("dddddddd")
+    assert head is not None
+    assert head["state"] == "Submitting"
+    assert [str(violation)[:8] for violation in audit(account.world("dddddddd", at_rest=True))] == ["I1 lost:"]

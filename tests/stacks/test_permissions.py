@@ -113,6 +113,7 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
         "sagemaker:StopTrainingJob",
         "sagemaker:ListTags",
         "batch:DescribeJobs",
+        "batch:ListJobs",
         "dynamodb:Scan",
         "dynamodb:GetItem",
         "dynamodb:PutItem",

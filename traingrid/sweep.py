@@ -1,0 +1,62 @@
+"""What a sweep of the reconciler needs of the ledger, and what it has done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.ledger import FINAL_STATES, SUBMISSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traingrid.dynamodb import Item
+
+
+@dataclass
+class Sweep:
+    """What one sweep has done, each by the names of training jobs.
+
+    Attributes:
+        recorded: Seen in SageMaker and written down; a submission's own id where its Batch jobs were.
+        closed: Lines that have ended without a training job, by the name that it would have had.
+        stopped: Training jobs told to stop.
+        unreachable: Regions that did not answer, and why; their lines were left alone.
+    """
+
+    recorded: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    unreachable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Submission:
+    """A submission as a sweep needs it: of the lines that have ended only the index."""
+
+    head: Item | None = None
+    live: dict[int, Item] = field(default_factory=dict)
+    opened: set[int] = field(default_factory=set)
+    cancels: dict[str, Item] = field(default_factory=dict)
+
+    @property
+    def unopened(self) -> set[int]:
+        """The lines that no child has opened yet."""
+        return set(range(self.head["jobs"])) - self.opened if self.head and self.head["state"] == "Submitted" else set()
+
+
+def by_submission(items: Iterable[Item]) -> dict[str, Submission]:
+    """Sort the ledger's items by submission; of one that has none the answer is an empty one."""
+    found: dict[str, Submission] = defaultdict(Submission)
+    for item in items:
+        submission, (kind, _, rest) = found[item["submission"]], item["item"].partition("#")
+        if item["item"] == SUBMISSION:
+            submission.head = item
+        elif kind == "cancel":
+            submission.cancels[rest] = item
+        elif kind == "job":
+            submission.opened.add(int(rest))
+            if item["state"] not in FINAL_STATES:
+                submission.live[int(rest)] = item
+    return found
