@@ -1,0 +1,84 @@
+"""Whoever looks after the grid may be killed before or after any of its calls; doing it again puts all of it right."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import botocore.client
+import pytest
+
+from tests.localcloud.compute import wait_until
+from tests.operations.account import HOME, OTHER, Account
+from traingrid.audit import audit
+from traingrid.cancelling import Canceller, Wanted
+
+DIES = "raise SystemExit('no')"
+
+
+class KilledError(BaseException):
+    """Stands for SIGKILL: nothing may catch it, nothing runs after it but `finally`."""
+
+
+@contextmanager
+def dying(at: int, *, after: bool) -> Iterator[None]:
+    """Die at one call to AWS, the first being 1: before it is sent or after it is answered."""
+    client: Any = botocore.client.BaseClient
+    original, count = client._make_api_call, 0
+
+    def call(self: Any, operation: str, arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == at and not after:
+            raise KilledError
+        answer = original(self, operation, arguments)
+        if count == at:
+            raise KilledError
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "_make_api_call", call)
+        yield
+
+
+def killed_everywhere(work: Callable[[], object]) -> int:
+    """Do something once for each of its calls, killed there before and after, and at last to its end."""
+    at = 0
+    while True:
+        at += 1
+        for after in (False, True):
+            try:
+                with dying(at, after=after):
+                    work()
+            except KilledError:
+                continue
+            return at
+
+
+def test_a_sweep_killed_at_every_call_converges_and_stops_or_closes_nothing_twice(account: Account) -> None:
+    left = account.submit((HOME, OTHER), DIES, opened=False)
+    living = account.submit((HOME,))
+    ended, running = account.submit((HOME,), DIES), account.train(living, 0)
+    account.ended(account.train(ended, 0, seconds=0))
+    orphan = account.train("eeeeeeee", 0)
+    children = ((left, 0), (left, 1), (ended, 0))
+    wait_until(lambda: {account.child(submission, index) for submission, index in children} == {"FAILED"})
+    assert killed_everywhere(lambda: account.reconciler().sweep()) > 10
+    assert account.ended(orphan) == "Stopped"
+    assert account.described(running)["TrainingJobStatus"] == "InProgress"
+    assert account.line(ended, 0)["state"] == "Completed"
+    for submission in (left, ended):
+        assert audit(account.world(submission, at_rest=True)) == []
+    assert audit(account.world(living)) == []
+
+
+def test_a_cancel_killed_at_every_call_leaves_nothing_running_once_it_has_been_recorded(account: Account) -> None:
+    submission = account.submit((HOME, OTHER))
+    names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
+    canceller = Canceller(
+        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+    )
+    assert killed_everywhere(lambda: canceller.cancel(Wanted(submission=submission, by="Ada"))) > 3
+    assert (account.ended(names[0]), account.ended(names[1], OTHER)) == ("Stopped", "Stopped")
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
+    account.reconciler().sweep()
+    assert audit(account.world(submission, at_rest=True)) == []
