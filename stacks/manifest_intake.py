@@ -11,8 +11,8 @@ from traingrid import names
 
 WHOLE_CPU_MIB = 1769
 """With this memory a function has one vCPU, and with less a part of one
-(https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html): 50,000 lines of 32 MiB together take 20 s of it,
-and 370 MiB."""
+(https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html). 50,000 lines of 32 MiB together take 20 s of
+it, and 370 MiB."""
 
 
 class ManifestIntake(Construct):

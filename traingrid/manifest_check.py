@@ -70,14 +70,14 @@ class _Check:
             replicas=replicas,
         )
 
-    def _read(self, name: str, read: Callable[[Any], _T], required: str = "", entry: str = "") -> _T | None:
+    def _read(self, name: str, read: Callable[[Any], _T], required: str = "") -> _T | None:
         """Return a field's value, or None if it is not there or is wrong, which is then among the errors."""
         value = self.row.values.get(name)
         if value is None or value == "":
             if required:
                 self._refuse(name, "", RefusedError("it is missing", required))
             return None
-        return self._entry(self._label(name, entry), value, read)
+        return self._entry(name, value, read)
 
     def _entry(self, label: str, value: object, read: Callable[[Any], _T]) -> _T | None:
         try:
@@ -87,23 +87,22 @@ class _Check:
         return None
 
     def _refuse(self, label: str, value: object, refused: RefusedError) -> None:
-        shown = "" if refused.secret else literal(value) if value != "" or label in ("region", "s3_uri") else ""
+        told = "" if refused.secret or value == "" else literal(value)
         self.errors.append(
-            LineError(
-                line=self.row.number, field=label, value=shown, reason=refused.reason, next_step=refused.next_step
-            )
+            LineError(line=self.row.number, field=label, value=told, reason=refused.reason, next_step=refused.next_step)
         )
 
-    def _label(self, name: str, entry: str = "") -> str:
+    def _label(self, name: str, entry: str) -> str:
+        """Return what an error calls an entry of a mapping: by its column in CSV, by its path in JSON."""
         if not entry:
             return name
         entry = entry if entry.isprintable() and len(entry) <= 64 else literal(entry[:64])
         return f"{_PREFIXES[name]}{entry}" if self.row.csv else f"{name}.{entry}"
 
     def _mapping(self, name: str) -> dict[str, Any]:
-        found = self.row.values.get(name) or {}
-        if isinstance(found, dict):
-            return found
+        found = self.row.values.get(name)
+        if isinstance(found, dict | None):
+            return found or {}
         self._refuse(name, found, RefusedError("it is no object", 'Write {"name": value}.'))
         return {}
 

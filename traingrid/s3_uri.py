@@ -54,7 +54,9 @@ class S3Uri:
         return S3Uri(self.bucket, f"{self.key}/{part}" if self.key else part)
 
     def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.key}"
+        """Return the URI as it is written, and in a key that no `parse` has seen control characters as escapes."""
+        text = f"s3://{self.bucket}/{self.key}"
+        return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @dataclass(frozen=True)

@@ -185,9 +185,11 @@ def test_a_try_after_a_death_between_submit_and_record_finds_the_job(
         patch.setattr(Ledger, "record_submitted", dies)
         with pytest.raises(KeyboardInterrupt):
             intake.accept(source, owner="request-1")
+    ((_, pinned, _),) = batch.submitted
     report = intake.accept(source, owner="request-1")
     assert len(batch.submitted) == 1
     assert report["state"] == "submitted"
+    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, "what children read stays"
 
 
 def test_a_request_waits_for_another_that_is_at_it_and_takes_over_when_it_must_be_dead(
@@ -242,10 +244,41 @@ def event(key: str, version: str | None = "v1") -> dict[str, Any]:
     return {"detail": detail}
 
 
-def test_keys_with_blanks_and_plus_signs_are_taken_as_they_are() -> None:
-    source = ManifestVersion.from_event(event("manifests/my file+1 %41.csv"))
+KEYS = [
+    "my file+1 %41.csv",
+    "a?versionId=x.csv",
+    "a#b.jsonl",
+    "日本.csv",
+    "..csv",
+    "a//b.csv",
+    "=1+1.csv",
+    "%2e%2e/x.csv",
+]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_taken_as_they_are(intake: Intake, name: str) -> None:
+    source = ManifestVersion.from_event(event(f"manifests/{name}"))
     assert source is not None
-    assert source.uri.key == "manifests/my file+1 %41.csv"
+    assert source.uri.key == f"manifests/{name}"
+    uploaded = upload(intake, SAMPLE, source.uri.key)
+    assert intake.accept(uploaded, owner="request-1")["state"] == "submitted"
+    assert report_of(intake, uploaded)["manifest"] == f"s3://{intake.deployment.manifest_bucket}/manifests/{name}"
+
+
+def test_a_key_with_control_characters_reaches_no_report_raw(intake: Intake) -> None:
+    source = upload(intake, SAMPLE, "manifests/a\x1b[2J\u202evsc.exe")
+    report = intake.accept(source, owner="request-1")
+    assert report["state"] == "submitted"
+    assert report["manifest"].endswith("/manifests/a\\x1b[2J\\u202evsc.exe")
+
+
+def test_the_size_that_an_event_tells_is_believed_if_it_is_too_large() -> None:
+    told = event("manifests/x.csv")
+    told["detail"]["object"]["size"] = 10**9
+    source = ManifestVersion.from_event(told)
+    assert source is not None
+    assert source.size == 10**9
 
 
 @pytest.mark.parametrize("key", ["manifests/", "manifests/x.csv.report.json"])

@@ -73,6 +73,7 @@ KINDS: list[tuple[str, dict[str, Any], str, str]] = [
     ("a URI that is a list", {"s3_uri": ["s3://ragab-ml/x"]}, "s3_uri", "no text"),
     ("a URI that is null", {"s3_uri": None}, "s3_uri", "does not say where"),
     ("hyperparameters that are a list", {"hyperparameters": [1]}, "hyperparameters", "no object"),
+    ("hyperparameters that are false", {"hyperparameters": False}, "hyperparameters", "no object"),
     ("hyperparameters that are text", {"hyperparameters": "a=1"}, "hyperparameters", "no object"),
     ("a hyperparameter that is a list", {"hyperparameters": {"a": [1, 2]}}, "hyperparameters.a", "neither text"),
     ("a hyperparameter that is an object", {"hyperparameters": {"a": {}}}, "hyperparameters.a", "neither text"),
