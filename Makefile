@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench examples lambda localcloud stacks tests traingrid training_container
+SOURCES := app.py batch_job bench examples faults lambda localcloud stacks tests traingrid training_container
 
 .DEFAULT_GOAL := help
 
@@ -45,6 +45,10 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
+
+SEED ?= 1
+faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (an hour's half)
+	.venv/bin/python -m faults --seed $(SEED)
 
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written  ## Install everything that is not there yet
@@ -96,4 +100,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control clean demo format help lint lock setup setup-control synth test
+.PHONY: bench-control clean demo faults format help lint lock setup setup-control synth test

@@ -1,0 +1,95 @@
+"""`python -m faults`: run the experiments, print one table, and write `bench/results/faults.json`."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.machine import description
+from faults import calls, events, kills, races
+from faults.arena import Arena, arena
+from faults.table import Outcome, Row, measured, table
+
+_RESULTS = Path(__file__).resolve().parent.parent / "bench/results/faults.json"
+
+Experiment = Callable[[Arena], Outcome]
+
+
+def experiments(share: float) -> dict[str, Experiment]:
+    """Return the experiments by their name.
+
+    Args:
+        share: Share of the full volume; each experiment has a least volume below which it shows nothing.
+    """
+
+    def of(full: int, least: int) -> int:
+        return max(least, round(full * share))
+
+    return {
+        "E1 killed at every call": partial(kills.at_every_call, kills=of(1000, 28)),
+        "E2 lost replies": partial(calls.lost_replies, each=of(50, 2)),
+        "E3 duplicated events": partial(
+            events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)
+        ),
+        "E5 two children for a line": partial(races.doubled, pairs=of(500, 6)),
+        **{
+            f"E6 throttled {throttled:.0%}": partial(calls.throttled, share=throttled, lines=of(200, 4))
+            for throttled in (0.0, 0.3, 0.6, 0.95)
+        },
+        "E8 told to end at any moment": partial(kills.at_any_moment, children=of(300, 10)),
+        "E9 all children and events lost": partial(kills.everything_lost, lines=of(100, 4)),
+        "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
+        "E12 intents alone": partial(races.intents, lines=of(40, 3)),
+    }
+
+
+def sabotages(share: float) -> dict[str, Experiment]:
+    """Return, by the safeguard that the children lack, the experiment that must notice."""
+    return {
+        "attach": partial(kills.at_every_call, kills=max(28, round(84 * share))),
+        "check after create": partial(races.intents, lines=max(3, round(20 * share))),
+        "conditional write": partial(races.doubled, pairs=max(12, round(60 * share))),
+    }
+
+
+def _row(arena: Arena, name: str, seed: int, experiment: Experiment, console: Console) -> Row:
+    row = measured(name, seed, partial(experiment, arena))
+    console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
+    for line in row.found[:5]:
+        console.print("  ", line, markup=False)
+    return row
+
+
+def main() -> int:
+    """Run and report; returns 1 where anything was found."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description="What must hold of a grid, whatever fails.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the full volume, from 0 to 1")
+    parser.add_argument("--only", default="", help="names of experiments begin with one of these, e.g. E1,E3")
+    parser.add_argument("--output", type=Path, default=_RESULTS)
+    chosen = parser.parse_args()
+    only = set(filter(None, chosen.only.split(",")))
+    console, rows, sabotaged = Console(width=120), list[Row](), list[Row]()
+    with tempfile.TemporaryDirectory(prefix="faults-") as work, arena(Path(work), chosen.seed) as world:
+        for name, experiment in experiments(chosen.share).items():
+            if not only or name.split()[0] in only:
+                rows.append(_row(world, name, chosen.seed, experiment, console))
+        for safeguard, experiment in sabotages(chosen.share).items() if not only or "sabotage" in only else ():
+            with world.sabotaged(safeguard):
+                sabotaged.append(_row(world, f"without {safeguard}", chosen.seed, experiment, console))
+    console.print(table(rows))
+    if sabotaged:
+        console.print("Sabotage: each of these must find something.", table(sabotaged))
+    report = {"machine": description(), "share": chosen.share, "rows": [row.as_dict() for row in rows]}
+    report["sabotage"] = [row.as_dict() for row in sabotaged]
+    chosen.output.write_text(json.dumps(report, indent=2) + "\n")
+    return 1 if any(row.violations for row in rows) or not all(row.violations for row in sabotaged) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

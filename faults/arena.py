@@ -1,0 +1,331 @@
+"""A deployed grid in a localcloud with faults, and what every experiment does with it: submit, wait, sweep, audit."""
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from faults import sabotage
+from faults.forking import Nursery
+from localcloud import images
+from localcloud.deploy import deploy
+from localcloud.faults import Plan, Stub
+from localcloud.images import ProcessImage
+from localcloud.isolation import user_environment
+from localcloud.processes import ProcessGroup, groups
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid import names
+from traingrid.audit import audit
+from traingrid.cancelling import Canceller, Wanted
+from traingrid.children import Children
+from traingrid.cli.status import ControlPlane
+from traingrid.clients import client
+from traingrid.intake import ManifestVersion
+from traingrid.ledger import FINAL_STATES
+from traingrid.reconciling import Reconciler
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import submission_id
+from traingrid.sweep import Sweep
+from traingrid.training_jobs import TrainingJobs
+from traingrid.violation import Violation
+from traingrid.world import World
+from traingrid.world_reading import read_world
+
+ACCOUNT = "123456789012"
+PATIENCE_SECONDS = 240.0
+BATCH_ENDED = ("SUCCEEDED", "FAILED")
+REGIONS = ("us-east-1", "eu-west-1")
+STUB_TAG = "stub"
+GRID = f"""\
+name: grid
+home: us-east-1
+regions:
+  us-east-1:
+  eu-west-1:
+images:
+  resnet: {{uri: "{ACCOUNT}.dkr.ecr.{{region}}.amazonaws.com/grid/training:{STUB_TAG}"}}
+job:
+  image: resnet
+  instance_type: ml.p3.16xlarge
+  processes_per_host: 8
+  volume_gb: 200
+  max_runtime: 24h
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A manifest that the deployed intake has submitted.
+
+    Attributes:
+        id: The submission's id.
+        batch_job: The id of its array.
+        lines: How many jobs it has.
+        file: The S3 URI, with its version, that its children read.
+    """
+
+    id: str
+    batch_job: str
+    lines: int
+    file: str
+
+
+@dataclass(kw_only=True)
+class Arena:
+    """A deployed grid and its faults.
+
+    Attributes:
+        cloud: The localcloud.
+        plane: The control plane, as the CLI reads it.
+        seed: Seed of every plan.
+        nursery: Where children are forked.
+    """
+
+    cloud: LocalCloud
+    plane: ControlPlane
+    seed: int
+    nursery: Nursery
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @contextmanager
+    def sabotaged(self, safeguard: str) -> Iterator[None]:
+        """Take a safeguard (see `faults.sabotage`) out of every child that is started meanwhile."""
+        self.nursery.environment[sabotage.VARIABLE] = safeguard
+        try:
+            yield
+        finally:
+            del self.nursery.environment[sabotage.VARIABLE]
+
+    def plan(self, stub_seconds: float = 0.0, **parts: Any) -> None:
+        """Put faults in force; every training job is a stub, because what it trains is not the point here.
+
+        Args:
+            stub_seconds: How long a training job trains.
+            parts: Fields of `localcloud.faults.Plan`.
+        """
+        stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
+        self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
+
+    def manifest(self, lines: int) -> str:
+        """Return a manifest of so many lines, in turn one for each Region."""
+        regions = itertools.islice(itertools.cycle(REGIONS), lines)
+        return "".join(f"{region},{_data(region)},job-{index}\n" for index, region in enumerate(regions))
+
+    def upload(self, lines: int) -> str:
+        """Upload a manifest under a new name, and return the id that its submission will have."""
+        uri = S3Uri(self.plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{next(self._numbers)}.csv")
+        version = self.plane.storage.write(uri, self.manifest(lines).encode(), "text/csv")
+        source = ManifestVersion(uri=uri, version=version)
+        return submission_id(str(source.uri), source.version)
+
+    def submitted(self, submission: str) -> Submission:
+        """Wait until the intake has submitted a manifest."""
+
+        def look() -> dict[str, Any] | None:
+            item = self.plane.ledger.submission(submission)
+            return item if item and item.get("batch_job") else None
+
+        item = until(look, f"submission {submission} is submitted")
+        return Submission(
+            id=submission, batch_job=item["batch_job"], lines=item["jobs"], file=self._array_file(item["batch_job"])
+        )
+
+    def submit(self, lines: int) -> Submission:
+        """Upload a manifest and wait until the intake has submitted it."""
+        return self.submitted(self.upload(lines))
+
+    def submit_again(self, submission: Submission) -> str:
+        """Start a second child for every line of a submission, as nobody should; return the Batch job's id."""
+        request: dict[str, Any] = {
+            "jobName": f"again-{next(self._numbers)}",
+            "jobQueue": self.plane.deployment.job_queue,
+            "jobDefinition": self.plane.deployment.job_definition,
+            "containerOverrides": {"environment": [{"name": "S3_ARRAY_FILE", "value": submission.file}]},
+        }
+        if submission.lines > 1:
+            request["arrayProperties"] = {"size": submission.lines}
+        return str(client("batch", "us-east-1").submit_job(**request)["jobId"])
+
+    def at_rest(self, *batch_jobs: str) -> None:
+        """Wait until Batch jobs have ended, and with them every training job."""
+        for job in batch_jobs:
+            until(lambda job=job: self._batch_status(job) in BATCH_ENDED, f"Batch job {job} ends")  # type: ignore[misc]
+        until(lambda: not self.active(), "no training job is active")
+
+    def quiet(self) -> None:
+        """Wait until nothing that changes anything has been called for some seconds."""
+        before = -1
+        while (calls := len(self.cloud.record.entries())) != before:
+            before = calls
+            time.sleep(3.0)
+
+    def cancel(self, submission: Submission, index: int) -> None:
+        """Cancel a line as `traingrid cancel` does."""
+        deployment = self.plane.deployment
+        canceller = Canceller(
+            deployment=deployment, ledger=self.plane.ledger, children=self.children(), storage=self.plane.storage
+        )
+        canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
+
+    def states(self, submission: str) -> dict[int, str]:
+        """Return the state of each job of a submission that was opened."""
+        items = self.plane.ledger.items(submission)
+        return {int(item["item"][4:]): item["state"] for item in items if item["item"].startswith("job#")}
+
+    def recorded(self, submission: Submission) -> bool:
+        """Return whether the end of every line is in the ledger."""
+        states = self.states(submission.id)
+        return len(states) == submission.lines and set(states.values()) <= FINAL_STATES
+
+    def active(self) -> list[str]:
+        """Return the names of all training jobs that have not ended."""
+        deployment = self.plane.deployment
+        return [
+            job.name
+            for region in deployment.grid.regions
+            for state in ("InProgress", "Stopping")
+            for job in TrainingJobs(deployment.grid.name, region).listed(state=state)
+        ]
+
+    def running(self) -> list[ProcessGroup]:
+        """Return the children that run now."""
+        return groups("batch/*")
+
+    def children_left(self) -> bool:
+        """Return whether Batch has anything to run or that runs."""
+        queue = self.plane.deployment.job_queue
+        statuses = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
+        batch = client("batch", "us-east-1")
+        return any(batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"] for status in statuses)
+
+    def sweep(self) -> Sweep:
+        """Let the reconciler look once at everything, and not wait for anything to grow old."""
+        return Reconciler.of(self.plane.deployment, grace_seconds=0.0).sweep()
+
+    def children(self) -> Children:
+        """Return who knows the children of submissions."""
+        return Children(self.plane.storage, self.plane.deployment.manifest_bucket, self.plane.deployment.grid.home)
+
+    def world(self, *submissions: str) -> World:
+        """Read what there is, of these submissions only, with everything that localcloud has ever accepted."""
+        world = read_world(self.plane.deployment, details=True, at_rest=True, calls=self.cloud.record.entries())
+        wanted = set(submissions)
+        return World(
+            **{
+                **vars(world),
+                "submissions": {k: v for k, v in world.submissions.items() if k in wanted},
+                "lines": {k: v for k, v in world.lines.items() if k[0] in wanted},
+                "cancels": {k: v for k, v in world.cancels.items() if k in wanted},
+                "training_jobs": [job for job in world.training_jobs if job.identity.submission in wanted],
+                "calls": [
+                    call for call in world.calls or () if any(name in str(call["parameters"]) for name in wanted)
+                ],
+                "batch_jobs": {k: v for k, v in world.batch_jobs.items() if any(name in k for name in wanted)},
+            }
+        )
+
+    def audit(self, *submissions: str) -> list[Violation]:
+        """Return what is wrong with these submissions now that everything should have ended."""
+        return audit(self.world(*submissions))
+
+    def _batch_status(self, job: str) -> str:
+        return str((self.plane.batch.describe(job) or {}).get("status"))
+
+    def _array_file(self, batch_job: str) -> str:
+        described = self.plane.batch.describe(batch_job) or {}
+        variables = {entry["name"]: entry["value"] for entry in described["container"]["environment"]}
+        return str(variables["S3_ARRAY_FILE"])
+
+
+def _data(region: str) -> str:
+    return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
+
+
+def until(question: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
+    """Return the first true answer to a question.
+
+    Raises:
+        TimeoutError: There was none in time.
+    """
+    deadline = time.monotonic() + seconds
+    pause = 0.05
+    while not (answer := question()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"within {seconds:.0f} s it did not come to this: {what}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1.0)
+    return answer
+
+
+@contextmanager
+def arena(work: Path, seed: int) -> Iterator[Arena]:
+    """Deploy a grid of two Regions with the real CDK CLI, once, for any number of experiments.
+
+    Leaves this process with a user's environment of the localcloud while it lasts.
+
+    Args:
+        work: Folder for the localcloud's data and logs.
+        seed: Seed of every random choice.
+    """
+    settings = Settings(
+        data_dir=work,
+        seed=seed,
+        lambda_retry_delays_seconds=(0.5, 1.0),
+        batch_stop_grace_seconds=10.0,
+        training_stop_grace_seconds=2.0,
+        batch_max_processes=24,
+    )
+    with ExitStack() as stack:
+        nursery = Nursery()
+        stack.callback(nursery.close)  # after the localcloud, whose last children it tells the end of
+        cloud = stack.enter_context(LocalCloud(settings))
+        cloud.spawn = nursery.spawn
+        stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
+        file = work / "grid.yaml"
+        file.write_text(GRID)
+        deploy(cloud.endpoint_url, file, work)
+        _put_data_and_images()
+        yield Arena(cloud=cloud, plane=ControlPlane.of(file), seed=seed, nursery=nursery)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _put_data_and_images() -> None:
+    """SageMaker refuses a job whose image or data does not exist, though a stub looks at neither."""
+    for region in REGIONS:
+        nothing = ProcessImage(command=(sys.executable, "-c", ""), working_directory="/")
+        images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
+        bucket, _, key = _data(region).removeprefix("s3://").partition("/")
+        for channel in ("train", "validation"):
+            client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-0", Body=b"x")
+
+
+def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) -> None:
+    """Wait until submissions have come to rest by themselves, or let the reconciler bring them there.
+
+    Args:
+        arena: Where.
+        submissions: Which.
+        sweeps: How many sweeps there may be.
+    """
+    arena.at_rest(*(submission.batch_job for submission in submissions))
+    for _ in range(sweeps):
+        arena.sweep()
+        arena.at_rest()

@@ -1,0 +1,39 @@
+"""E3: events that come a thousand times, late and in the wrong order."""
+
+from collections import Counter
+
+from faults.arena import Arena, settled
+from faults.table import Outcome
+from localcloud.faults import EventFault
+
+
+def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> Outcome:
+    """E3: one manifest announced `copies` times at once; many, each some times, late and shuffled.
+
+    Meanwhile SageMaker's events come three times and in disorder.
+    """
+    shuffled = EventFault(source="aws.sagemaker", duplicate=1.0, copies=3, delay=0.5, reorder=0.3, seconds=2.0)
+    arena.plan(stub_seconds=0.5, events=(EventFault(source="aws.s3", duplicate=1.0, copies=copies), shuffled))
+    ids = [arena.upload(5)]
+    late = EventFault(source="aws.s3", duplicate=1.0, copies=copies_each, delay=0.6, reorder=0.3, seconds=2.0)
+    arena.plan(stub_seconds=0.5, events=(late, shuffled))
+    ids += [arena.upload(1) for _ in range(manifests)]
+    # The intake's own reports are objects too; announcing each of them as often would tell nothing more.
+    arena.plan(stub_seconds=0.5, events=(shuffled,))
+    submissions = [arena.submitted(submission) for submission in ids]
+    settled(arena, submissions)
+    arena.quiet()
+    arrays = Counter(
+        entry["parameters"]["jobName"]
+        for entry in arena.cloud.record.entries("batch", "SubmitJob")
+        if entry["parameters"]["jobName"].rpartition("-")[2] in ids
+    )
+    return Outcome(
+        volume=f"1 x {copies}, {manifests} x {copies_each} events",
+        violations=arena.audit(*ids),
+        facts={
+            "manifests": len(ids),
+            "submit_job_accepted": sum(arrays.values()),
+            "most_for_one": max(arrays.values()),
+        },
+    )

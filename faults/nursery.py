@@ -1,0 +1,100 @@
+"""A process that children are forked from: each is a real process that can be killed, without the cost of its imports.
+
+`python -m faults.nursery` reads requests from the Unix socket on its stdin: one datagram with the environment and the
+folder, and the write end of a pipe for what the child prints. It answers with the child's process id, and later with
+its exit status.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+import boto3
+
+from faults import sabotage
+from traingrid.orchestrator import run_child
+
+_REQUEST_BYTES = 200_000
+_SERVICES = ("s3", "dynamodb", "sagemaker", "logs", "batch")
+
+
+def main() -> None:
+    """Fork children until the other end of the socket closes."""
+    os.nice(5)  # the localcloud answers all children, so it comes first
+    control = socket.socket(fileno=os.dup(0))
+    _warm_up()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    while True:
+        watched: list[Any] = [control, woken]
+        ready, _, _ = select.select(watched, [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+            _tell_ends(control)
+        if control in ready:
+            message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 1)
+            if not message:
+                return
+            _begin(control, json.loads(message), descriptors[0])
+
+
+def _warm_up() -> None:
+    """Read what every child would read: AWS's service models, into the session that they inherit."""
+    boto3.setup_default_session()
+    loader = boto3.DEFAULT_SESSION._session.get_component("data_loader")  # type: ignore[union-attr]
+    for service in _SERVICES:
+        loader.load_service_model(service, "service-2")
+        loader.load_service_model(service, "endpoint-rule-set-1")
+    gc.collect()
+    gc.freeze()
+
+
+def _begin(control: socket.socket, request: dict[str, Any], output: int) -> None:
+    pid = os.fork()
+    if pid == 0:
+        _live(control, request, output)
+    os.setpgid(pid, pid)  # here too: whoever reads the answer may kill the group before the child has run at all
+    os.close(output)
+    control.send(json.dumps({"request": request["number"], "pid": pid}).encode())
+
+
+def _live(control: socket.socket, request: dict[str, Any], output: int) -> NoReturn:
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as the kernel does for a container's first process
+    control.close()
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    sabotage.apply(os.environ.get(sabotage.VARIABLE, ""))
+    code = run_child(os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _tell_ends(control: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        control.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+if __name__ == "__main__":
+    main()

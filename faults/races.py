@@ -1,0 +1,105 @@
+"""E5, E12: two children for every line, and cancels that meet a creation."""
+
+import random
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+from faults.arena import Arena, Submission, settled, until
+from faults.table import Outcome
+from localcloud.faults import CallFault, Capacity
+from traingrid.ledger import CANCEL_ALL, cancel_of_job
+
+_LINES_AT_ONCE = 100
+_SHUFFLED = tuple(
+    CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
+    for service in ("sagemaker", "dynamodb")
+    for seconds in (0.1, 0.4)
+)
+"""Delays that make two children of one line meet in another order each time."""
+
+
+def doubled(arena: Arena, pairs: int) -> Outcome:
+    """E5: two children for every line at the same time; a third of the first attempts find no capacity."""
+    submissions, again = [], list[str]()
+    for start in range(0, pairs, _LINES_AT_ONCE):
+        lines = min(_LINES_AT_ONCE, pairs - start)
+        arena.plan(stub_seconds=1.0, calls=_SHUFFLED, capacity=(Capacity(times=lines // 3, seconds=0.3),))
+        submissions.append(arena.submit(lines))
+        again.append(arena.submit_again(submissions[-1]))
+        settled(arena, submissions[-1:])
+        arena.at_rest(again[-1])
+    ids = [submission.id for submission in submissions]
+    return Outcome(
+        volume=f"{pairs} pairs of children",
+        violations=arena.audit(*ids),
+        facts={
+            "states": dict(sum((Counter(arena.states(one).values()) for one in ids), Counter[str]())),
+            "training_jobs": _created(arena, ids),
+        },
+    )
+
+
+def cancelled(arena: Arena, races: int) -> Outcome:
+    """E12: cancel each line at a random moment of its child's first seconds; some whole submissions beside that."""
+    chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    submissions = []
+    for start in range(0, races, _LINES_AT_ONCE):
+        lines = min(_LINES_AT_ONCE, races - start)
+        arena.plan(stub_seconds=60.0, calls=_SHUFFLED)
+        submissions.append(arena.submit(lines))
+        _cancel_each(arena, submissions[-1], chance)
+        settled(arena, submissions[-1:], sweeps=2)
+    ids = [submission.id for submission in submissions]
+    return Outcome(
+        volume=f"{races} cancels",
+        violations=arena.audit(*ids),
+        facts={
+            "states": dict(sum((Counter(arena.states(one).values()) for one in ids), Counter[str]())),
+            "training_jobs": _created(arena, ids),
+        },
+    )
+
+
+def _cancel_each(arena: Arena, submission: Submission, chance: random.Random) -> None:
+    """Cancel each line from 0 to 3 s after its child was first seen, or at the end if it never was."""
+    left = set(range(submission.lines))
+    with ThreadPoolExecutor(8, thread_name_prefix="cancel") as people:
+        while left:
+            labels = [group.label for group in arena.running()]
+            begun = {int(label.rpartition("/")[0].rpartition(":")[2]) for label in labels if ":" in label} & left
+            begun = begun or (set() if arena.children_left() else left)
+            for index in sorted(begun):
+                people.submit(_cancel_soon, arena, submission, index, chance.uniform(0.0, 3.0))
+            left -= begun
+            time.sleep(0.05)
+
+
+def _cancel_soon(arena: Arena, submission: Submission, index: int, seconds: float) -> None:
+    time.sleep(seconds)
+    arena.cancel(submission, index)
+
+
+def intents(arena: Arena, lines: int) -> Outcome:
+    """E12: record the intent to cancel while each line's creation is on its way, and nothing else.
+
+    As by a person whose command was killed right after that. Only the child can stop what it has created.
+    """
+    slow = CallFault(effect="delay", action="CreateTrainingJob", seconds=1.5)
+    arena.plan(stub_seconds=120.0, calls=(slow,))
+    submission = arena.submit(lines)
+    until(lambda: len(arena.cloud.faults.struck_calls()) >= lines, "every line is being created")
+    for index in range(lines):
+        arena.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
+    deadline = time.monotonic() + 30.0
+    while time.monotonic() < deadline and not (arena.recorded(submission) and not arena.active()):
+        time.sleep(0.5)
+    violations = arena.audit(submission.id)
+    arena.plane.ledger.request_cancel(submission.id, CANCEL_ALL, {"by": "test", "reason": "clean up"})
+    settled(arena, [], sweeps=2)
+    return Outcome(volume=f"{lines} intents", violations=violations)
+
+
+def _created(arena: Arena, submissions: list[str]) -> int:
+    entries = arena.cloud.record.entries("sagemaker", "CreateTrainingJob")
+    return sum(any(f"-{one}-" in entry["parameters"]["TrainingJobName"] for one in submissions) for entry in entries)

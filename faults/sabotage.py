@@ -1,0 +1,64 @@
+"""Taking one safeguard out of a child, to see that the suite notices: a suite that cannot fail proves nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+VARIABLE = "FAULTS_SABOTAGE"
+"""Environment variable by which a child is told which safeguard it lacks."""
+
+
+def _conditional_write() -> None:
+    """Every write of the ledger happens, whatever is there."""
+    from traingrid import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
+
+    def unconditional(table: Any, operation: str, request: dict[str, Any]) -> bool:
+        plain = {name: value for name, value in request.items() if name != "ConditionExpression"}
+        getattr(table._dynamodb, operation)(TableName=table._name, **plain)
+        return True
+
+    dynamodb.Table._unless_condition_failed = unconditional  # type: ignore[method-assign, assignment]
+
+
+def _attach() -> None:
+    """Nobody looks whether the training job is there; a name that is taken fails the line."""
+    from traingrid.backends.base import LaunchError  # noqa: PLC0415
+    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
+    from traingrid.failures import INVALID_REQUEST  # noqa: PLC0415
+
+    def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
+        try:
+            self._sagemaker.create_training_job(**self._request(name, job, tags))
+        except ClientError as error:
+            raise LaunchError(INVALID_REQUEST, str(error)) from error
+
+    SageMaker.start = start  # type: ignore[method-assign]
+
+
+def _check_after_create() -> None:
+    """A child does not look again for a cancel once it has asked for its training job."""
+    from traingrid.attempt import Attempt  # noqa: PLC0415
+    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
+
+    start, cancelled, asked = SageMaker.start, Attempt.cancelled, list[str]()
+
+    def noted(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> Any:
+        asked.append(name)
+        return start(self, name, job, tags)
+
+    SageMaker.start = noted  # type: ignore[method-assign]
+    Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]
+
+
+SAFEGUARDS: dict[str, Callable[[], None]] = {
+    "conditional write": _conditional_write,
+    "attach": _attach,
+    "check after create": _check_after_create,
+}
+
+
+def apply(safeguard: str) -> None:
+    """Take a safeguard out of this process; nothing for an empty name."""
+    if safeguard:
+        SAFEGUARDS[safeguard]()

@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from faults.arena import Arena, arena
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    """A deployed grid whose children are forked, for all experiments of a module."""
+    with arena(tmp_path_factory.mktemp("faults"), seed=1) as deployed:
+        yield deployed

@@ -1,0 +1,60 @@
+"""A small share of `make faults`: the same experiments with few children, and the proof that they can fail."""
+
+from collections.abc import Callable
+
+import pytest
+
+from faults import calls, events, kills, races
+from faults.arena import Arena
+from faults.table import Outcome, measured, table
+from traingrid.violation import Violation
+
+Experiment = Callable[[Arena], Outcome]
+
+HOLDS: dict[str, Experiment] = {
+    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=28),
+    "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
+    "events come often, late and shuffled": lambda grid: events.duplicates(grid, 20, 3, 3),
+    "every line has two children": lambda grid: races.doubled(grid, pairs=6),
+    "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=4),
+    "all children and events are lost": lambda grid: kills.everything_lost(grid, lines=4),
+    "cancels race creations": lambda grid: races.cancelled(grid, races=6),
+}
+
+
+@pytest.mark.parametrize("what", HOLDS)
+def test_nothing_is_doubled_orphaned_or_lost_when(grid: Arena, what: str) -> None:
+    assert HOLDS[what](grid).violations == []
+
+
+def test_the_suite_notices_a_child_that_does_not_look_again_after_its_create(grid: Arena) -> None:
+    assert races.intents(grid, lines=3).violations == []
+    with grid.sabotaged("check after create"):
+        assert races.intents(grid, lines=3).violations
+
+
+def test_what_never_comes_to_rest_is_a_row_with_a_violation() -> None:
+    def endless() -> Outcome:
+        raise TimeoutError("within 1 s it did not come to this: every line ends")
+
+    row = measured("E0", 7, endless)
+    assert (row.violations, row.lost, row.found) == (
+        1,
+        1,
+        ["I1 lost: within 1 s it did not come to this: every line ends"],
+    )
+
+
+def test_the_table_shows_counts_and_the_seed() -> None:
+    orphan = Violation(invariant="I3", kind="orphan", submission="", what="one runs")
+    row = measured("E0", 7, lambda: Outcome(volume="1 thing", violations=[orphan]))
+    assert [str(column.header) for column in table([row]).columns][-2:] == ["seed", "seconds"]
+    assert [next(iter(column.cells)) for column in table([row]).columns][:7] == [
+        "E0",
+        "1 thing",
+        "0",
+        "1",
+        "0",
+        "1",
+        "7",
+    ]
