@@ -1,6 +1,6 @@
 """EventBridge: events reach rules, and rules reach targets, without anybody waiting for it.
 
-Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: schedules, retries of a delivery (what
+Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: cron schedules, retries of a delivery (what
 fails here fails for good, so it goes to the rule's dead-letter queue at once), FIFO queues, other targets.
 """
 
@@ -25,6 +25,7 @@ from moto.sqs.models import sqs_backends
 from localcloud import destinations, policies
 from localcloud.faults_events import FaultyWay
 from localcloud.logstreams import LogStream
+from localcloud.schedules import Schedules
 from localcloud.target_input import target_input
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Router:
         self._random_lock = threading.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._way = FaultyWay(cloud.faults)
+        self._schedules = Schedules(self._on_time)
 
     def start(self) -> None:
         """Begin delivering, and take over what moto's rules would do themselves.
@@ -61,9 +63,11 @@ class Router:
         """
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="eventbridge")
         Rule.send_to_targets = lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
+        self._schedules.start()
 
     def stop(self) -> None:
         """Stop delivering; what has not left is lost with the account."""
+        self._schedules.stop()
         self._way.stop()
         if self._workers:
             self._workers.shutdown(wait=False, cancel_futures=True)
@@ -110,6 +114,22 @@ class Router:
         if rule.event_pattern.matches_event(event):
             for target in list(rule.targets):
                 self._deliver(rule, target, event)
+
+    def _on_time(self, rule: Rule) -> None:
+        """Give a scheduled rule's targets the event that its time has come."""
+        event = {
+            "version": "0",
+            "id": str(uuid.uuid4()),
+            "detail-type": "Scheduled Event",
+            "source": "aws.events",
+            "account": DEFAULT_ACCOUNT_ID,
+            "time": _iso(time.time()),
+            "region": rule.region_name,
+            "resources": [rule.arn],
+            "detail": {},
+        }
+        for target in list(rule.targets):
+            self._submit(self._deliver, rule, target, event)
 
     def _deliver(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
