@@ -38,6 +38,8 @@ FAREWELL_SECONDS = 4.0
 follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html), but Fargate may take
 its host away sooner, and nothing depends on this: whoever cancels stops what runs, and so does the reconciler."""
 
+_AGAIN_SECONDS = 0.5
+
 
 def run_child(environment: Mapping[str, str]) -> int:
     """Run one child and return its exit code.
@@ -98,8 +100,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 def _farewell(supervisor: Supervisor | None) -> int:
     """Stop the training job if it is cancelled, else leave it alone; in either case within FAREWELL_SECONDS."""
-    signal.signal(signal.SIGALRM, _let_go)  # ends a call that waits for AWS, as SIGTERM did
-    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # ends a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
             _say("told to end, and the job is cancelled")
@@ -114,6 +115,9 @@ def _farewell(supervisor: Supervisor | None) -> int:
 
 def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one must not end the ending
+    # Python drops what is raised while it runs a finalizer or a callback of a weak reference: so it is raised again.
+    signal.signal(signal.SIGALRM, _let_go)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS, _AGAIN_SECONDS)
     raise LetGoError
 
 

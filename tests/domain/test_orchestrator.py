@@ -164,6 +164,33 @@ def test_the_exit_code_says_how_the_job_ended(item: dict[str, Any], code: int) -
     assert exit_code(item) == code
 
 
+def test_a_child_that_is_told_to_end_in_a_finalizer_where_python_drops_errors_ends_nevertheless(
+    environment: dict[str, str],
+) -> None:
+    program = """
+import os, signal, time
+from traingrid import orchestrator
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+
+def find_job(*_):
+    Finalized()
+    time.sleep(60)
+
+orchestrator.find_job = find_job
+raise SystemExit(orchestrator.run_child(os.environ))
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert "Exception ignored" in ended.stderr
+    assert (ended.returncode, "told to end" in ended.stdout) == (75, True)
+
+
 class _Throttling(BaseHTTPRequestHandler):
     """AWS on a bad day: it takes every request, thinks for a while and then throttles it."""
 
