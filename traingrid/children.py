@@ -111,7 +111,7 @@ class Children:
         self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
 
     def _indices(self, submission: str, file: str) -> list[int]:
-        content = self._storage.read(file_uri(self._bucket, submission, file), _version(file))
+        content = read_file(self._storage, self._bucket, submission, file)
         return [json.loads(line)["index"] for line in content.splitlines()]
 
     def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
@@ -155,9 +155,9 @@ def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
     return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
 
 
-def _version(file: str) -> str | None:
-    """Return the version that a file is pinned to: what its children read, whatever was written there since."""
-    return file.partition("?versionId=")[2] or None
+def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes:
+    """Return one of a submission's files in the version that its children read, whatever was written there since."""
+    return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
 
 
 def is_retry(array: Mapping[str, Any]) -> bool:

@@ -12,24 +12,29 @@ from typing import TYPE_CHECKING
 
 from traingrid import failures
 from traingrid.children import arrays
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import SUBMISSION, is_cancelled
+from traingrid.manifest_line import iter_jobs
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import MAX_ARRAY, index_uri, normalised, retry_key
-from traingrid.submitted_jobs import submitted_jobs
+from traingrid.submitted_jobs import latest_jobs
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.world import is_by_hand
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traingrid.batch import Batch
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
     from traingrid.job import Job
     from traingrid.ledger import Ledger
+    from traingrid.manifest_line import Line
     from traingrid.storage import Storage
 
 # After these another Region of the line's own is worth more than the same one again.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
+_NOT_ENDED = "its line has changed, but it has not failed; submit the line as a manifest of its own"
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
@@ -64,26 +69,33 @@ class Retrier:
     storage: Storage
     batch: Batch
 
-    def retry(self, submission: str, by: str) -> Retried:
+    def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None) -> Retried:
         """Try again what failed or was stopped.
 
         Args:
             submission: The submission's id.
             by: Who wants it.
+            lines: The submission's manifest as it should have been; then only what it has changed is tried again. All
+                that failed or was stopped, as it was, where none is given.
 
         Raises:
             TraingridError: There is no such submission, it is not submitted yet, or no intake has written its lines.
+            UsageError: The changed manifest has more or fewer lines.
         """
         head = self._head(submission)
         known = {item["item"]: item for item in self.ledger.items(submission) if item["item"] != SUBMISSION}
         ended = {_index(item): item for item in known.values() if item["state"] in ("Failed", "Stopped")}
         left = self._left(submission, ended)
-        wanted = ended.keys() - left
-        bucket = self.deployment.manifest_bucket
-        jobs = [job for job in submitted_jobs(self.storage, bucket, head) if job.index in wanted] if wanted else []
+        jobs = latest_jobs(self.storage, self.deployment.manifest_bucket, head)
+        if lines is not None:
+            changed = self._changed(submission, jobs, lines)
+            left |= dict.fromkeys(changed.keys() - ended.keys(), _NOT_ENDED)
+            left = {index: why for index, why in left.items() if index in changed}
+            jobs = changed
+        wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
         batch_jobs, retried = [], []
-        for start in range(0, len(jobs), MAX_ARRAY):
-            chunk = jobs[start : start + MAX_ARRAY]
+        for start in range(0, len(wanted), MAX_ARRAY):
+            chunk = wanted[start : start + MAX_ARRAY]
             number = self.ledger.claim_retry(submission, {"by": by})
             got = [job for job in chunk if self._reopened(submission, job, ended[job.index])]
             left |= {job.index: "somebody else retries it" for job in chunk if job not in got}
@@ -103,6 +115,17 @@ class Retrier:
         if not arrays(head):
             raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
         return head
+
+    def _changed(self, submission: str, jobs: dict[int, Job], lines: Sequence[Line]) -> dict[int, Job]:
+        """Return the jobs that a changed manifest makes something else of; where a line stands in it is no change."""
+        if len(lines) != len(jobs):
+            text = f"The manifest has {len(lines)} lines and submission {submission} has {len(jobs)} jobs."
+            raise UsageError(text, "Submit new lines as a manifest of their own: traingrid submit.")
+        return {
+            job.index: job
+            for job in iter_jobs(lines, self.deployment, submission)
+            if job.model_copy(update={"line": jobs[job.index].line}) != jobs[job.index]
+        }
 
     def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
         """Return the jobs that must not be tried again, and why."""
@@ -131,6 +154,7 @@ class Retrier:
         tried = {name: item[name] for name in _KEPT if name in item}
         elsewhere = item.get("failure") in _ELSEWHERE
         region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
+        region = region if region in job.regions else job.region  # the changed line may be for other Regions
         return self.ledger.next_attempt(submission, job.index, tried, region, reopen=True)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.children import arrays, file_uri, is_retry
+from traingrid.children import arrays, file_uri, is_retry, read_file
 from traingrid.job import Job
 from traingrid.world import is_by_hand
 
@@ -30,3 +30,13 @@ def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
         if not is_retry(array):
             lines = storage.read_if_exists(file_uri(bucket, head["submission"], array["file"])) or b""
             yield from map(Job.model_validate_json, lines.splitlines())
+
+
+def latest_jobs(storage: Storage, bucket: str, head: Item) -> dict[int, Job]:
+    """Return the jobs of a submission by index, each as it was submitted last: a retry may have changed it."""
+    jobs = {job.index: job for job in submitted_jobs(storage, bucket, head)}
+    for array in arrays(head):
+        if is_retry(array):
+            lines = read_file(storage, bucket, head["submission"], array["file"]).splitlines()
+            jobs |= {job.index: job for job in map(Job.model_validate_json, lines)}
+    return jobs

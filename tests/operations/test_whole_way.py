@@ -1,5 +1,6 @@
 """The commands on real children: a manifest through the intake, the orchestrator, trainings; then cancel and retry."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ def plane(account: Account, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
 
 
 def test_what_failed_is_tried_again_and_what_completed_is_not(
-    account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud
+    account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud, tmp_path: Path
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never"), (HOME, "never")))
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
@@ -77,12 +78,18 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     (former,) = account.line(submission, 1)["tried"]
     assert (former["attempt"], former["region"], former["failure"]) == (1, OTHER, "algorithm")
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
+    (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
+    said = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
+    assert "job 0 is left: its line has changed, but it has not failed" in said
+    assert "1 job tried again" in said
+    assert ended(account, submission, 3) == ["Completed", "Completed", "Failed"]
+    assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 3, 2]
     world = read_world(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
     )
     assert audit(world) == []
     said = CliRunner().invoke(cli, ["audit", submission]).output
-    assert said.endswith("3 jobs of 1 submissions, 5 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
+    assert said.endswith("3 jobs of 1 submissions, 6 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
     assert plane.ledger is account.ledger
 
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
+from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
 from traingrid.retrying import Retrier
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command()
 @click.argument("submission")
+@click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj
-def retry(grid_file: Path, submission: str) -> None:
-    """Try the jobs of SUBMISSION that failed or were stopped once more, each under a new attempt."""
+def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
+    """Try the jobs of SUBMISSION that failed or were stopped once more, each under a new attempt.
+
+    With MANIFEST, its manifest with some lines mended, only the lines that have changed are tried again, as they are
+    now.
+    """
     plane = ControlPlane.of(grid_file)
     retrier = Retrier(deployment=plane.deployment, ledger=plane.ledger, storage=plane.storage, batch=plane.batch)
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
-    done = retrier.retry(submission, by)
+    done = retrier.retry(submission, by, read_manifest(manifest, plane.deployment) if manifest else None)
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
     if not done.indices:

@@ -23,6 +23,7 @@ from traingrid.storage import Storage
 
 if TYPE_CHECKING:
     from traingrid.deployment import Deployment
+    from traingrid.manifest_line import Line
 
 # Intake answers within seconds; its function is tried three times over three minutes before it is given up.
 _WAIT_SECONDS = 240
@@ -56,18 +57,26 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
-    """Print what a manifest would do, or everything that is wrong with it; reads only."""
-    if manifest.stat().st_size > MAX_BYTES:
-        raise too_large(manifest.stat().st_size)
-    try:
-        lines = parse(manifest.read_bytes(), deployment)
-    except ManifestError as error:
-        raise _rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
-    found = list(planned(lines, deployment))
+    """Print what a manifest would do; reads only."""
+    found = list(planned(read_manifest(manifest, deployment), deployment))
     console().print(plan_table(found))
     troubled = sum(1 for line in found if line.trouble)
     click.echo(f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {troubled} would fail as things are")
     click.echo("Nothing was written. Submit it without --plan.")
+
+
+def read_manifest(manifest: Path, deployment: Deployment) -> list[Line]:
+    """Return the lines of a manifest on this machine, checked as the intake checks them.
+
+    Raises:
+        TraingridError: It is wrong; the text names everything that is.
+    """
+    if manifest.stat().st_size > MAX_BYTES:
+        raise too_large(manifest.stat().st_size)
+    try:
+        return parse(manifest.read_bytes(), deployment)
+    except ManifestError as error:
+        raise _rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
