@@ -32,6 +32,7 @@ def experiments(share: float) -> dict[str, Experiment]:
 
     return {
         "E1 killed at every call": partial(kills.at_every_call, kills=of(1000, 28)),
+        "E1 killed after the create": partial(kills.after_the_create, kills=of(100, 4)),
         "E2 lost replies": partial(calls.lost_replies, each=of(50, 2)),
         "E3 duplicated events": partial(
             events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)
@@ -51,7 +52,7 @@ def experiments(share: float) -> dict[str, Experiment]:
 def sabotages(share: float) -> dict[str, Experiment]:
     """Return, by the safeguard that the children lack, the experiment that must notice."""
     return {
-        "attach": partial(kills.at_every_call, kills=max(28, round(84 * share))),
+        "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
         "conditional write": partial(races.doubled, pairs=max(12, round(60 * share))),
     }

@@ -48,6 +48,20 @@ def at_every_call(arena: Arena, kills: int) -> Outcome:
     )
 
 
+def after_the_create(arena: Arena, kills: int) -> Outcome:
+    """E1: kill every child right after its training job was accepted, with its host; the next try must attach."""
+    fault = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
+    arena.plan(stub_seconds=30.0, calls=(fault,))
+    submission = arena.submit(kills)
+    settled(arena, [submission])
+    until(lambda: arena.recorded(submission), "every end is recorded")
+    return Outcome(
+        volume=f"{len(arena.cloud.faults.struck_calls())} kills",
+        violations=arena.audit(submission.id),
+        facts={"states": _states(arena, submission)},
+    )
+
+
 def at_any_moment(arena: Arena, children: int) -> Outcome:
     """E8: SIGTERM at a random moment, and SIGKILL a random time later, which a child does not wait for."""
     chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets

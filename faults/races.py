@@ -11,12 +11,18 @@ from localcloud.faults import CallFault, Capacity
 from traingrid.ledger import CANCEL_ALL, cancel_of_job
 
 _LINES_AT_ONCE = 100
+SECONDS_TO_STOP = 20.0
+"""How long children have to stop what was cancelled while they created it."""
 _SHUFFLED = tuple(
     CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
     for service in ("sagemaker", "dynamodb")
     for seconds in (0.1, 0.4)
 )
 """Delays that make two children of one line meet in another order each time."""
+
+
+_CLAIM = CallFault(effect="delay", service="dynamodb", action="UpdateItem", caller="batch/*")
+"""Delays nothing, and so only notes that a child writes into the ledger; its first such call claims the attempt."""
 
 
 def doubled(arena: Arena, pairs: int) -> Outcome:
@@ -46,7 +52,7 @@ def cancelled(arena: Arena, races: int) -> Outcome:
     submissions = []
     for start in range(0, races, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, races - start)
-        arena.plan(stub_seconds=60.0, calls=_SHUFFLED)
+        arena.plan(stub_seconds=60.0, calls=(_CLAIM, *_SHUFFLED))
         submissions.append(arena.submit(lines))
         _cancel_each(arena, submissions[-1], chance)
         settled(arena, submissions[-1:], sweeps=2)
@@ -62,15 +68,15 @@ def cancelled(arena: Arena, races: int) -> Outcome:
 
 
 def _cancel_each(arena: Arena, submission: Submission, chance: random.Random) -> None:
-    """Cancel each line from 0 to 3 s after its child was first seen, or at the end if it never was."""
+    """Cancel each line within a second after its child has claimed it, which is when it creates its training job."""
     left = set(range(submission.lines))
     with ThreadPoolExecutor(8, thread_name_prefix="cancel") as people:
         while left:
-            labels = [group.label for group in arena.running()]
+            labels = [call.caller for fault, call in arena.cloud.faults.struck_calls() if fault is _CLAIM]
             begun = {int(label.rpartition("/")[0].rpartition(":")[2]) for label in labels if ":" in label} & left
             begun = begun or (set() if arena.children_left() else left)
             for index in sorted(begun):
-                people.submit(_cancel_soon, arena, submission, index, chance.uniform(0.0, 3.0))
+                people.submit(_cancel_soon, arena, submission, index, chance.uniform(0.0, 1.0))
             left -= begun
             time.sleep(0.05)
 
@@ -91,12 +97,13 @@ def intents(arena: Arena, lines: int) -> Outcome:
     until(lambda: len(arena.cloud.faults.struck_calls()) >= lines, "every line is being created")
     for index in range(lines):
         arena.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + SECONDS_TO_STOP
     while time.monotonic() < deadline and not (arena.recorded(submission) and not arena.active()):
         time.sleep(0.5)
     violations = arena.audit(submission.id)
     arena.plane.ledger.request_cancel(submission.id, CANCEL_ALL, {"by": "test", "reason": "clean up"})
-    settled(arena, [], sweeps=2)
+    arena.sweep()
+    arena.at_rest(submission.batch_job)
     return Outcome(volume=f"{lines} intents", violations=violations)
 
 

@@ -15,6 +15,9 @@ def _conditional_write() -> None:
 
     def unconditional(table: Any, operation: str, request: dict[str, Any]) -> bool:
         plain = {name: value for name, value in request.items() if name != "ConditionExpression"}
+        for placeholders in ("ExpressionAttributeNames", "ExpressionAttributeValues") if "Key" in plain else ():
+            used = {word.strip(",()") for word in plain["UpdateExpression"].split()}  # DynamoDB refuses unused ones
+            plain[placeholders] = {name: value for name, value in plain[placeholders].items() if name in used}
         getattr(table._dynamodb, operation)(TableName=table._name, **plain)
         return True
 

@@ -27,6 +27,7 @@ _ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
     "localcloud.faults",
+    "localcloud.dynamodb",
     "localcloud.cloudformation",
     "localcloud.bucket_policies",
     "localcloud.object_events",
