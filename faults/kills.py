@@ -49,9 +49,12 @@ def at_every_call(arena: Arena, kills: int) -> Outcome:
 
 
 def after_the_create(arena: Arena, kills: int) -> Outcome:
-    """E1: kill every child right after its training job was accepted, with its host; the next try must attach."""
+    """E1: kill every child right after its training job was accepted, with its host; the next try must attach.
+
+    Events are dropped, so that nobody but that child can tell the ledger.
+    """
     fault = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
-    arena.plan(stub_seconds=30.0, calls=(fault,))
+    arena.plan(stub_seconds=2.0, calls=(fault,), events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submission = arena.submit(kills)
     settled(arena, [submission])
     until(lambda: arena.recorded(submission), "every end is recorded")
@@ -102,7 +105,7 @@ def _outlives(group: ProcessGroup, moment: float) -> bool:
 
 def everything_lost(arena: Arena, lines: int) -> Outcome:
     """E9: kill all children while their training jobs run, and drop every event: the reconciler alone is left."""
-    arena.plan(stub_seconds=20.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
+    arena.plan(stub_seconds=10.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submission = arena.submit(lines)
     until(lambda: len(arena.active()) == lines, "every line trains")
     killed = _kill_all(arena)

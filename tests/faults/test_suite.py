@@ -12,13 +12,18 @@ from traingrid.violation import Violation
 Experiment = Callable[[Arena], Outcome]
 
 HOLDS: dict[str, Experiment] = {
-    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=28),
+    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=14),
     "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
-    "events come often, late and shuffled": lambda grid: events.duplicates(grid, 20, 3, 3),
-    "every line has two children": lambda grid: races.doubled(grid, pairs=6),
-    "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=4),
-    "all children and events are lost": lambda grid: kills.everything_lost(grid, lines=4),
-    "cancels race creations": lambda grid: races.cancelled(grid, races=6),
+    "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
+    "every line has two children": lambda grid: races.doubled(grid, pairs=4),
+    "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=2),
+    "all children and events are lost": lambda grid: kills.everything_lost(grid, lines=3),
+    "cancels race creations": lambda grid: races.cancelled(grid, races=4),
+}
+
+SABOTAGES: dict[str, Experiment] = {
+    "attach": lambda grid: kills.after_the_create(grid, kills=2),
+    "check after create": lambda grid: races.intents(grid, lines=2),
 }
 
 
@@ -27,10 +32,11 @@ def test_nothing_is_doubled_orphaned_or_lost_when(grid: Arena, what: str) -> Non
     assert HOLDS[what](grid).violations == []
 
 
-def test_the_suite_notices_a_child_that_does_not_look_again_after_its_create(grid: Arena) -> None:
-    assert races.intents(grid, lines=3).violations == []
-    with grid.sabotaged("check after create"):
-        assert races.intents(grid, lines=3).violations
+@pytest.mark.parametrize("safeguard", SABOTAGES)
+def test_the_suite_notices_children_without(grid: Arena, safeguard: str) -> None:
+    assert SABOTAGES[safeguard](grid).violations == []
+    with grid.sabotaged(safeguard):
+        assert SABOTAGES[safeguard](grid).violations
 
 
 def test_what_never_comes_to_rest_is_a_row_with_a_violation() -> None:
