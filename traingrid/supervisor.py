@@ -120,10 +120,10 @@ class Supervisor:
             attempt.record(seen.facts() | {"failure": failure.name if failure else "", "training_job": attempt.name})
 
     def _may_try_again(self, failure: Failure, item: Item) -> bool:
-        return may_try_again(failure, item.get("tried", []), self.job.retries, len(item["regions"]))
+        return may_try_again(failure, item.get("tried", []), self.job.retries, len(_regions(item)))
 
     def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: Item) -> None:
-        here, regions = attempt.job.region, item["regions"]
+        here, regions = attempt.job.region, _regions(item)
         what = {"attempt": attempt.number, "region": here, "state": seen.state, "failure": failure.name}
         what |= {"reason": seen.reason, "training_job": attempt.name, "billable_seconds": seen.billable_seconds}
         target = next_region(regions, here) if failure is CAPACITY else here
@@ -135,6 +135,11 @@ class Supervisor:
             f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
         )
         self.clock.sleep(seconds)
+
+
+def _regions(item: Item) -> list[str]:
+    """Return where a job may train; only where it is, if it was opened by a version that did not know of replicas."""
+    return list(item.get("regions") or [item["region"]])
 
 
 def _ending(item: Item) -> str:

@@ -213,6 +213,23 @@ def test_without_capacity_and_without_replicas_the_same_region_is_tried_as_often
     assert (item["state"], len(item["tried"])) == ("Failed", 3)
 
 
+def test_a_job_that_an_older_version_opened_is_tried_again_where_it_is(
+    job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = ledger.open_job
+
+    def without_regions(*arguments: Any) -> Item:
+        item = opened(*arguments)
+        ledger._table.put({name: value for name, value in item.items() if name != "regions"})
+        return known(ledger)
+
+    monkeypatch.setattr(ledger, "open_job", without_regions)
+    backend = FakeBackend(NO_CAPACITY)
+    item = supervisor(job.model_copy(update={"retries": 1}), backend, ledger).run()
+    assert [former["region"] for former in item["tried"]] == ["us-east-1"]
+    assert len(backend.created) == 2
+
+
 def test_a_quota_is_waited_for_however_long_it_takes_and_seen_meanwhile(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(COMPLETED), FakeTime()
     backend.refusals = [QUOTA_IS_USED_UP] * 40
