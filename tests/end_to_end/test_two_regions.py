@@ -14,12 +14,14 @@ import pytest
 
 from localcloud.server import LocalCloud
 from traingrid import names
+from traingrid.audit import audit
 from traingrid.cli.data import upload_folder
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import wait_for_report
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
 from traingrid.status import SubmissionStatus
+from traingrid.world_reading import read_world
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
 REGIONS = ("us-east-1", "eu-west-1")
@@ -115,6 +117,28 @@ def test_one_training_job_was_created_for_each_line(trained: SubmissionStatus, c
         if entry["action"] == "CreateTrainingJob" and trained.submission in json.dumps(entry["parameters"])
     ]
     assert sorted(created) == sorted(job.training_job for job in trained.jobs)
+
+
+def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
+    trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    home = plane.deployment.grid.home
+    stack = client("cloudformation", home).describe_stacks(StackName="traingrid-control")["Stacks"][0]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    reply = client("lambda", home).invoke(
+        FunctionName=outputs["ReconcileFunction"], Payload=json.dumps({"grace_seconds": 0}).encode()
+    )
+    done = json.loads(reply["Payload"].read())
+    assert "FunctionError" not in reply, done
+    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}}
+    world = read_world(
+        plane.deployment,
+        submission=trained.submission,
+        details=True,
+        at_rest=True,
+        calls=cloud.record.entries(),
+    )
+    assert [str(violation) for violation in audit(world)] == []
 
 
 def test_a_retried_child_attaches_and_creates_nothing(
