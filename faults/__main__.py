@@ -38,6 +38,7 @@ def experiments(share: float) -> dict[str, Experiment]:
             events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)
         ),
         "E5 two children for a line": partial(races.doubled, pairs=of(500, 6)),
+        "E5 late writes of dead children": partial(races.zombies, lines=of(20, 2)),
         **{
             f"E6 throttled {throttled:.0%}": partial(calls.throttled, share=throttled, lines=of(200, 4))
             for throttled in (0.0, 0.3, 0.6, 0.95)
@@ -54,7 +55,7 @@ def sabotages(share: float) -> dict[str, Experiment]:
     return {
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
-        "conditional write": partial(races.doubled, pairs=max(12, round(60 * share))),
+        "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
     }
 
 

@@ -4,15 +4,17 @@ import random
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
-from localcloud.faults import CallFault, Capacity
+from localcloud.faults import CallFault, Capacity, EventFault
 from traingrid.ledger import CANCEL_ALL, cancel_of_job
 
 _LINES_AT_ONCE = 100
-SECONDS_TO_STOP = 20.0
-"""How long children have to stop what was cancelled while they created it."""
+ZOMBIE_SECONDS = 20.0
+"""How long a late write is on its way: longer than another child needs to bring the line to its end."""
+
 _SHUFFLED = tuple(
     CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
     for service in ("sagemaker", "dynamodb")
@@ -43,6 +45,27 @@ def doubled(arena: Arena, pairs: int) -> Outcome:
             "states": dict(sum((Counter(arena.states(one).values()) for one in ids), Counter[str]())),
             "training_jobs": _created(arena, ids),
         },
+    )
+
+
+def zombies(arena: Arena, lines: int) -> Outcome:
+    """E5: a child whose write is on its way for long, while another brings its line to the end, and which then dies.
+
+    What it still says of the line ("InProgress") is no longer true when it arrives, and must not be written.
+    """
+    second: dict[str, Any] = {"action": "UpdateItem", "caller": "batch/*", "nth": 2}
+    late = CallFault(effect="delay", seconds=ZOMBIE_SECONDS, **second)
+    dies = CallFault(effect="kill_after", host_lost=False, **second)
+    unheard = (EventFault(source="aws.sagemaker", drop=1.0),)
+    arena.plan(stub_seconds=1.0, calls=(late, dies), events=unheard)
+    submission = arena.submit(lines)
+    until(lambda: arena.cloud.faults.struck().get("calls/0", 0) == lines, "every first child's write is on its way")
+    arena.plan(stub_seconds=1.0, events=unheard)
+    arena.at_rest(arena.submit_again(submission), submission.batch_job)
+    return Outcome(
+        volume=f"{lines} late writes",
+        violations=arena.audit(submission.id),
+        facts={"states": dict(Counter(arena.states(submission.id).values()))},
     )
 
 
@@ -86,10 +109,15 @@ def _cancel_soon(arena: Arena, submission: Submission, index: int, seconds: floa
     arena.cancel(submission, index)
 
 
-def intents(arena: Arena, lines: int) -> Outcome:
+def intents(arena: Arena, lines: int, seconds_to_stop: float = 20.0) -> Outcome:
     """E12: record the intent to cancel while each line's creation is on its way, and nothing else.
 
     As by a person whose command was killed right after that. Only the child can stop what it has created.
+
+    Args:
+        arena: Where.
+        lines: How many.
+        seconds_to_stop: How long the children have to stop what they have created.
     """
     slow = CallFault(effect="delay", action="CreateTrainingJob", seconds=1.5)
     arena.plan(stub_seconds=120.0, calls=(slow,))
@@ -97,7 +125,7 @@ def intents(arena: Arena, lines: int) -> Outcome:
     until(lambda: len(arena.cloud.faults.struck_calls()) >= lines, "every line is being created")
     for index in range(lines):
         arena.plane.ledger.request_cancel(submission.id, cancel_of_job(index), {"by": "test", "reason": ""})
-    deadline = time.monotonic() + SECONDS_TO_STOP
+    deadline = time.monotonic() + seconds_to_stop
     while time.monotonic() < deadline and not (arena.recorded(submission) and not arena.active()):
         time.sleep(0.5)
     violations = arena.audit(submission.id)

@@ -12,7 +12,7 @@ from traingrid.violation import Violation
 Experiment = Callable[[Arena], Outcome]
 
 HOLDS: dict[str, Experiment] = {
-    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=14),
+    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=8),
     "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
@@ -23,7 +23,7 @@ HOLDS: dict[str, Experiment] = {
 
 SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
-    "check after create": lambda grid: races.intents(grid, lines=2),
+    "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
 }
 
 
