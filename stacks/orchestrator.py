@@ -121,7 +121,9 @@ def retry_strategies() -> list[batch.RetryStrategy]:
     retry, stop = batch.Action.RETRY, batch.Action.EXIT
     return [
         batch.RetryStrategy.of(retry, batch.Reason.custom(on_exit_code="75")),  # the child itself: try again
-        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="Host EC2*")),  # the host was lost
+        # Killed (128 + SIGKILL): out of memory, or by a host that goes. What a user terminates Batch never tries again.
+        batch.RetryStrategy.of(retry, batch.Reason.custom(on_exit_code="137")),
+        # A Fargate task's host is lost in these words; "Host EC2*" is said of EC2 compute environments only.
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html
         batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="ECS is performing maintenance*")),
         batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="Task failed to start*")),

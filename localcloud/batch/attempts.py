@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 DEFAULT_LOG_GROUP = "/aws/batch/job"
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
-HOST_LOST = "Host EC2 (instance i-0123456789abcdef0) terminated."
+HOST_LOST = "ECS is performing maintenance on the underlying infrastructure hosting the task."
 TIMED_OUT = "Job attempt duration exceeded timeout"
-"""Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries")."""
+"""Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries"); a lost host as
+Fargate tells it (Amazon ECS Developer Guide, "Task retirement and maintenance for AWS Fargate")."""
 
 
 class CannotStartError(Exception):
