@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.machine import description
-from faults import calls, events, kills, races
+from faults import calls, endings, events, kills, races
 from faults.arena import Arena, arena
 from faults.table import Outcome, Row, measured, table
 
@@ -43,8 +43,8 @@ def experiments(share: float) -> dict[str, Experiment]:
             f"E6 throttled {throttled:.0%}": partial(calls.throttled, share=throttled, lines=of(200, 4))
             for throttled in (0.0, 0.3, 0.6, 0.95)
         },
-        "E8 told to end at any moment": partial(kills.at_any_moment, children=of(300, 10)),
-        "E9 all children and events lost": partial(kills.everything_lost, lines=of(100, 4)),
+        "E8 told to end at any moment": partial(endings.at_any_moment, children=of(300, 10)),
+        "E9 all children and events lost": partial(endings.everything_lost, lines=of(100, 4)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
     }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import calls, events, kills, races
+from faults import calls, endings, events, kills, races
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
 from traingrid.violation import Violation
@@ -17,7 +17,7 @@ HOLDS: dict[str, Experiment] = {
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
     "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=2),
-    "all children and events are lost": lambda grid: kills.everything_lost(grid, lines=3),
+    "all children and events are lost": lambda grid: endings.everything_lost(grid, lines=3),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 

@@ -1,0 +1,78 @@
+"""E8, E9: children that are told to end at any moment, and all of them lost with every event."""
+
+import random
+import time
+from collections import Counter
+
+from faults.arena import PATIENCE_SECONDS, Arena, Submission, settled, until
+from faults.table import Outcome
+from localcloud.faults import EventFault
+from localcloud.processes import ProcessGroup
+
+EXIT_SECONDS = 5.0
+"""A child that is told to end does so within this time (docs of `traingrid.supervisor`)."""
+
+
+def at_any_moment(arena: Arena, children: int) -> Outcome:
+    """E8: SIGTERM at a random moment, and SIGKILL a random time later, which a child does not wait for."""
+    chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    arena.plan(stub_seconds=4.0)
+    submission = arena.submit(children)
+    told = _tell_to_end(arena, chance, children)
+    slow = sum(_outlives(group, asked + EXIT_SECONDS) for group, asked, killed_after in told if killed_after > 5)
+    settled(arena, [submission], sweeps=2)
+    violations = arena.audit(submission.id)
+    return Outcome(
+        volume=f"{len(told)} SIGTERM",
+        violations=violations,
+        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": slow, "states": _states(arena, submission)},
+    )
+
+
+def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[ProcessGroup, float, float]]:
+    """Send so many SIGTERM, each with its SIGKILL; return whom, when, and how long until the SIGKILL."""
+    told: list[tuple[ProcessGroup, float, float]] = []
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(told) < times and time.monotonic() < deadline:
+        known = {group.pid for group, _, _ in told}
+        fresh = [group for group in arena.running() if group.pid not in known]
+        if fresh:
+            group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
+            group.stop(grace)
+            told.append((group, time.monotonic(), grace))
+        elif not arena.children_left():
+            break
+        time.sleep(chance.uniform(0.0, 0.1))
+    return told
+
+
+def _outlives(group: ProcessGroup, moment: float) -> bool:
+    time.sleep(max(0.0, moment - time.monotonic()))
+    return group.wait(0) is None
+
+
+def everything_lost(arena: Arena, lines: int) -> Outcome:
+    """E9: kill all children while their training jobs run, and drop every event: the reconciler alone is left."""
+    arena.plan(stub_seconds=10.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
+    submission = arena.submit(lines)
+    until(lambda: len(arena.active()) == lines, "every line trains")
+    killed = _kill_all(arena)
+    settled(arena, [submission])
+    left = sum(state not in ("Completed", "Failed", "Stopped") for state in arena.states(submission.id).values())
+    settled(arena, [submission], sweeps=2)
+    return Outcome(
+        volume=f"{lines} lines",
+        violations=arena.audit(submission.id),
+        facts={"killed": killed, "open_before_the_sweeps": left, "states": _states(arena, submission)},
+    )
+
+
+def _states(arena: Arena, submission: Submission) -> dict[str, int]:
+    return dict(Counter(arena.states(submission.id).values()))
+
+
+def _kill_all(arena: Arena) -> int:
+    groups = arena.running()
+    for group in groups:
+        group.lose(host_lost=False)
+    return len(groups)
