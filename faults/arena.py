@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from faults import sabotage
-from faults.forking import Nursery
 from localcloud import images
 from localcloud.deploy import deploy
 from localcloud.faults import Plan, Stub
+from localcloud.forking import Nursery
 from localcloud.images import ProcessImage
 from localcloud.isolation import user_environment
 from localcloud.processes import ProcessGroup, groups
@@ -39,9 +40,14 @@ from traingrid.world_reading import read_world
 
 ACCOUNT = "123456789012"
 PATIENCE_SECONDS = 240.0
+"""How long the least of things may take on a machine that does much else."""
+PATIENCE_PER_LINE_SECONDS = 3.0
+"""And how much longer for each line that there is to bring to its end."""
 BATCH_ENDED = ("SUCCEEDED", "FAILED")
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
+CHECKOUT = Path(__file__).resolve().parent.parent
+GRID_FILE = "grid.yaml"
 GRID = f"""\
 name: grid
 home: us-east-1
@@ -114,15 +120,25 @@ class Arena:
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
         self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
 
-    def manifest(self, lines: int) -> str:
-        """Return a manifest of so many lines, in turn one for each Region."""
-        regions = itertools.islice(itertools.cycle(REGIONS), lines)
-        return "".join(f"{region},{_data(region)},job-{index}\n" for index, region in enumerate(regions))
+    def manifest(self, lines: int, retries: int = 0) -> str:
+        """Return a manifest of so many lines, in turn one for each Region.
 
-    def upload(self, lines: int) -> str:
-        """Upload a manifest under a new name, and return the id that its submission will have."""
+        Args:
+            lines: How many.
+            retries: How often each is tried again; then half of them have their data in the other Region as well.
+        """
+        header = ("region", "s3_uri", "name", "retries", *(f"replica.{region}" for region in REGIONS))
+        rows = [",".join(header)]
+        for index in range(lines):
+            region, other = REGIONS[index % 2], REGIONS[(index + 1) % 2]
+            replicas = (_data(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
+            rows.append(",".join((region, _data(region), f"job-{index}", str(retries or ""), *replicas)))
+        return "\n".join(rows) + "\n"
+
+    def upload(self, lines: int, retries: int = 0) -> str:
+        """Upload a manifest (see `manifest`) under a new name, and return the id that its submission will have."""
         uri = S3Uri(self.plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{next(self._numbers)}.csv")
-        version = self.plane.storage.write(uri, self.manifest(lines).encode(), "text/csv")
+        version = self.plane.storage.write(uri, self.manifest(lines, retries).encode(), "text/csv")
         source = ManifestVersion(uri=uri, version=version)
         return submission_id(str(source.uri), source.version)
 
@@ -138,9 +154,9 @@ class Arena:
             id=submission, batch_job=item["batch_job"], lines=item["jobs"], file=self._array_file(item["batch_job"])
         )
 
-    def submit(self, lines: int) -> Submission:
+    def submit(self, lines: int, retries: int = 0) -> Submission:
         """Upload a manifest and wait until the intake has submitted it."""
-        return self.submitted(self.upload(lines))
+        return self.submitted(self.upload(lines, retries))
 
     def submit_again(self, submission: Submission) -> str:
         """Start a second child for every line of a submission, as nobody should; return the Batch job's id."""
@@ -157,7 +173,9 @@ class Arena:
     def at_rest(self, *batch_jobs: str) -> None:
         """Wait until Batch jobs have ended, and with them every training job."""
         for job in batch_jobs:
-            until(lambda job=job: self._batch_status(job) in BATCH_ENDED, f"Batch job {job} ends")  # type: ignore[misc]
+            lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
+            ended = partial(self._has_ended, job)
+            until(ended, f"Batch job {job} ends", PATIENCE_SECONDS + PATIENCE_PER_LINE_SECONDS * lines)
         until(lambda: not self.active(), "no training job is active")
 
     def quiet(self) -> None:
@@ -174,6 +192,27 @@ class Arena:
             deployment=deployment, ledger=self.plane.ledger, children=self.children(), storage=self.plane.storage
         )
         canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
+
+    def output(self, name: str) -> str:
+        """Return an output of the grid's control stack, e.g. the name of a function."""
+        stack = client("cloudformation", "us-east-1").describe_stacks(StackName=names.control_stack("grid"))["Stacks"][0]
+        return {output["OutputKey"]: str(output["OutputValue"]) for output in stack["Outputs"]}[name]
+
+    def command(self, label: str, *arguments: str) -> ProcessGroup:
+        """Start the program `traingrid` as a person does, as a process that a plan can name and kill.
+
+        Args:
+            label: What a plan calls it.
+            arguments: Its arguments.
+        """
+        own_keys = self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
+        return ProcessGroup(
+            [sys.executable, "-m", "traingrid.cli.main", "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
+            environment=own_keys,
+            working_directory=CHECKOUT,
+            on_line=lambda _: None,
+            label=label,
+        )
 
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each job of a submission that was opened."""
@@ -236,8 +275,8 @@ class Arena:
         """Return what is wrong with these submissions now that everything should have ended."""
         return audit(self.world(*submissions))
 
-    def _batch_status(self, job: str) -> str:
-        return str((self.plane.batch.describe(job) or {}).get("status"))
+    def _has_ended(self, batch_job: str) -> bool:
+        return (self.plane.batch.describe(batch_job) or {}).get("status") in BATCH_ENDED
 
     def _array_file(self, batch_job: str) -> str:
         described = self.plane.batch.describe(batch_job) or {}
@@ -284,12 +323,12 @@ def arena(work: Path, seed: int) -> Iterator[Arena]:
         batch_max_processes=24,
     )
     with ExitStack() as stack:
-        nursery = Nursery()
+        nursery = Nursery("faults.sabotage:apply")
         stack.callback(nursery.close)  # after the localcloud, whose last children it tells the end of
         cloud = stack.enter_context(LocalCloud(settings))
         cloud.spawn = nursery.spawn
         stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
-        file = work / "grid.yaml"
+        file = work / GRID_FILE
         file.write_text(GRID)
         deploy(cloud.endpoint_url, file, work)
         _put_data_and_images()

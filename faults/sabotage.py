@@ -1,5 +1,6 @@
 """Taking one safeguard out of a child, to see that the suite notices: a suite that cannot fail proves nothing."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,8 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
 }
 
 
-def apply(safeguard: str) -> None:
-    """Take a safeguard out of this process; nothing for an empty name."""
+def apply() -> None:
+    """Take the safeguard out of this process that its environment names, if it does."""
+    safeguard = os.environ.get(VARIABLE)
     if safeguard:
         SAFEGUARDS[safeguard]()

@@ -1,32 +1,38 @@
 """A process that children are forked from: each is a real process that can be killed, without the cost of its imports.
 
-`python -m faults.nursery` reads requests from the Unix socket on its stdin: one datagram with the environment and the
-folder, and the write end of a pipe for what the child prints. It answers with the child's process id, and later with
-its exit status.
+`python -m localcloud.nursery [module:function]` reads requests from the Unix socket on its stdin: one datagram with the
+environment and the folder, and the write end of a pipe for what the child prints. It answers with the child's process
+id, and later with its exit status. The function, if one is named, is called in every child before the orchestrator.
 """
 
 import gc
+import importlib
 import json
 import os
 import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import boto3
 
-from faults import sabotage
 from traingrid.orchestrator import run_child
 
 _REQUEST_BYTES = 200_000
 _SERVICES = ("s3", "dynamodb", "sagemaker", "logs", "batch")
 
 
-def main() -> None:
-    """Fork children until the other end of the socket closes."""
+def main(first: str = "") -> None:
+    """Fork children until the other end of the socket closes.
+
+    Args:
+        first: What every child calls first, as "module:function"; nothing where it is empty.
+    """
     os.nice(5)  # the localcloud answers all children, so it comes first
     control = socket.socket(fileno=os.dup(0))
+    call_first = _function(first)
     _warm_up()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -42,7 +48,7 @@ def main() -> None:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 1)
             if not message:
                 return
-            _begin(control, json.loads(message), descriptors[0])
+            _begin(control, json.loads(message), descriptors[0], call_first)
 
 
 def _warm_up() -> None:
@@ -56,16 +62,21 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def _begin(control: socket.socket, request: dict[str, Any], output: int) -> None:
+def _function(name: str) -> Callable[[], None]:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function) if name else lambda: None
+
+
+def _begin(control: socket.socket, request: dict[str, Any], output: int, first: Callable[[], None]) -> None:
     pid = os.fork()
     if pid == 0:
-        _live(control, request, output)
+        _live(control, request, output, first)
     os.setpgid(pid, pid)  # here too: whoever reads the answer may kill the group before the child has run at all
     os.close(output)
     control.send(json.dumps({"request": request["number"], "pid": pid}).encode())
 
 
-def _live(control: socket.socket, request: dict[str, Any], output: int) -> NoReturn:
+def _live(control: socket.socket, request: dict[str, Any], output: int, first: Callable[[], None]) -> NoReturn:
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -78,7 +89,7 @@ def _live(control: socket.socket, request: dict[str, Any], output: int) -> NoRet
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    sabotage.apply(os.environ.get(sabotage.VARIABLE, ""))
+    first()
     code = run_child(os.environ)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -97,4 +108,4 @@ def _tell_ends(control: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -15,6 +15,13 @@ from localcloud import processes
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _ANSWER_BYTES = 4096
 _START_SECONDS = 60.0
+# Children inherit the nursery's boto3 session, which must not have read a file of the user's.
+_ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 class Forked:
@@ -52,7 +59,12 @@ class Nursery:
         environment: More variables for every child that is forked from now on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = "") -> None:
+        """Start it.
+
+        Args:
+            first: What every child calls before the orchestrator, as "module:function".
+        """
         self.forked = 0
         self.environment: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -61,10 +73,10 @@ class Nursery:
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "faults.nursery"],
+                [sys.executable, "-m", "localcloud.nursery", first],
                 stdin=other.fileno(),
                 cwd=_CHECKOUT,
-                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "AWS_EC2_METADATA_DISABLED": "true"},
+                env={"PATH": os.environ["PATH"], **_ENVIRONMENT},
                 start_new_session=True,
             )
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
