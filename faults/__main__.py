@@ -19,6 +19,17 @@ _RESULTS = Path(__file__).resolve().parent.parent / "bench/results/faults.json"
 
 Experiment = Callable[[Arena], Outcome]
 
+_KILLED_CHILDREN = {
+    "fresh": (300, 28),
+    "attach": (80, 6),
+    "quota": (80, 6),
+    "capacity": (80, 6),
+    "lag": (60, 6),
+    "cancel": (80, 6),
+    "finish": (80, 6),
+}
+"""Of each scenario in which children are killed, the full volume and the least."""
+
 
 def experiments(share: float) -> dict[str, Experiment]:
     """Return the experiments by their name.
@@ -31,8 +42,10 @@ def experiments(share: float) -> dict[str, Experiment]:
         return max(least, round(full * share))
 
     return {
-        "E1 killed at every call": partial(kills.at_every_call, kills=of(1000, 28)),
-        "E1 killed after the create": partial(kills.after_the_create, kills=of(100, 4)),
+        **{
+            f"E1 children: {scenario}": partial(kills.of_children, scenario=scenario, kills=of(*volume))
+            for scenario, volume in _KILLED_CHILDREN.items()
+        },
         "E2 lost replies": partial(calls.lost_replies, each=of(50, 2)),
         "E3 duplicated events": partial(
             events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)

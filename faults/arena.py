@@ -1,6 +1,7 @@
 """A deployed grid in a localcloud with faults, and what every experiment does with it: submit, wait, sweep, audit."""
 
 import itertools
+import json
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.cancelling import Canceller, Wanted
-from traingrid.children import Children
+from traingrid.children import Children, arrays
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.intake import ManifestVersion
@@ -41,12 +42,13 @@ from traingrid.world_reading import read_world
 ACCOUNT = "123456789012"
 PATIENCE_SECONDS = 240.0
 """How long the least of things may take on a machine that does much else."""
-PATIENCE_PER_LINE_SECONDS = 3.0
+PATIENCE_SECONDS_PER_LINE = 2.0
 """And how much longer for each line that there is to bring to its end."""
 BATCH_ENDED = ("SUCCEEDED", "FAILED")
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
 CHECKOUT = Path(__file__).resolve().parent.parent
+_PROGRAM = Path(sys.executable).with_name("traingrid")
 GRID_FILE = "grid.yaml"
 GRID = f"""\
 name: grid
@@ -73,13 +75,15 @@ class Submission:
 
     Attributes:
         id: The submission's id.
-        batch_job: The id of its array.
+        batch_job: The id of its array; of the first, where it has several.
+        batch_jobs: The ids of all its arrays.
         lines: How many jobs it has.
         file: The S3 URI, with its version, that its children read.
     """
 
     id: str
     batch_job: str
+    batch_jobs: tuple[str, ...]
     lines: int
     file: str
 
@@ -131,8 +135,8 @@ class Arena:
         rows = [",".join(header)]
         for index in range(lines):
             region, other = REGIONS[index % 2], REGIONS[(index + 1) % 2]
-            replicas = (_data(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
-            rows.append(",".join((region, _data(region), f"job-{index}", str(retries or ""), *replicas)))
+            replicas = (data_folder(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
+            rows.append(",".join((region, data_folder(region), f"job-{index}", str(retries or ""), *replicas)))
         return "\n".join(rows) + "\n"
 
     def upload(self, lines: int, retries: int = 0) -> str:
@@ -141,6 +145,13 @@ class Arena:
         version = self.plane.storage.write(uri, self.manifest(lines, retries).encode(), "text/csv")
         source = ManifestVersion(uri=uri, version=version)
         return submission_id(str(source.uri), source.version)
+
+    def report(self, source: ManifestVersion) -> dict[str, Any]:
+        """Wait for the report that the intake writes next to a manifest."""
+        content = until(
+            lambda: self.plane.storage.read_if_exists(source.report), f"the intake has its report of {source.uri}"
+        )
+        return dict(json.loads(content))
 
     def submitted(self, submission: str) -> Submission:
         """Wait until the intake has submitted a manifest."""
@@ -151,7 +162,11 @@ class Arena:
 
         item = until(look, f"submission {submission} is submitted")
         return Submission(
-            id=submission, batch_job=item["batch_job"], lines=item["jobs"], file=self._array_file(item["batch_job"])
+            id=submission,
+            batch_job=item["batch_job"],
+            batch_jobs=tuple(array["batch_job"] for array in arrays(item)),
+            lines=item["jobs"],
+            file=self._array_file(item["batch_job"]),
         )
 
     def submit(self, lines: int, retries: int = 0) -> Submission:
@@ -175,7 +190,7 @@ class Arena:
         for job in batch_jobs:
             lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
             ended = partial(self._has_ended, job)
-            until(ended, f"Batch job {job} ends", PATIENCE_SECONDS + PATIENCE_PER_LINE_SECONDS * lines)
+            until(ended, f"Batch job {job} ends", PATIENCE_SECONDS + PATIENCE_SECONDS_PER_LINE * lines)
         until(lambda: not self.active(), "no training job is active")
 
     def quiet(self) -> None:
@@ -195,8 +210,8 @@ class Arena:
 
     def output(self, name: str) -> str:
         """Return an output of the grid's control stack, e.g. the name of a function."""
-        stack = client("cloudformation", "us-east-1").describe_stacks(StackName=names.control_stack("grid"))["Stacks"][0]
-        return {output["OutputKey"]: str(output["OutputValue"]) for output in stack["Outputs"]}[name]
+        found = client("cloudformation", "us-east-1").describe_stacks(StackName=names.control_stack("grid"))
+        return {output["OutputKey"]: str(output["OutputValue"]) for output in found["Stacks"][0]["Outputs"]}[name]
 
     def command(self, label: str, *arguments: str) -> ProcessGroup:
         """Start the program `traingrid` as a person does, as a process that a plan can name and kill.
@@ -207,7 +222,7 @@ class Arena:
         """
         own_keys = self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
         return ProcessGroup(
-            [sys.executable, "-m", "traingrid.cli.main", "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
+            [str(_PROGRAM), "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
             environment=own_keys,
             working_directory=CHECKOUT,
             on_line=lambda _: None,
@@ -284,7 +299,8 @@ class Arena:
         return str(variables["S3_ARRAY_FILE"])
 
 
-def _data(region: str) -> str:
+def data_folder(region: str) -> str:
+    """Return the folder that every line of a Region trains on."""
     return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
 
 
@@ -351,7 +367,7 @@ def _put_data_and_images() -> None:
     for region in REGIONS:
         nothing = ProcessImage(command=(sys.executable, "-c", ""), working_directory="/")
         images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
-        bucket, _, key = _data(region).removeprefix("s3://").partition("/")
+        bucket, _, key = data_folder(region).removeprefix("s3://").partition("/")
         for channel in ("train", "validation"):
             client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-0", Body=b"x")
 
@@ -364,7 +380,7 @@ def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) ->
         submissions: Which.
         sweeps: How many sweeps there may be.
     """
-    arena.at_rest(*(submission.batch_job for submission in submissions))
+    arena.at_rest(*(job for submission in submissions for job in submission.batch_jobs))
     for _ in range(sweeps):
         arena.sweep()
         arena.at_rest()

@@ -1,45 +1,120 @@
-"""E1: children that are killed at every call."""
+"""E1: children that are killed before and after every call, whatever else happens to them meanwhile."""
 
 import random
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any, Literal
 
 from faults.arena import Arena, Submission, settled, until
+from faults.races import CLAIM, SHUFFLED, cancel_each
 from faults.table import Outcome
-from localcloud.faults import CallFault, EventFault
+from localcloud.faults import CallFault, Capacity, EventFault, Lag, Quota, Stub
+from traingrid.violation import Violation
 
-BOUNDARIES = 14
-"""More calls than a child makes whose training job ends at once; kills beyond its last call do not happen."""
+Kill = Literal["kill_before", "kill_after"]
+KILLS: tuple[Kill, Kill] = ("kill_before", "kill_after")
+_LINES_AT_ONCE = 150
+_AGAIN = 0.3
+"""Share of the children whose next try is killed as well, at any of its calls."""
+
+_UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
+"""Nobody but the children can tell the ledger what became of a training job."""
+
+_NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
 
-def at_every_call(arena: Arena, kills: int) -> Outcome:
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What happens to the children beside being killed.
+
+    Attributes:
+        calls: More calls than the tries of a child make that are killed; kills beyond the last do not happen.
+        parts: Fields of a plan, for one submission after the other in turn.
+        states: How lines may end.
+        killed_first: Every child is killed right after it has created, and what `calls` says is said of the next try.
+        retries: The lines' own `retries`.
+        at: Actions to kill at, as service, operation and the least number of its call; every call where none are given.
+        meanwhile: What is done once a submission's children run.
+    """
+
+    calls: int
+    parts: tuple[dict[str, Any], ...]
+    states: frozenset[str] = frozenset({"Completed"})
+    killed_first: bool = False
+    retries: int = 0
+    at: tuple[tuple[str, str, int], ...] = ()
+    meanwhile: Callable[[Arena, Submission, random.Random], None] = field(default=lambda *_: None)
+
+
+SCENARIOS = {
+    "fresh": Scenario(calls=14, parts=({"stub_seconds": 0.5},)),
+    "attach": Scenario(calls=12, parts=({"stub_seconds": 2.0, "events": _UNHEARD},), killed_first=True),
+    "quota": Scenario(calls=24, parts=({"stub_seconds": 0.5, "quotas": (Quota(instances=4),)},)),
+    "capacity": Scenario(
+        calls=26,
+        parts=(
+            {"stub_seconds": 0.5, "stubs": (Stub(name="*-1", seconds=0.2, outcome="Failed", reason=_NO_CAPACITY),)},
+            {"stub_seconds": 0.5, "capacity": (Capacity(region="us-east-1", times=3, seconds=0.2),)},
+        ),
+        retries=5,
+    ),
+    "lag": Scenario(
+        calls=14, parts=tuple({"stub_seconds": 0.5, "lags": (Lag(seconds=seconds),)} for seconds in (1.0, 5.0, 2.5))
+    ),
+    "cancel": Scenario(
+        calls=12,
+        parts=({"stub_seconds": 120.0, "calls": (CLAIM, *SHUFFLED)},),
+        states=frozenset({"Stopped"}),
+        meanwhile=cancel_each,
+    ),
+    "finish": Scenario(
+        calls=4,
+        parts=(
+            {"stub_seconds": 0.5, "events": _UNHEARD},
+            {"stub_seconds": 0.5, "stubs": (Stub(name="*[02468]-1", seconds=0.5, outcome="Failed"),)},
+        ),
+        states=frozenset({"Completed", "Failed"}),
+        at=(
+            ("dynamodb", "UpdateItem", 2),
+            ("sagemaker", "DescribeTrainingJob", 2),
+            ("dynamodb", "GetItem", 1),
+            ("logs", "*", 1),
+        ),
+    ),
+}
+
+
+def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
     """E1: kill child `i` before or after its call `k`, for every `k`; half of the hosts are lost, half only a program.
 
-    Batch tries the former again, and nobody the latter: the reconciler closes what they leave.
+    Batch tries every one of them again, so that each line comes to its end without the reconciler.
 
     Args:
         arena: Where.
-        kills: How many children to kill; each boundary is met several times.
+        scenario: Which of `SCENARIOS`.
+        kills: How many children to kill; each boundary is met several times at the full volume.
     """
-    chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
-    sweep = [(effect, nth) for nth in range(1, BOUNDARIES + 1) for effect in ("kill_before", "kill_after")]
-    planned = [sweep[number % len(sweep)] for number in range(kills)]
-    faults = []
-    for index, (effect, nth) in enumerate(planned):
-        lost = chance.random() < 0.5
-        faults.append(CallFault(effect=effect, nth=nth, caller=f"batch/*:{index}/1", host_lost=lost))  # type: ignore[arg-type]
-        if chance.random() < 0.3:  # and the second try as well, at any of its calls
-            faults.append(
-                CallFault(effect="kill_after", nth=chance.randint(1, 12), caller=f"batch/*:{index}/2", host_lost=True)
-            )
-    arena.plan(stub_seconds=0.5, calls=tuple(faults))
-    submission = arena.submit(kills)
-    settled(arena, [submission], sweeps=2)
-    struck = arena.cloud.faults.struck_calls()
-    by_action = Counter(f"{call.service}.{call.action}" for _, call in struck)
+    chosen, chance = SCENARIOS[scenario], random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    boundaries, struck, submissions = cycle(_boundaries(chosen)), list[str](), list[Submission]()
+    for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
+        first = islice(boundaries, lines)
+        calls = (*parts.get("calls", ()), *_faults(chosen, first, chance))
+        arena.plan(**{**parts, "calls": calls})
+        submissions.append(arena.submit(lines, chosen.retries))
+        chosen.meanwhile(arena, submissions[-1], chance)
+        settled(arena, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
+        struck += kills_of(arena)
+    for submission in submissions:
+        until(lambda one=submission: arena.recorded(one), "every end is recorded")  # type: ignore[misc]
     return Outcome(
         volume=f"{len(struck)} kills of {kills} children",
-        violations=arena.audit(submission.id),
-        facts={"kills_by_call": dict(by_action), "states": _states(arena, submission)},
+        violations=[
+            *arena.audit(*(submission.id for submission in submissions)),
+            *otherwise_ended(arena, submissions, chosen.states),
+        ],
+        facts={"kills_by_call": dict(Counter(struck)), "states": states(arena, submissions)},
     )
 
 
@@ -48,17 +123,70 @@ def after_the_create(arena: Arena, kills: int) -> Outcome:
 
     Events are dropped, so that nobody but that child can tell the ledger.
     """
-    fault = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
-    arena.plan(stub_seconds=2.0, calls=(fault,), events=(EventFault(source="aws.sagemaker", drop=1.0),))
+    arena.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1"),), events=_UNHEARD)
     submission = arena.submit(kills)
     settled(arena, [submission])
     until(lambda: arena.recorded(submission), "every end is recorded")
     return Outcome(
         volume=f"{len(arena.cloud.faults.struck_calls())} kills",
         violations=arena.audit(submission.id),
-        facts={"states": _states(arena, submission)},
+        facts={"states": states(arena, [submission])},
     )
 
 
-def _states(arena: Arena, submission: Submission) -> dict[str, int]:
-    return dict(Counter(arena.states(submission.id).values()))
+def kills_of(arena: Arena) -> list[str]:
+    """Return the kills of the plan in force, each as what it came before or after."""
+    struck = arena.cloud.faults.struck_calls()
+    return [
+        f"{fault.effect.removeprefix('kill_')} {call.service}.{call.action}"
+        for fault, call in struck
+        if fault.effect in KILLS
+    ]
+
+
+def states(arena: Arena, submissions: Iterable[Submission]) -> dict[str, int]:
+    """Return how many jobs of some submissions are in which state."""
+    return dict(Counter(state for one in submissions for state in arena.states(one.id).values()))
+
+
+def otherwise_ended(arena: Arena, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
+    """Find lines that ended in another way than they would have if nobody had been killed."""
+    allowed = set(wanted)
+    for submission in submissions:
+        for index, state in arena.states(submission.id).items():
+            if state not in allowed:
+                what = f"job {index} of {submission.id} is {state}, and without the kills it would be {sorted(allowed)}"
+                yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)
+
+
+def _sizes(kills: int, kinds: int) -> list[int]:
+    """Return the sizes of the submissions that so many children are split into, about equal, each an array."""
+    number = max(-(-kills // _LINES_AT_ONCE), min(kinds, kills // 2))
+    return [kills // number + (place < kills % number) for place in range(number)]
+
+
+def _boundaries(scenario: Scenario) -> list[dict[str, Any]]:
+    """Return before and after which calls children are killed, as fields of a fault."""
+    places = scenario.at or (("*", "*", 1),)
+    return [
+        {"effect": effect, "service": service, "action": action, "nth": least + place}
+        for place in range(scenario.calls)
+        for service, action, least in places
+        for effect in KILLS
+    ]
+
+
+def _faults(scenario: Scenario, boundaries: Iterable[dict[str, Any]], chance: random.Random) -> Iterator[CallFault]:
+    attempt = 1 + scenario.killed_first
+    for index, boundary in enumerate(boundaries):
+        child = f"batch/*:{index}"
+        if scenario.killed_first:
+            yield _after_the_create(f"{child}/1")
+        yield CallFault(**boundary, caller=f"{child}/{attempt}", host_lost=chance.random() < 0.5)
+        if chance.random() < _AGAIN:
+            effect, nth = chance.choice(KILLS), chance.randint(1, scenario.calls)
+            yield CallFault(effect=effect, nth=nth, caller=f"{child}/{attempt + 1}", host_lost=chance.random() < 0.5)
+
+
+def _after_the_create(caller: str) -> CallFault:
+    return CallFault(effect="kill_after", action="CreateTrainingJob", caller=caller)

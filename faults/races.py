@@ -15,7 +15,7 @@ _LINES_AT_ONCE = 100
 ZOMBIE_SECONDS = 20.0
 """How long a late write is on its way: longer than another child needs to bring the line to its end."""
 
-_SHUFFLED = tuple(
+SHUFFLED = tuple(
     CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
     for service in ("sagemaker", "dynamodb")
     for seconds in (0.1, 0.4)
@@ -23,7 +23,7 @@ _SHUFFLED = tuple(
 """Delays that make two children of one line meet in another order each time."""
 
 
-_CLAIM = CallFault(effect="delay", service="dynamodb", action="UpdateItem", caller="batch/*")
+CLAIM = CallFault(effect="delay", service="dynamodb", action="UpdateItem", caller="batch/*")
 """Delays nothing, and so only notes that a child writes into the ledger; its first such call claims the attempt."""
 
 
@@ -32,7 +32,7 @@ def doubled(arena: Arena, pairs: int) -> Outcome:
     submissions, again = [], list[str]()
     for start in range(0, pairs, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, pairs - start)
-        arena.plan(stub_seconds=1.0, calls=_SHUFFLED, capacity=(Capacity(times=lines // 3, seconds=0.3),))
+        arena.plan(stub_seconds=1.0, calls=SHUFFLED, capacity=(Capacity(times=lines // 3, seconds=0.3),))
         submissions.append(arena.submit(lines))
         again.append(arena.submit_again(submissions[-1]))
         settled(arena, submissions[-1:])
@@ -75,9 +75,9 @@ def cancelled(arena: Arena, races: int) -> Outcome:
     submissions = []
     for start in range(0, races, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, races - start)
-        arena.plan(stub_seconds=60.0, calls=(_CLAIM, *_SHUFFLED))
+        arena.plan(stub_seconds=60.0, calls=(CLAIM, *SHUFFLED))
         submissions.append(arena.submit(lines))
-        _cancel_each(arena, submissions[-1], chance)
+        cancel_each(arena, submissions[-1], chance)
         settled(arena, submissions[-1:], sweeps=2)
     ids = [submission.id for submission in submissions]
     return Outcome(
@@ -90,12 +90,12 @@ def cancelled(arena: Arena, races: int) -> Outcome:
     )
 
 
-def _cancel_each(arena: Arena, submission: Submission, chance: random.Random) -> None:
+def cancel_each(arena: Arena, submission: Submission, chance: random.Random) -> None:
     """Cancel each line within a second after its child has claimed it, which is when it creates its training job."""
     left = set(range(submission.lines))
     with ThreadPoolExecutor(8, thread_name_prefix="cancel") as people:
         while left:
-            labels = [call.caller for fault, call in arena.cloud.faults.struck_calls() if fault is _CLAIM]
+            labels = [call.caller for fault, call in arena.cloud.faults.struck_calls() if fault is CLAIM]
             begun = {int(label.rpartition("/")[0].rpartition(":")[2]) for label in labels if ":" in label} & left
             begun = begun or (set() if arena.children_left() else left)
             for index in sorted(begun):

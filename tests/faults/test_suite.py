@@ -12,7 +12,7 @@ from traingrid.violation import Violation
 Experiment = Callable[[Arena], Outcome]
 
 HOLDS: dict[str, Experiment] = {
-    "children are killed at their calls": lambda grid: kills.at_every_call(grid, kills=8),
+    "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
