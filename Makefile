@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench examples faults lambda localcloud stacks tests traingrid training_container
+SOURCES := app.py batch_job bench examples faults lambda localcloud rehearsal stacks tests traingrid training_container
 
 .DEFAULT_GOAL := help
 

@@ -2,31 +2,25 @@
 
 import itertools
 import json
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from faults import sabotage
 from localcloud import images
-from localcloud.deploy import deploy
 from localcloud.faults import Plan, Stub
-from localcloud.forking import Nursery
 from localcloud.images import ProcessImage
-from localcloud.isolation import user_environment
 from localcloud.processes import ProcessGroup, groups
-from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children, arrays
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.intake import ManifestVersion
 from traingrid.ledger import FINAL_STATES
@@ -34,17 +28,23 @@ from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id
 from traingrid.sweep import Sweep
-from traingrid.training_jobs import TrainingJobs
 from traingrid.violation import Violation
 from traingrid.world import World
 from traingrid.world_reading import read_world
 
+__all__ = [
+    "BATCH_ENDED",
+    "PATIENCE_SECONDS",
+    "REGIONS",
+    "Arena",
+    "Submission",
+    "arena",
+    "data_folder",
+    "settled",
+    "until",
+]
+
 ACCOUNT = "123456789012"
-PATIENCE_SECONDS = 240.0
-"""How long the least of things may take on a machine that does much else."""
-PATIENCE_SECONDS_PER_LINE = 2.0
-"""And how much longer for each line that there is to bring to its end."""
-BATCH_ENDED = ("SUCCEEDED", "FAILED")
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -65,8 +65,6 @@ job:
   volume_gb: 200
   max_runtime: 24h
 """
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +87,14 @@ class Submission:
 
 
 @dataclass(kw_only=True)
-class Arena:
+class Arena(Stage):
     """A deployed grid and its faults.
 
     Attributes:
-        cloud: The localcloud.
-        plane: The control plane, as the CLI reads it.
         seed: Seed of every plan.
-        nursery: Where children are forked.
     """
 
-    cloud: LocalCloud
-    plane: ControlPlane
     seed: int
-    nursery: Nursery
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @contextmanager
@@ -141,10 +133,13 @@ class Arena:
 
     def upload(self, lines: int, retries: int = 0) -> str:
         """Upload a manifest (see `manifest`) under a new name, and return the id that its submission will have."""
-        uri = S3Uri(self.plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{next(self._numbers)}.csv")
-        version = self.plane.storage.write(uri, self.manifest(lines, retries).encode(), "text/csv")
-        source = ManifestVersion(uri=uri, version=version)
+        source = self.put(self.manifest(lines, retries).encode())
         return submission_id(str(source.uri), source.version)
+
+    def put(self, content: bytes) -> ManifestVersion:
+        """Upload any bytes as a manifest under a new name."""
+        uri = S3Uri(self.plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{next(self._numbers)}.csv")
+        return ManifestVersion(uri=uri, version=self.plane.storage.write(uri, content, "text/csv"))
 
     def report(self, source: ManifestVersion) -> dict[str, Any]:
         """Wait for the report that the intake writes next to a manifest."""
@@ -185,14 +180,6 @@ class Arena:
             request["arrayProperties"] = {"size": submission.lines}
         return str(client("batch", "us-east-1").submit_job(**request)["jobId"])
 
-    def at_rest(self, *batch_jobs: str) -> None:
-        """Wait until Batch jobs have ended, and with them every training job."""
-        for job in batch_jobs:
-            lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
-            ended = partial(self._has_ended, job)
-            until(ended, f"Batch job {job} ends", PATIENCE_SECONDS + PATIENCE_SECONDS_PER_LINE * lines)
-        until(lambda: not self.active(), "no training job is active")
-
     def quiet(self) -> None:
         """Wait until nothing that changes anything has been called for some seconds."""
         before = -1
@@ -207,11 +194,6 @@ class Arena:
             deployment=deployment, ledger=self.plane.ledger, children=self.children(), storage=self.plane.storage
         )
         canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
-
-    def output(self, name: str) -> str:
-        """Return an output of the grid's control stack, e.g. the name of a function."""
-        found = client("cloudformation", "us-east-1").describe_stacks(StackName=names.control_stack("grid"))
-        return {output["OutputKey"]: str(output["OutputValue"]) for output in found["Stacks"][0]["Outputs"]}[name]
 
     def command(self, label: str, *arguments: str) -> ProcessGroup:
         """Start the program `traingrid` as a person does, as a process that a plan can name and kill.
@@ -238,16 +220,6 @@ class Arena:
         """Return whether the end of every line is in the ledger."""
         states = self.states(submission.id)
         return len(states) == submission.lines and set(states.values()) <= FINAL_STATES
-
-    def active(self) -> list[str]:
-        """Return the names of all training jobs that have not ended."""
-        deployment = self.plane.deployment
-        return [
-            job.name
-            for region in deployment.grid.regions
-            for state in ("InProgress", "Stopping")
-            for job in TrainingJobs(deployment.grid.name, region).listed(state=state)
-        ]
 
     def running(self) -> list[ProcessGroup]:
         """Return the children that run now."""
@@ -290,9 +262,6 @@ class Arena:
         """Return what is wrong with these submissions now that everything should have ended."""
         return audit(self.world(*submissions))
 
-    def _has_ended(self, batch_job: str) -> bool:
-        return (self.plane.batch.describe(batch_job) or {}).get("status") in BATCH_ENDED
-
     def _array_file(self, batch_job: str) -> str:
         described = self.plane.batch.describe(batch_job) or {}
         variables = {entry["name"]: entry["value"] for entry in described["container"]["environment"]}
@@ -302,22 +271,6 @@ class Arena:
 def data_folder(region: str) -> str:
     """Return the folder that every line of a Region trains on."""
     return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
-
-
-def until(question: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true answer to a question.
-
-    Raises:
-        TimeoutError: There was none in time.
-    """
-    deadline = time.monotonic() + seconds
-    pause = 0.05
-    while not (answer := question()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"within {seconds:.0f} s it did not come to this: {what}")
-        time.sleep(pause)
-        pause = min(pause * 1.5, 1.0)
-    return answer
 
 
 @contextmanager
@@ -338,28 +291,12 @@ def arena(work: Path, seed: int) -> Iterator[Arena]:
         training_stop_grace_seconds=2.0,
         batch_max_processes=24,
     )
-    with ExitStack() as stack:
-        nursery = Nursery("faults.sabotage:apply")
-        stack.callback(nursery.close)  # after the localcloud, whose last children it tells the end of
-        cloud = stack.enter_context(LocalCloud(settings))
-        cloud.spawn = nursery.spawn
-        stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
-        file = work / GRID_FILE
-        file.write_text(GRID)
-        deploy(cloud.endpoint_url, file, work)
+    file = work / GRID_FILE
+    work.mkdir(parents=True, exist_ok=True)
+    file.write_text(GRID)
+    with deployed(file, settings, first="faults.sabotage:apply") as stage:
         _put_data_and_images()
-        yield Arena(cloud=cloud, plane=ControlPlane.of(file), seed=seed, nursery=nursery)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+        yield Arena(cloud=stage.cloud, plane=stage.plane, nursery=stage.nursery, seed=seed)
 
 
 def _put_data_and_images() -> None:
