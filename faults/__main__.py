@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.machine import description
-from faults import calls, endings, events, kills, races
+from faults import calls, endings, events, kills, manifests, races
 from faults.arena import Arena, arena
 from faults.table import Outcome, Row, measured, table
 
@@ -58,6 +58,8 @@ def experiments(share: float) -> dict[str, Experiment]:
         },
         "E8 told to end at any moment": partial(endings.at_any_moment, children=of(300, 10)),
         "E9 all children and events lost": partial(endings.everything_lost, lines=of(100, 4)),
+        "E10 truncated manifests": partial(manifests.truncated, cuts=of(1024, 32), deployed=of(50, 2)),
+        "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
     }

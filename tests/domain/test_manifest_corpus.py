@@ -2,14 +2,14 @@
 
 import itertools
 import json
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from faults.agreement import disagreements
+from faults.generated import Manifest, manifests
 from tests.domain.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from traingrid.intake import Intake, ManifestVersion
@@ -155,78 +155,11 @@ def test_a_manifest_that_promises_its_jobs_is_rejected_wherever_it_is_cut(conten
             parse(promising[:cut], DEPLOYMENT)
 
 
-NAMES = st.text(alphabet="abcXYZ019_.-", min_size=1, max_size=12)
-VALUES = st.one_of(
-    st.integers(-(10**6), 10**6), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=20)
-)
-GARBAGE = st.recursive(
-    VALUES | st.none(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)
-)
-FIELDS = {
-    "name": st.text(max_size=20),
-    "image": st.sampled_from(["resnet", "resnett", "a/b:1"]),
-    "hyperparameters": st.dictionaries(NAMES, VALUES, max_size=4),
-    "environment": st.dictionaries(NAMES, VALUES, max_size=4),
-    "tags": st.dictionaries(NAMES, VALUES, max_size=4),
-    "instance_count": st.integers(-2, 8),
-    "volume_gb": st.integers(-2, 800),
-    "spot": st.booleans(),
-    "max_runtime": st.sampled_from(["1h", "2d", "29d", "x"]),
-    "max_wait": st.sampled_from(["1h", "3d"]),
-    "checkpoints": st.booleans(),
-    "metrics": st.lists(NAMES, max_size=3),
-    "priority": st.integers(-1, 3),
-    "retries": st.integers(-1, 31),
-    "replicas": st.dictionaries(
-        st.sampled_from(REGIONS), st.sampled_from(list(SAMPLE_BUCKETS.values())), max_size=2
-    ).map(lambda found: {region: f"s3://{bucket}/x" for region, bucket in found.items()}),
-}
-
-
-@st.composite
-def manifest_lines(draw: st.DrawFn) -> dict[str, Any]:
-    region = draw(st.sampled_from(REGIONS))
-    line: dict[str, Any] = {"region": region, "s3_uri": f"s3://{SAMPLE_BUCKETS[region]}/{draw(NAMES)}"}
-    for name in draw(st.lists(st.sampled_from(list(FIELDS)), unique=True, max_size=5)):
-        line[name] = draw(FIELDS[name])
-    if draw(st.integers(0, 4)) == 0:
-        line[draw(st.sampled_from([*line, "role", "epochs"]))] = draw(GARBAGE)
-    return line
-
-
-def as_csv(lines: list[dict[str, Any]]) -> bytes:
-    """Return lines as CSV with a header, as a careless program would write it."""
-    prefixes = {"hyperparameters": "hp.", "environment": "env.", "tags": "tag.", "replicas": "replica."}
-    flat = []
-    for line in lines:
-        cells: dict[str, Any] = {}
-        for name, value in line.items():
-            if name in prefixes and isinstance(value, dict):
-                cells |= {f"{prefixes[name]}{key}": entry for key, entry in value.items()}
-            else:
-                cells[name] = " ".join(map(str, value)) if isinstance(value, list) else value
-        flat.append(cells)
-    columns = list(dict.fromkeys(name for cells in flat for name in cells))
-    return "\n".join(
-        [",".join(columns), *(",".join(str(cells.get(name, "")) for name in columns) for cells in flat)]
-    ).encode(errors="surrogatepass")
-
-
 @settings(max_examples=300, deadline=None)
-@given(
-    st.lists(manifest_lines(), min_size=1, max_size=4),
-    st.sampled_from(["csv", "json"]),
-    st.randoms(use_true_random=False),
-)
-def test_any_manifest_is_taken_whole_or_rejected_with_every_reason(
-    lines: list[dict[str, Any]], form: str, chance: random.Random
-) -> None:
-    content = as_csv(lines) if form == "csv" else "\n".join(map(json.dumps, lines)).encode()
-    if chance.random() < 0.2:
-        place = chance.randrange(len(content))
-        content = content[:place] + bytes([chance.randrange(256)]) + content[place + 1 :]
+@given(manifests(SAMPLE_BUCKETS))
+def test_any_manifest_is_taken_whole_or_rejected_with_every_reason(made: Manifest) -> None:
     try:
-        parsed = parse(content, DEPLOYMENT)
+        parsed = parse(made.content, DEPLOYMENT)
     except ManifestError as error:
         assert_clear(error)
         return
@@ -234,6 +167,8 @@ def test_any_manifest_is_taken_whole_or_rejected_with_every_reason(
     assert [job.index for job in jobs] == list(range(len(parsed)))
     assert all(job.region in REGIONS and job.ranks >= 1 for job in jobs)
     assert normalised(iter_jobs(parsed, DEPLOYMENT, "0123abcd")) == normalised(jobs), "accepted lines round-trip"
+    if not made.damaged:
+        assert list(disagreements(made, parsed, DEPLOYMENT)) == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import calls, endings, events, kills, races
+from faults import calls, endings, events, kills, manifests, races
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
 from traingrid.violation import Violation
@@ -18,6 +18,8 @@ HOLDS: dict[str, Experiment] = {
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
     "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=2),
     "all children and events are lost": lambda grid: endings.everything_lost(grid, lines=3),
+    "manifests are cut off": lambda grid: manifests.truncated(grid, cuts=16, deployed=2),
+    "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 

@@ -1,0 +1,117 @@
+"""Parsing manifests one after the other, and judging what comes of each: taken whole, or rejected with every reason."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid import manifest
+from traingrid.manifest_errors import ManifestError
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import jobs_of_lines, normalised, read_job
+from traingrid.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.deployment import Deployment
+    from traingrid.manifest import Line
+
+SECONDS = 1.0
+"""Most processor time for one manifest; the small ones of these experiments take some thousandths of it."""
+
+_SUBMISSION = "0123abcd"
+_FEW = 4
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """Manifests that are parsed one after the other, and what was wrong with what came of them.
+
+    Attributes:
+        deployment: The grid that they are for.
+        chance: Decides which are kept.
+        keep: How many to keep of those accepted, and of those rejected.
+        wrong: What was wrong.
+        outcomes: How many were accepted and rejected.
+        slowest: Most seconds that one has taken.
+        accepted: Some of those that were accepted, of few lines.
+        rejected: Some of those that were rejected.
+    """
+
+    deployment: Deployment
+    chance: random.Random
+    keep: int
+    wrong: list[Violation] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+    accepted: list[bytes] = field(default_factory=list)
+    rejected: list[bytes] = field(default_factory=list)
+
+    def parse(self, content: bytes) -> list[Line] | None:
+        """Parse a manifest and judge what comes of it.
+
+        Returns:
+            Its lines, or None for one that is rejected.
+        """
+        started, lines = time.thread_time(), None
+        try:
+            lines = manifest.parse(content, self.deployment)
+        except ManifestError as error:
+            self._judge_rejected(content, error)
+        except Exception as error:  # noqa: BLE001 - that there is no other error is what is tried here
+            self.blame(content, f"raises {type(error).__name__}: {error}")
+        seconds = time.thread_time() - started
+        self.slowest = max(self.slowest, seconds)
+        if seconds > SECONDS:
+            self.blame(content, f"takes {seconds:.1f} s")
+        if lines is not None:
+            self._judge_accepted(content, lines)
+        self._note(content, lines)
+        return lines
+
+    def blame(self, content: bytes, what: str) -> None:
+        """Note that something is wrong with what came of a manifest."""
+        text = f"the manifest {content[:200]!r} ({len(content)} bytes) {what}"
+        self.wrong.append(Violation(invariant="I7", kind="other", submission="", what=text))
+
+    def _note(self, content: bytes, lines: list[Line] | None) -> None:
+        """Count, and keep a sample of those that may be submitted without much to do (reservoir sampling)."""
+        self.outcomes["rejected" if lines is None else "accepted"] += 1
+        if lines is not None and len(lines) > _FEW:
+            return
+        kept = self.rejected if lines is None else self.accepted
+        if len(kept) < self.keep:
+            kept.append(content)
+        elif (place := self.chance.randrange(self.outcomes.total())) < self.keep:
+            kept[place] = content
+
+    def _judge_rejected(self, content: bytes, error: ManifestError) -> None:
+        if not error.total >= len(error.errors) > 0:
+            self.blame(content, f"is rejected with {len(error.errors)} errors of {error.total}")
+        for found in error.errors:
+            told = found.field and found.reason and found.next_step.endswith((".", "?")) and str(found).isprintable()
+            if not told or (found.line > 0) == (found.field == "file"):
+                self.blame(content, f"is rejected with an error that says too little: {found!r}")
+
+    def _judge_accepted(self, content: bytes, lines: list[Line]) -> None:
+        jobs = jobs_of_lines(lines, self.deployment, _SUBMISSION)
+        body, index = normalised(jobs)
+        files = _Files({"jobs.jsonl": body, "jobs.index": index})
+        back = [read_job(files, S3Uri("bucket", "jobs.jsonl"), number) for number in range(len(jobs))]
+        if not jobs or back != jobs:
+            self.blame(content, "is accepted, and its jobs are others once they are written and read again")
+
+
+@dataclass(frozen=True)
+class _Files:
+    """A submission's files as a child reads them."""
+
+    content: Mapping[str, bytes]
+
+    def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
+        """See `traingrid.submission.RangeReader`."""
+        return self.content[uri.key][start:end]

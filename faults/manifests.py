@@ -1,0 +1,155 @@
+"""E10: manifests that are cut off, damaged or made up: by the thousand in this process, and some by the intake."""
+
+from __future__ import annotations
+
+import random
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from faults import generated
+from faults.agreement import disagreements
+from faults.arena import REGIONS, Arena, data_folder, settled
+from faults.manifest_trial import Trial
+from faults.peak import MemoryGrowth
+from faults.table import Outcome
+from traingrid import names
+from traingrid.violation import Violation
+
+if TYPE_CHECKING:
+    from traingrid.manifest import Line
+
+MEMORY_MIB = 256.0
+"""How much the process may grow over all manifests of an experiment together."""
+
+_GOOD_LINES = 24
+
+
+def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
+    """E10: a good manifest of each form cut off at `cuts` places, once as it is and once with `# jobs: n` in front.
+
+    What is left is rejected, or holds whole lines and at most one shortened; with the promise it is always rejected.
+
+    Args:
+        arena: Where.
+        cuts: At how many places each is cut.
+        deployed: How many of the accepted and of the rejected ones the deployed intake gets too.
+    """
+    trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
+    with MemoryGrowth() as memory:
+        for form in generated.FORMS:
+            whole = _good(form)
+            promising = f"# jobs: {_GOOD_LINES}\n".encode() + whole
+            _cut(trial, whole, cuts, promises=False)
+            _cut(trial, promising, cuts, promises=True)
+    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} truncations")
+
+
+def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
+    """E10: manifests that hypothesis makes up, a third of them damaged; see `faults.generated`.
+
+    Args:
+        arena: Where.
+        manifests: How many.
+        deployed: See `truncated`.
+    """
+    deployment = arena.plane.deployment
+    trial = Trial(deployment=deployment, chance=_chance(arena), keep=deployed)
+    buckets = {region: names.data_bucket(deployment.grid.name, deployment.account, region) for region in REGIONS}
+
+    @seed(arena.seed)
+    @settings(
+        max_examples=manifests,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(generated.manifests(buckets))
+    def try_one(made: generated.Manifest) -> None:
+        lines = trial.parse(made.content)
+        if lines is not None and not made.damaged:
+            for what in disagreements(made, lines, deployment):
+                trial.blame(made.content, what)
+
+    with MemoryGrowth() as memory:
+        try_one()
+    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} manifests")
+
+
+def _chance(arena: Arena) -> random.Random:
+    return random.Random(arena.seed)  # noqa: S311 - a sample, no secrets
+
+
+def _good(form: generated.Form) -> bytes:
+    """Return a good manifest whose bytes are not all ASCII, so that it can be cut inside a character."""
+    lines: list[dict[str, Any]] = [
+        {"region": region, "s3_uri": data_folder(region), "name": f"Größe {number}"}
+        for number, region in enumerate(islice(cycle(REGIONS), _GOOD_LINES))
+    ]
+    for number, line in enumerate(lines) if form != "plain" else ():
+        line |= {"hyperparameters": {"epochs": number}, "retries": 2, "tags": {"team": "perception"}}
+    return generated.WRITERS[form](lines) + b"\n"
+
+
+def _cut(trial: Trial, whole: bytes, cuts: int, *, promises: bool) -> None:
+    complete = trial.parse(whole)
+    if complete is None or len(complete) != _GOOD_LINES:
+        trial.blame(whole, "is good, and is not accepted")
+        return
+    first = whole.index(b"\n") + 1 if promises else 0  # a promise that is cut off itself promises nothing
+    for cut in sorted({first + (len(whole) - first) * number // cuts for number in range(cuts)}):
+        lines = trial.parse(whole[:cut])
+        if lines is None:
+            continue
+        if promises:
+            trial.blame(whole[:cut], "promises more jobs than it has, and is accepted")
+        elif not _are_first(lines, complete):
+            trial.blame(whole[:cut], "is cut off, and its lines are not those of the whole one")
+
+
+def _are_first(lines: list[Line], complete: list[Line]) -> bool:
+    """Return whether lines are the first of a manifest's, the last of them perhaps with less of its text."""
+    before, last = len(lines) - 1, complete[len(lines) - 1]
+    shorter = str(last.data).startswith(str(lines[before].data))
+    return lines[:before] == complete[:before] and lines[before].region == last.region and shorter
+
+
+def _outcome(arena: Arena, trial: Trial, memory: MemoryGrowth, volume: str) -> Outcome:
+    if memory.mib > MEMORY_MIB:
+        trial.blame(b"", f"and all before it make the process grow by {memory.mib:.0f} MiB")
+    return Outcome(
+        volume=volume,
+        violations=[*trial.wrong, *_by_the_deployed_intake(arena, trial)],
+        facts={
+            **trial.outcomes,
+            "slowest_seconds": round(trial.slowest, 3),
+            "memory_growth_mib": round(memory.mib, 1),
+            "by_the_deployed_intake": {"accepted": len(trial.accepted), "rejected": len(trial.rejected)},
+        },
+    )
+
+
+def _by_the_deployed_intake(arena: Arena, trial: Trial) -> list[Violation]:
+    """Upload the manifests that were kept: of a rejected one comes its report and nothing else, of the others jobs."""
+    arena.plan()
+    arena.quiet()
+    before = len(arena.cloud.record.entries())
+    rejected = [arena.put(content) for content in trial.rejected]
+    states = [arena.report(source)["state"] for source in rejected]
+    wrong = [f"a manifest should be rejected, and is {state}" for state in states if state != "rejected"]
+    arena.quiet()
+    ours = {source.uri.key for source in rejected} | {source.report.key for source in rejected}
+    wrong += [
+        f"rejected manifests came in, and {call['service']}:{call['action']} was called"
+        for call in arena.cloud.record.entries(after=before)
+        if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
+    ]
+    accepted = [arena.put(content) for content in trial.accepted]
+    told = [arena.report(source) for source in accepted]
+    ids = [said["submission"] for said in told if said["state"] == "submitted"]
+    wrong += [f"a manifest should be accepted, and is rejected: {said['errors']}" for said in told if "errors" in said]
+    settled(arena, [arena.submitted(submission) for submission in ids])
+    found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
+    return [*found, *(arena.audit(*ids) if ids else ())]
