@@ -188,11 +188,9 @@ class Faults:
             self._struck: Counter[str] = Counter()
             self._struck_calls: list[tuple[CallFault, CallPlace]] = []
             self._seen: Counter[tuple[int, str]] = Counter()
-            # A sweep over boundaries names a thousand callers one by one, and every request passes here.
+            # A sweep over boundaries names a thousand callers one by one, and every request passes here: each caller's
+            # own faults are looked out once.
             self._calls_of: dict[str, list[tuple[int, CallFault]]] = {}
-            for number, fault in enumerate(plan.calls):
-                key = "*" if set(fault.caller) & set("*?[") else fault.caller
-                self._calls_of.setdefault(key, []).append((number, fault))
 
     def struck(self) -> dict[str, int]:
         """How often each part of the plan has struck so far, by its place in the plan, e.g. "calls/0"."""
@@ -208,9 +206,7 @@ class Faults:
         """The faults that strike a call: any delays, then at most one of the others."""
         with self._lock:
             found: list[CallFault] = []
-            for number, fault in sorted(
-                [*self._calls_of.get(call.caller, ()), *self._calls_of.get("*", ())], key=lambda pair: pair[0]
-            ):
+            for number, fault in self._of_caller(call.caller):
                 if self._strikes(number, fault, call):
                     found.append(fault)
                     self._struck_calls.append((fault, call))
@@ -218,9 +214,16 @@ class Faults:
                         break
             return found
 
+    def _of_caller(self, caller: str) -> list[tuple[int, CallFault]]:
+        if caller not in self._calls_of:
+            numbered = enumerate(self.plan.calls)
+            self._calls_of[caller] = [
+                (number, fault) for number, fault in numbered if fnmatchcase(caller, fault.caller)
+            ]
+        return self._calls_of[caller]
+
     def _strikes(self, number: int, fault: CallFault, call: CallPlace) -> bool:
-        patterns = CallPlace(fault.service, fault.action, fault.region, fault.caller)
-        if not all(map(fnmatchcase, call, patterns)):
+        if not all(map(fnmatchcase, call[:3], (fault.service, fault.action, fault.region))):
             return False
         self._seen[number, call.caller] += 1
         if fault.nth and self._seen[number, call.caller] != fault.nth:

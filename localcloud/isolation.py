@@ -6,6 +6,7 @@ and a key that this server did not issue is refused.
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,29 @@ def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
     }
 
 
+class _Sessions:
+    """The ARNs of role sessions by access key: moto keeps a list, which grows by one with every process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listed: list[Any] = []
+        self._arns: dict[str, str] = {}
+        self._read = 0
+
+    def known(self) -> Mapping[str, str]:
+        listed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles
+        with self._lock:
+            if listed is not self._listed:  # another server has begun in this process
+                self._listed, self._arns, self._read = listed, {}, 0
+            for assumed in listed[self._read :]:
+                self._arns[assumed.access_key_id] = str(assumed.arn)
+                self._read += 1
+        return self._arns
+
+
+_sessions = _Sessions()
+
+
 def principal_of(access_key: str) -> str | None:
     """The ARN behind an access key that this server knows.
 
@@ -114,9 +138,8 @@ def principal_of(access_key: str) -> str | None:
         return "cloudformation.amazonaws.com"
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{DEFAULT_ACCOUNT_ID}:federated-user/localcloud"
-    for assumed in list(sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles):
-        if assumed.access_key_id == access_key:
-            return str(assumed.arn)
+    if access_key in (sessions := _sessions.known()):
+        return sessions[access_key]
     for user in list(iam_backends[DEFAULT_ACCOUNT_ID]["aws"].users.values()):
         if any(key.access_key_id == access_key for key in user.access_keys):
             return str(user.arn)

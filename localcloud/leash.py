@@ -84,10 +84,12 @@ def kill_marked(mark: str) -> int:
     """
     wanted = f"\0{MARK}={mark}".encode()
     killed = 0
-    for entry in Path("/proc").glob("[0-9]*"):
+    for name in filter(str.isdigit, os.listdir("/proc")) if Path("/proc").is_dir() else ():  # noqa: PTH208 - this runs for each process that ends
         try:
-            if wanted in b"\0" + (entry / "environ").read_bytes() and _is_alive(entry):
-                os.kill(int(entry.name), signal.SIGKILL)
+            with open(f"/proc/{name}/environ", "rb") as environment:  # noqa: PTH123
+                marked = wanted in b"\0" + environment.read()
+            if marked and _is_alive(name):
+                os.kill(int(name), signal.SIGKILL)
                 killed += 1
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # gone meanwhile, or another user's
             continue
@@ -102,8 +104,8 @@ def kill_group(pid: int) -> None:
         return
 
 
-def _is_alive(entry: Path) -> bool:
-    return (entry / "stat").read_text().rpartition(") ")[2][:1] != "Z"
+def _is_alive(process: str) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][:1] != "Z"
 
 
 def main(name: str) -> None:

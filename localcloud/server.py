@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -108,7 +109,7 @@ class LocalCloud:
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
         self.record.begin()
-        application = Recorder(DomainDispatcherApplication(create_backend_app), self.record)
+        application = Recorder(_Dispatcher(create_backend_app), self.record)
         faulty = FaultyCalls(application, self.faults, group_of)
         gate = Gate(faulty, self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug ends the whole process where the port is taken.
@@ -161,6 +162,14 @@ class LocalCloud:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class _Dispatcher(DomainDispatcherApplication):  # type: ignore[misc] # moto is untyped to us
+    """moto's dispatcher, which would look through the folders of all its services for each request, under its lock."""
+
+    @cache  # noqa: B019 - it lives as long as the server
+    def get_backend_for_host(self, host: str | None) -> Any:
+        return super().get_backend_for_host(host)
 
 
 class _RequestHandler(MotoRequestHandler):  # type: ignore[misc] # moto is untyped to us

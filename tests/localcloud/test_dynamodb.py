@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -54,3 +55,68 @@ def test_one_of_many_writers_at_once_meets_its_condition(table: Any, threads_tak
             assert sum(writers.map(advance, [number] * WRITERS)) == 1
     item = table.get_item(TableName="t", Key={"k": {"S": "item"}})["Item"]
     assert [int(entry["N"]) for entry in item["tried"]["L"]] == list(range(ROUNDS))
+
+
+@pytest.fixture(scope="module")
+def ledger(client: Callable[..., Any]) -> Any:
+    """A table of two partitions, whose items were written in no order."""
+    dynamodb = client("dynamodb")
+    keys = {"submission": "HASH", "item": "RANGE"}
+    dynamodb.create_table(
+        TableName="ledger",
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for submission in ("a", "b"):
+        for item in ("job#2", "cancel#all", "job#0", "submission", "job#1"):
+            dynamodb.put_item(TableName="ledger", Item={"submission": {"S": submission}, "item": {"S": item}})
+    return dynamodb
+
+
+@pytest.mark.parametrize(
+    ("condition", "values", "found"),
+    [
+        ("begins_with(#item, :x)", {":x": "job#"}, ["job#0", "job#1", "job#2"]),
+        ("#item = :x", {":x": "submission"}, ["submission"]),
+        ("#item BETWEEN :x AND :y", {":x": "cancel", ":y": "job#0"}, ["cancel#all", "job#0"]),
+        ("#item > :x", {":x": "job#1"}, ["job#2", "submission"]),
+        ("begins_with(#item, :x)", {":x": "nothing"}, []),
+    ],
+)
+def test_a_query_finds_what_meets_its_condition_in_its_partition_alone_and_in_order(
+    ledger: Any, condition: str, values: dict[str, str], found: list[str]
+) -> None:
+    request = {
+        "TableName": "ledger",
+        "KeyConditionExpression": f"submission = :submission AND {condition}",
+        "ExpressionAttributeNames": {"#item": "item"},
+        "ExpressionAttributeValues": {":submission": {"S": "b"}} | {key: {"S": text} for key, text in values.items()},
+    }
+    reply = ledger.query(**request)
+    assert [item["item"]["S"] for item in reply["Items"]] == found
+    assert {item["submission"]["S"] for item in reply["Items"]} <= {"b"}
+    assert reply["ScannedCount"] == len(found)
+    backwards = ledger.query(**request, ScanIndexForward=False)["Items"]
+    assert [item["item"]["S"] for item in backwards] == found[::-1]
+
+
+def test_a_query_goes_on_where_its_last_page_ended(ledger: Any) -> None:
+    pages = ledger.get_paginator("query").paginate(
+        TableName="ledger",
+        KeyConditionExpression="submission = :submission",
+        ExpressionAttributeValues={":submission": {"S": "a"}},
+        PaginationConfig={"PageSize": 2},
+    )
+    read = [[item["item"]["S"] for item in page["Items"]] for page in pages]
+    assert list(chain(*read)) == ["cancel#all", "job#0", "job#1", "job#2", "submission"]
+    assert [len(page) for page in read] == [2, 2, 1]
+
+
+def test_a_query_of_a_partition_that_is_not_there_finds_nothing(ledger: Any) -> None:
+    reply = ledger.query(
+        TableName="ledger",
+        KeyConditionExpression="submission = :submission",
+        ExpressionAttributeValues={":submission": {"S": "c"}},
+    )
+    assert reply["Items"] == []
