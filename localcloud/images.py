@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ecr.exceptions import ImageNotFoundException, RepositoryNotFoundException
 from moto.ecr.models import ecr_backends
 
@@ -107,7 +106,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     """The process behind an image URI.
 
     Args:
-        account: Account that asks; repositories of other accounts are not visible to it.
+        account: Account that asks; a repository of another account must let it pull.
         image_uri: ECR URI with a tag, a digest, both or neither.
 
     Raises:
@@ -115,11 +114,11 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
         ImageNotFoundError: Nothing was pushed there, or it is no process image.
     """
     uri = ImageUri.parse(image_uri)
-    if uri.account != account:
-        message = f"{image_uri}: registry {uri.account} is not this account's ({account})"
+    if uri.account != account and not _may_pull(account, uri):
+        message = f"{image_uri}: registry {uri.account} has no such repository that {account} may pull from"
         raise ImageNotFoundError(message, repository_exists=False)
     try:
-        found = ecr_backends[account or DEFAULT_ACCOUNT_ID][uri.region].batch_get_image(
+        found = ecr_backends[uri.account][uri.region].batch_get_image(
             uri.repository, uri.account, [{"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}]
         )["images"]
     except RepositoryNotFoundException as error:
@@ -132,6 +131,28 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=True)
     return _process(image_uri, found[0].image_manifest)
+
+
+def _may_pull(account: str, uri: ImageUri) -> bool:
+    """Whether a repository of another account lets an account pull (Amazon ECR, "Private repository policies")."""
+    if uri.account not in ecr_backends or uri.region not in ecr_backends[uri.account]:
+        return False
+    repository = ecr_backends[uri.account][uri.region].repositories.get(uri.repository)
+    policy = json.loads(repository.policy) if repository and repository.policy else {}
+    allowed = {"*", account, f"arn:aws:iam::{account}:root"}
+    for statement in policy.get("Statement", []):
+        principal = statement.get("Principal", [])
+        names = principal.get("AWS", []) if isinstance(principal, Mapping) else principal
+        actions = statement.get("Action", [])
+        actions = {actions} if isinstance(actions, str) else set(actions)
+        pulls = bool({"*", "ecr:*", "ecr:BatchGetImage"} & actions)
+        if (
+            statement.get("Effect") == "Allow"
+            and pulls
+            and allowed & ({names} if isinstance(names, str) else set(names))
+        ):
+            return True
+    return False
 
 
 def _process(image_uri: str, manifest: str) -> ProcessImage:

@@ -60,7 +60,8 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         name = str(request["TrainingJobName"])
         with self._creating:
             self._refuse_used(name)
-            rules.check(request, self.account_id, self.region_name)
+            stub = self.cloud.faults.stub(self.region_name, name)
+            rules.check(request, self.account_id, self.region_name, stub=stub is not None)
             quotas.check(self.cloud.faults, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
             runner = Runner(self.cloud, job)
