@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from moto.core import DEFAULT_ACCOUNT_ID
+import boto3
 
 from localcloud.checkout_images import push_images
 from localcloud.isolation import user_environment
@@ -30,12 +30,24 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     regions = sorted({grid.home, *grid.regions})
     templates = str(work / "cdk.out")  # synthesised once: each command would do it again
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
-    environments = [f"aws://{DEFAULT_ACCOUNT_ID}/{region}" for region in regions]
+    environments = [f"aws://{_account(endpoint)}/{region}" for region in regions]
     run_cdk(endpoint, work, "bootstrap", "--app", templates, *environments)
     at_once = ("--concurrency", str(len(regions)))
     run_cdk(endpoint, work, "deploy", "--app", templates, "--all", "--require-approval", "never", *at_once)
     for _ in push_images(endpoint, grid):
         pass
+
+
+def _account(endpoint: str) -> str:
+    keys = user_environment(endpoint)
+    sts = boto3.client(
+        "sts",
+        region_name=keys["AWS_REGION"],
+        endpoint_url=endpoint,
+        aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+    )
+    return str(sts.get_caller_identity()["Account"])
 
 
 def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:

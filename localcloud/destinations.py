@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from moto.awslambda.models import LambdaFunction
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
+
+from localcloud.account import account
 
 if TYPE_CHECKING:
     from localcloud.sandbox import Outcome
@@ -52,7 +53,7 @@ def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None)
         _log.warning("localcloud delivers to SQS queues only, so nothing went to %s", arn)
         return False
     try:
-        sqs_backends[DEFAULT_ACCOUNT_ID][region].send_message(name, body, message_attributes=attributes)
+        sqs_backends[account()][region].send_message(name, body, message_attributes=attributes)
     except QueueDoesNotExist:
         _log.warning("the queue %s does not exist; a message for it is lost", arn)
         return False

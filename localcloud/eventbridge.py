@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from moto.awslambda.models import lambda_backends
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.events.models import Rule, events_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud import destinations, policies
+from localcloud.account import account
 from localcloud.faults_events import FaultyWay
 from localcloud.logstreams import LogStream
 from localcloud.schedules import Schedules
@@ -87,7 +87,7 @@ class Router:
             "resources": [],
             **event,
             "version": "0",
-            "account": DEFAULT_ACCOUNT_ID,
+            "account": account(),
             "region": event.get("region", region),
         }
         for _ in range(2 if self._repeats(filled) else 1):
@@ -104,7 +104,7 @@ class Router:
             workers.submit(_logging_failures, work, *arguments)
 
     def _route(self, region: str, bus: str, event: Event) -> None:
-        found = events_backends[DEFAULT_ACCOUNT_ID][region].event_buses.get(bus)
+        found = events_backends[account()][region].event_buses.get(bus)
         for rule in list(found.rules.values()) if found else ():
             self._apply(rule, event)
 
@@ -122,7 +122,7 @@ class Router:
             "id": str(uuid.uuid4()),
             "detail-type": "Scheduled Event",
             "source": "aws.events",
-            "account": DEFAULT_ACCOUNT_ID,
+            "account": account(),
             "time": _iso(time.time()),
             "region": rule.region_name,
             "resources": [rule.arn],
@@ -151,7 +151,7 @@ class Router:
 
     def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        function = lambda_backends[DEFAULT_ACCOUNT_ID][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[account()][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
@@ -162,7 +162,7 @@ class Router:
 
     def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        queue = sqs_backends[DEFAULT_ACCOUNT_ID][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+        queue = sqs_backends[account()][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
         if queue is None:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
         statements = json.loads(queue.policy or "{}").get("Statement", [])
@@ -174,10 +174,10 @@ class Router:
     def _to_bus(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
         region, name = arn.split(":")[3], arn.rsplit("/", 1)[-1]
-        if name not in events_backends[DEFAULT_ACCOUNT_ID][region].event_buses:
+        if name not in events_backends[account()][region].event_buses:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
-        if role not in {known.name for known in iam_backends[DEFAULT_ACCOUNT_ID]["aws"].roles.values()}:
+        if role not in {known.name for known in iam_backends[account()]["aws"].roles.values()}:
             message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         self._submit(self._route, region, name, event)
@@ -185,9 +185,9 @@ class Router:
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
         region, group = arn.split(":")[3], arn.split(":", 6)[-1]
-        if group not in logs_backends[DEFAULT_ACCOUNT_ID][region].groups:
+        if group not in logs_backends[account()][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
-        stream = LogStream(DEFAULT_ACCOUNT_ID, region, group, str(uuid.uuid4()))
+        stream = LogStream(account(), region, group, str(uuid.uuid4()))
         stream.write(_input(rule, target, event))
         stream.flush()
 

@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from werkzeug.wrappers import Request, Response
@@ -105,11 +105,13 @@ class Quota(_Part):
         instance_type: Glob.
         region: Glob.
         instances: The limit; each Region and instance type that matches has its own.
+        times: How many requests are refused, until somebody has the quota raised; 0 refuses for ever.
     """
 
     instance_type: str = "*"
     region: str = "*"
     instances: int = Field(ge=0)
+    times: int = Field(default=0, ge=0)
 
 
 class Capacity(_Part):
@@ -168,9 +170,6 @@ class Plan(_Part):
     capacity: tuple[Capacity, ...] = ()
     lags: tuple[Lag, ...] = ()
     stubs: tuple[Stub, ...] = ()
-
-
-RegionalT = TypeVar("RegionalT", Quota, Capacity)
 
 
 class Faults:
@@ -246,9 +245,21 @@ class Faults:
         return None
 
     def quota(self, region: str, instance_type: str) -> int | None:
-        """The limit of instances of a type in a Region, or None."""
-        found = _first(self.plan.quotas, region, instance_type)
-        return found.instances if found else None
+        """The limit of instances of a type in a Region, or None; a refusal is to be told to `refused`."""
+        with self._lock:
+            number = self._quota_of(region, instance_type)
+            return None if number is None else self.plan.quotas[number].instances
+
+    def refused(self, region: str, instance_type: str) -> None:
+        """Note that a request was beyond a quota."""
+        with self._lock:
+            self._struck[f"quotas/{self._quota_of(region, instance_type)}"] += 1
+
+    def _quota_of(self, region: str, instance_type: str) -> int | None:
+        for number, quota in enumerate(self.plan.quotas):
+            if fnmatchcase(region, quota.region) and fnmatchcase(instance_type, quota.instance_type):
+                return None if quota.times and self._struck[f"quotas/{number}"] >= quota.times else number
+        return None
 
     def no_capacity(self, region: str, instance_type: str) -> float | None:
         """Seconds after which a job that is created now fails for want of instances; None where it gets them."""
@@ -316,10 +327,3 @@ def install(cloud: "LocalCloud") -> None:
     """Put the plan of the settings in force, and serve the page."""
     cloud.faults.set(Plan.model_validate_json(cloud.settings.faults or "{}"))
     cloud.pages["/localcloud/faults"] = cloud.faults.page
-
-
-def _first(parts: tuple[RegionalT, ...], region: str, instance_type: str) -> RegionalT | None:
-    for part in parts:
-        if fnmatchcase(region, part.region) and fnmatchcase(instance_type, part.instance_type):
-            return part
-    return None

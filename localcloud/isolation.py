@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
+from localcloud.account import VARIABLE, account
 from localcloud.loopback import refuse_other_machines
 
 DUMMY_KEY = "localcloud"
@@ -87,7 +87,7 @@ def child_environment(
 
 def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
     """Credentials as the service that runs a role's process hands them out, in the SDKs' variables."""
-    assumed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assume_role(
+    assumed = sts_backends[account()]["aws"].assume_role(
         region_name=region,
         role_session_name="localcloud",
         role_arn=role_arn,
@@ -112,7 +112,7 @@ class _Sessions:
         self._read = 0
 
     def known(self) -> Mapping[str, str]:
-        listed = sts_backends[DEFAULT_ACCOUNT_ID]["aws"].assumed_roles
+        listed = sts_backends[account()]["aws"].assumed_roles
         with self._lock:
             if listed is not self._listed:  # another server has begun in this process
                 self._listed, self._arns, self._read = listed, {}, 0
@@ -133,14 +133,14 @@ def principal_of(access_key: str) -> str | None:
         that nobody here issued.
     """
     if access_key == DUMMY_KEY:
-        return f"arn:aws:iam::{DEFAULT_ACCOUNT_ID}:root"
+        return f"arn:aws:iam::{account()}:root"
     if access_key == CLOUDFORMATION_KEY:
         return "cloudformation.amazonaws.com"
     if access_key == _EXAMPLE_KEY:
-        return f"arn:aws:sts::{DEFAULT_ACCOUNT_ID}:federated-user/localcloud"
+        return f"arn:aws:sts::{account()}:federated-user/localcloud"
     if access_key in (sessions := _sessions.known()):
         return sessions[access_key]
-    for user in list(iam_backends[DEFAULT_ACCOUNT_ID]["aws"].users.values()):
+    for user in list(iam_backends[account()]["aws"].users.values()):
         if any(key.access_key_id == access_key for key in user.access_keys):
             return str(user.arn)
     return None
@@ -152,17 +152,21 @@ def is_foreign(access_key: str) -> bool:
 
 
 @contextmanager
-def closed_environment() -> Iterator[None]:
+def closed_environment(account_id: str) -> Iterator[None]:
     """Take every AWS, moto and proxy setting of the user out of this process while a server runs in it.
 
     moto asks boto3 for the list of Regions, which would otherwise read the user's profile; and CloudFormation here
     calls the other services over HTTP, which no proxy could reach.
+
+    Args:
+        account_id: The account that the server is.
     """
     before = dict(os.environ)
     for name in before:
         if name.startswith(("AWS_", "MOTO_")) or name.lower().endswith("_proxy"):
             del os.environ[name]
     os.environ.update(_NO_AWS_FILES)
+    os.environ[VARIABLE] = account_id
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the CDK's bootstrap stack attaches some of AWS's own
     try:
         yield

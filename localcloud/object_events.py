@@ -6,10 +6,11 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3 import notifications
 from moto.s3 import urls as s3_urls
 from moto.s3.models import S3Backend, s3_backends
+
+from localcloud.account import account
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -83,7 +84,7 @@ def object_event(bucket: Any, event_name: str, key: Any) -> dict[str, Any]:
         "bucket": {"name": bucket.name},
         "object": thing,
         "request-id": uuid.uuid4().hex[:16].upper(),
-        "requester": DEFAULT_ACCOUNT_ID,
+        "requester": account(),
         "source-ip-address": "127.0.0.1",
         "reason": _REASONS.get(kind, kind),
     }

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.events.models import Rule, events_backends
+
+from localcloud.account import account
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _LOOK_SECONDS = 1.0
@@ -62,7 +63,7 @@ class Schedules:
 
 
 def _scheduled() -> Iterator[tuple[Rule, float]]:
-    for backend in list(events_backends[DEFAULT_ACCOUNT_ID].values()):
+    for backend in list(events_backends[account()].values()):
         for bus in list(backend.event_buses.values()):
             for rule in list(bus.rules.values()):
                 period = period_seconds(rule.scheduled_expression)

@@ -105,7 +105,7 @@ class LocalCloud:
 
     def _start(self) -> None:
         (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
-        self._resources.enter_context(isolation.closed_environment())
+        self._resources.enter_context(isolation.closed_environment(self.settings.account))
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
         self.record.begin()

@@ -1,5 +1,6 @@
 """What a person may set about a localcloud server."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,10 @@ class Settings:
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, to look into it.
         faults: A plan of faults in JSON, in force from the start (see `localcloud.faults`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
+        account: The twelve digits of the AWS account that the server is.
+
+    Raises:
+        ValueError: The account has no twelve digits.
     """
 
     data_dir: Path = field(default_factory=lambda: Path(".localcloud"))
@@ -34,3 +39,9 @@ class Settings:
     keep_training_folders: bool = False
     faults: str = ""
     seed: int = 0
+    account: str = "123456789012"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\d{12}", self.account, re.ASCII):
+            message = f"account {self.account!r}: an AWS account has twelve digits"
+            raise ValueError(message)

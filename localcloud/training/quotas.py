@@ -38,6 +38,7 @@ def check(faults: Faults, region: str, request: Mapping[str, Any], jobs: Iterabl
     used = Counter(host.instance_type for job in list(jobs) if not job.progress.is_final for host in hosts(job.request))
     for name, limit in limits.items():
         if used[name] + asked[name] > limit:
+            faults.refused(region, name)
             raise ResourceLimitExceeded(
                 f"The account-level service limit '{name} for training job usage' is {limit} Instances, with current "
                 f"utilization of {used[name]} Instances and a request delta of {asked[name]} Instances. Please contact "

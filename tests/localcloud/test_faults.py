@@ -243,6 +243,17 @@ def test_a_quota_counts_the_instances_of_jobs_that_have_not_ended(
     client("sagemaker").stop_training_job(TrainingJobName=launch(2))
 
 
+def test_a_quota_is_raised_after_as_many_refusals_as_told(
+    cloud: LocalCloud, client: Client, launch: Callable[..., str]
+) -> None:
+    cloud.faults.set(Plan(quotas=(Quota(region="us-east-1", instances=0, times=2),), stubs=(Stub(),)))
+    for _ in range(2):
+        with pytest.raises(ClientError, match="is 0 Instances"):
+            launch()
+    assert ended(client, launch())["TrainingJobStatus"] == "Completed"
+    assert cloud.faults.struck()["quotas/0"] == 2
+
+
 def test_a_new_job_is_unknown_for_a_while_but_its_name_is_taken(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:

@@ -228,3 +228,24 @@ def test_sagemakers_events_are_repeated_as_often_as_the_settings_say(
         events = probe.events(expected + 1, 1.0)
         assert len(events) == expected
         assert len({event["id"] for event in events}) == 3
+
+
+def test_it_is_the_account_that_its_settings_say(tmp_path: Path) -> None:
+    account = "111122223333"
+    with LocalCloud(Settings(data_dir=tmp_path, account=account)) as cloud:
+        client = client_of(cloud.endpoint_url)
+        assert client("sts").get_caller_identity()["Account"] == account
+        trust = {"Version": "2012-10-17", "Statement": []}
+        client("iam").create_role(RoleName="trains", AssumeRolePolicyDocument=json.dumps(trust))
+        environment = cloud.environment_for("eu-west-1", f"arn:aws:iam::{account}:role/trains", {})
+        session = boto3.Session(
+            environment["AWS_ACCESS_KEY_ID"],
+            environment["AWS_SECRET_ACCESS_KEY"],
+            environment["AWS_SESSION_TOKEN"],
+            region_name="eu-west-1",
+        )
+        session.client("sqs", endpoint_url=cloud.endpoint_url).create_queue(QueueName="jobs")
+        (entry,) = cloud.record.entries("sqs")
+        assert entry["principal"] == f"arn:aws:sts::{account}:assumed-role/trains/localcloud"
+    with pytest.raises(ValueError, match="'1234': an AWS account has twelve digits"):
+        Settings(account="1234")
