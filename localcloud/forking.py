@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from localcloud import processes
+from localcloud.checkout_images import ORCHESTRATOR
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _ANSWER_BYTES = 4096
@@ -76,7 +77,7 @@ class Nursery:
                 [sys.executable, "-m", "localcloud.nursery", first],
                 stdin=other.fileno(),
                 cwd=_CHECKOUT,
-                env={"PATH": os.environ["PATH"], **_ENVIRONMENT},
+                env={"PATH": os.environ["PATH"], **_ENVIRONMENT, **ORCHESTRATOR.environment},
                 start_new_session=True,
             )
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()

@@ -52,12 +52,14 @@ def main(first: str = "") -> None:
 
 
 def _warm_up() -> None:
-    """Read what every child would read: AWS's service models, into the session that they inherit."""
+    """Read what every child would read, into the session that they inherit: AWS's service models, and botocore's names.
+
+    The clients themselves are thrown away. Keys are given, because a session remembers those that it has looked for.
+    """
     boto3.setup_default_session()
-    loader = boto3.DEFAULT_SESSION._session.get_component("data_loader")  # type: ignore[union-attr]
+    keys = {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
     for service in _SERVICES:
-        loader.load_service_model(service, "service-2")
-        loader.load_service_model(service, "endpoint-rule-set-1")
+        boto3.client(service, region_name="us-east-1", **keys)  # type: ignore[call-overload]
     gc.collect()
     gc.freeze()
 
