@@ -4,11 +4,14 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
+
+from moto.awslambda.models import lambda_backends
 
 from faults import sabotage
 from localcloud import images
@@ -19,6 +22,7 @@ from localcloud.settings import Settings
 from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names
 from traingrid.audit import audit
+from traingrid.audit_calls import created, submission_of
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children, arrays
 from traingrid.clients import client
@@ -47,6 +51,8 @@ __all__ = [
 ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
+_READ_ONE_BY_ONE = 12
+"""Of more submissions than this, all that there is is read at once, though most of it may be of others."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 _PROGRAM = Path(sys.executable).with_name("traingrid")
 GRID_FILE = "grid.yaml"
@@ -99,12 +105,26 @@ class Arena(Stage):
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
-        """Take a safeguard (see `faults.sabotage`) out of every child that is started meanwhile."""
+        """Take a safeguard (see `faults.sabotage`) out of the intake, or of every child that is started, meanwhile."""
+        if safeguard in sabotage.SAFEGUARDS_OF_INTAKE:
+            with self._other_intake(safeguard):
+                yield
+            return
         self.nursery.environment[sabotage.VARIABLE] = safeguard
         try:
             yield
         finally:
             del self.nursery.environment[sabotage.VARIABLE]
+
+    @contextmanager
+    def _other_intake(self, safeguard: str) -> Iterator[None]:
+        name, functions = self.output("IntakeFunction"), client("lambda", "us-east-1")
+        deployed = lambda_backends[ACCOUNT]["us-east-1"].get_function(name).code_bytes
+        functions.update_function_code(FunctionName=name, ZipFile=sabotage.code_without(safeguard, deployed))
+        try:
+            yield
+        finally:
+            functions.update_function_code(FunctionName=name, ZipFile=deployed)
 
     def plan(self, stub_seconds: float = 0.0, **parts: Any) -> None:
         """Put faults in force; every training job is a stub, because what it trains is not the point here.
@@ -211,6 +231,16 @@ class Arena(Stage):
             label=label,
         )
 
+    def lose_children(self, submission: Submission) -> int:
+        """Kill all children of a submission, so that Batch starts none of them again; return how many ran."""
+        ours = [group for job in submission.batch_jobs for group in groups(f"batch/{job}*") if group.runs]
+        for job in submission.batch_jobs:
+            self.children().terminate(job, "its hosts are lost")
+        for group in ours:
+            group.lose(host_lost=True)
+        self.ended(*submission.batch_jobs)
+        return len(ours)
+
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each job of a submission that was opened."""
         items = self.plane.ledger.items(submission)
@@ -242,20 +272,28 @@ class Arena(Stage):
 
     def world(self, *submissions: str) -> World:
         """Read what there is, of these submissions only, with everything that localcloud has ever accepted."""
-        world = read_world(self.plane.deployment, details=True, at_rest=True, calls=self.cloud.record.entries())
+        if len(submissions) > _READ_ONE_BY_ONE:
+            return self._of(read_world(self.plane.deployment, details=True, at_rest=True), submissions)
+        return self._of(
+            reduce(
+                _together,
+                (read_world(self.plane.deployment, submission=one, details=True, at_rest=True) for one in submissions),
+            ),
+            submissions,
+        )
+
+    def _of(self, world: World, submissions: Collection[str]) -> World:
+        """Return the part of a world that is of some submissions, with the calls that have created something for it."""
         wanted = set(submissions)
-        return World(
-            **{
-                **vars(world),
-                "submissions": {k: v for k, v in world.submissions.items() if k in wanted},
-                "lines": {k: v for k, v in world.lines.items() if k[0] in wanted},
-                "cancels": {k: v for k, v in world.cancels.items() if k in wanted},
-                "training_jobs": [job for job in world.training_jobs if job.identity.submission in wanted],
-                "calls": [
-                    call for call in world.calls or () if any(name in str(call["parameters"]) for name in wanted)
-                ],
-                "batch_jobs": {k: v for k, v in world.batch_jobs.items() if any(name in k for name in wanted)},
-            }
+        calls = self.cloud.record.entries()
+        return replace(
+            world,
+            submissions={k: v for k, v in world.submissions.items() if k in wanted},
+            lines={k: v for k, v in world.lines.items() if k[0] in wanted},
+            cancels={k: v for k, v in world.cancels.items() if k in wanted},
+            training_jobs=[job for job in world.training_jobs if job.identity.submission in wanted],
+            calls=[call for call in calls if submission_of(world.grid, created(call)) in wanted],
+            batch_jobs={k: v for k, v in world.batch_jobs.items() if submission_of(world.grid, k) in wanted},
         )
 
     def audit(self, *submissions: str) -> list[Violation]:
@@ -271,6 +309,18 @@ class Arena(Stage):
 def data_folder(region: str) -> str:
     """Return the folder that every line of a Region trains on."""
     return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
+
+
+def _together(one: World, other: World) -> World:
+    return replace(
+        other,
+        submissions={**one.submissions, **other.submissions},
+        lines={**one.lines, **other.lines},
+        cancels={**one.cancels, **other.cancels},
+        children={**one.children, **other.children},
+        batch_jobs={**one.batch_jobs, **other.batch_jobs},
+        training_jobs=[*one.training_jobs, *other.training_jobs],
+    )
 
 
 @contextmanager
@@ -315,9 +365,12 @@ def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) ->
     Args:
         arena: Where.
         submissions: Which.
-        sweeps: How many sweeps there may be.
+        sweeps: How many sweeps there may be; the first comes as soon as no child is left, and stops what is cancelled.
     """
-    arena.at_rest(*(job for submission in submissions for job in submission.batch_jobs))
-    for _ in range(sweeps):
+    arena.ended(*(job for submission in submissions for job in submission.batch_jobs))
+    if sweeps:
+        arena.sweep()
+    arena.at_rest()
+    for _ in range(sweeps - 1):
         arena.sweep()
         arena.at_rest()

@@ -52,11 +52,11 @@ def _outlives(group: ProcessGroup, moment: float) -> bool:
 
 
 def everything_lost(arena: Arena, lines: int) -> Outcome:
-    """E9: kill all children while their training jobs run, and drop every event: the reconciler alone is left."""
+    """E9: kill all children for good while their training jobs run, and drop every event: the reconciler is left."""
     arena.plan(stub_seconds=10.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submission = arena.submit(lines)
     until(lambda: len(arena.active()) == lines, "every line trains")
-    killed = _kill_all(arena)
+    killed = arena.lose_children(submission)
     settled(arena, [submission])
     left = sum(state not in ("Completed", "Failed", "Stopped") for state in arena.states(submission.id).values())
     settled(arena, [submission], sweeps=2)
@@ -69,10 +69,3 @@ def everything_lost(arena: Arena, lines: int) -> Outcome:
 
 def _states(arena: Arena, submission: Submission) -> dict[str, int]:
     return dict(Counter(arena.states(submission.id).values()))
-
-
-def _kill_all(arena: Arena) -> int:
-    groups = arena.running()
-    for group in groups:
-        group.lose(host_lost=False)
-    return len(groups)

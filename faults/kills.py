@@ -51,7 +51,7 @@ class Scenario:
 SCENARIOS = {
     "fresh": Scenario(calls=14, parts=({"stub_seconds": 0.5},)),
     "attach": Scenario(calls=12, parts=({"stub_seconds": 2.0, "events": _UNHEARD},), killed_first=True),
-    "quota": Scenario(calls=24, parts=({"stub_seconds": 0.5, "quotas": (Quota(instances=4),)},)),
+    "quota": Scenario(calls=24, parts=({"stub_seconds": 0.5, "quotas": (Quota(instances=2),)},)),
     "capacity": Scenario(
         calls=26,
         parts=(
@@ -97,10 +97,9 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
         kills: How many children to kill; each boundary is met several times at the full volume.
     """
     chosen, chance = SCENARIOS[scenario], random.Random(arena.seed)  # noqa: S311 - moments, no secrets
-    boundaries, struck, submissions = cycle(_boundaries(chosen)), list[str](), list[Submission]()
+    boundaries, struck, submissions = _boundaries(chosen, kills), list[str](), list[Submission]()
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
-        first = islice(boundaries, lines)
-        calls = (*parts.get("calls", ()), *_faults(chosen, first, chance))
+        calls = (*parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
         arena.plan(**{**parts, "calls": calls})
         submissions.append(arena.submit(lines, chosen.retries))
         chosen.meanwhile(arena, submissions[-1], chance)
@@ -165,15 +164,21 @@ def _sizes(kills: int, kinds: int) -> list[int]:
     return [kills // number + (place < kills % number) for place in range(number)]
 
 
-def _boundaries(scenario: Scenario) -> list[dict[str, Any]]:
-    """Return before and after which calls children are killed, as fields of a fault."""
+def _boundaries(scenario: Scenario, kills: int) -> Iterator[dict[str, Any]]:
+    """Yield before and after which calls so many children are killed, as fields of a fault.
+
+    All of them in turn; where they are more than the kills, some from beginning to end.
+    """
     places = scenario.at or (("*", "*", 1),)
-    return [
+    boundaries = [
         {"effect": effect, "service": service, "action": action, "nth": least + place}
         for place in range(scenario.calls)
         for service, action, least in places
         for effect in KILLS
     ]
+    distance = max(1.0, len(boundaries) / kills)
+    for number in range(kills):
+        yield boundaries[int(number * distance) % len(boundaries)]
 
 
 def _faults(scenario: Scenario, boundaries: Iterable[dict[str, Any]], chance: random.Random) -> Iterator[CallFault]:

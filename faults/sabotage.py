@@ -1,6 +1,12 @@
-"""Taking one safeguard out of a child, to see that the suite notices: a suite that cannot fail proves nothing."""
+"""Taking one safeguard out of a child or of the intake: a suite that cannot fail proves nothing.
 
+A child is told by its environment what it lacks. The intake is a deployed function, and gets other code.
+"""
+
+import inspect
+import io
 import os
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -55,11 +61,39 @@ def _check_after_create() -> None:
     Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]
 
 
+def _look_by_name() -> None:
+    """The intake does not look whether Batch has an array of the submission's name already."""
+    from traingrid.batch import Batch  # noqa: PLC0415
+
+    Batch.find = lambda *_: None  # type: ignore[method-assign]
+
+
 SAFEGUARDS: dict[str, Callable[[], None]] = {
     "conditional write": _conditional_write,
     "attach": _attach,
     "check after create": _check_after_create,
 }
+
+SAFEGUARDS_OF_INTAKE: dict[str, Callable[[], None]] = {"look by name": _look_by_name}
+
+_INTAKE = "lambda/accept_manifest.py"
+
+
+def code_without(safeguard: str, code: bytes) -> bytes:
+    """Return the intake's code with a safeguard taken out at its end.
+
+    Args:
+        safeguard: Which of `SAFEGUARDS_OF_INTAKE`.
+        code: The archive that is deployed.
+    """
+    sabotage, changed = SAFEGUARDS_OF_INTAKE[safeguard], io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(code)) as deployed, zipfile.ZipFile(changed, "w") as archive:
+        for item in deployed.infolist():
+            content = deployed.read(item)
+            if item.filename == _INTAKE:
+                content += f"\n\n{inspect.getsource(sabotage)}\n\n{sabotage.__name__}()\n".encode()
+            archive.writestr(item, content)
+    return changed.getvalue()
 
 
 def apply() -> None:

@@ -48,10 +48,18 @@ class Stage:
         Raises:
             TimeoutError: They have not in time.
         """
+        self.ended(*batch_jobs)
+        until(lambda: not self.active(), "no training job is active")
+
+    def ended(self, *batch_jobs: str) -> None:
+        """Wait until Batch jobs have ended; training jobs may go on.
+
+        Raises:
+            TimeoutError: They have not in time.
+        """
         for job in batch_jobs:
             lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
             until(partial(self._has_ended, job), f"Batch job {job} ends", patience(lines))
-        until(lambda: not self.active(), "no training job is active")
 
     def active(self) -> list[str]:
         """Return the names of all training jobs that have not ended."""

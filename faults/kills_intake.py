@@ -1,0 +1,157 @@
+"""E1: the deployed intake, killed before and after every call; Lambda's retry or a redrive brings every manifest in."""
+
+import json
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from faults.arena import Arena, settled, until
+from faults.kills import KILLS, kills_of, otherwise_ended, states
+from faults.table import Outcome
+from localcloud.faults import CallFault
+from traingrid import names
+from traingrid.clients import client
+from traingrid.intake import ManifestVersion
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import submission_id
+
+_TRIES = 3
+"""How often Lambda runs a function for an asynchronous event until that is a dead letter (stacks/event_function.py)."""
+
+_STORM_SHARE = 0.1
+"""Share of the calls in a storm that kill: most tries of a manifest, and all three tries of a few."""
+
+_MANY = 40
+"""Kills that are worth a storm and the wait for the claims that it leaves."""
+
+_REDRIVE_SECONDS = 10.0
+"""Between two redrives. A claim of a dead request holds for a minute and a half, and until then they come back."""
+
+
+def of_intake(arena: Arena, kills: int) -> Outcome:
+    """E1: kill the intake before and after each of its calls, then at any calls of many manifests; redrive the dead.
+
+    Args:
+        arena: Where.
+        kills: How many kills there are; below `_MANY` only some of the boundaries are met, and no storm.
+    """
+    intake, chance = _Intake(arena=arena), random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    intake.killed_at(_before("dynamodb", "PutItem"))
+    calls = intake.calls()
+    if kills >= _MANY:
+        intake.killed_at(_before("dynamodb", "UpdateItem"))  # and Batch has the array already
+        left = kills - len(intake.struck) - len(KILLS) * calls
+        storm = [CallFault(effect=effect, share=_STORM_SHARE / 2, times=left // 2) for effect in KILLS]
+        intake.killed_at(*storm, manifests=left)
+    places = [(effect, nth) for nth in range(1, calls + 1) for effect in KILLS]
+    for effect, nth in chance.sample(places, min(len(places), max(0, kills - len(intake.struck)))):
+        intake.killed_at(CallFault(effect=effect, nth=nth))
+    redriven = intake.redriven()
+    return intake.outcome({"dead_letters_redriven": redriven})
+
+
+def after_the_submit(arena: Arena, kills: int) -> Outcome:
+    """E1: kill the intake right after Batch has taken the array, and before it can write that down."""
+    intake = _Intake(arena=arena)
+    intake.killed_at(CallFault(effect="kill_after", action="SubmitJob", times=kills), manifests=kills)
+    return intake.outcome({})
+
+
+def _before(service: str, action: str) -> CallFault:
+    return CallFault(effect="kill_before", service=service, action=action, times=_TRIES)
+
+
+@dataclass(kw_only=True)
+class _Intake:
+    """The deployed intake, the manifests that it was given, and what has become of its processes.
+
+    Attributes:
+        arena: Where.
+        function: The function's name.
+        uploaded: The submissions that the manifests should become.
+        struck: The kills, each as what it came before or after.
+        dead: The events in the dead-letter queue, by submission.
+    """
+
+    arena: Arena
+    function: str = ""
+    uploaded: list[str] = field(default_factory=list)
+    struck: list[str] = field(default_factory=list)
+    dead: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.function = self.arena.output("IntakeFunction")
+
+    def killed_at(self, *faults: CallFault, manifests: int = 1) -> None:
+        """Upload manifests while faults strike the intake, and wait until each is reported or a dead letter."""
+        own = tuple(fault.model_copy(update={"caller": f"lambda/{self.function}"}) for fault in faults)
+        self.arena.plan(stub_seconds=0.5, calls=own)
+        self.uploaded += [self.arena.upload(1) for _ in range(manifests)]
+        self._wait()
+        self.struck += kills_of(self.arena)
+
+    def calls(self) -> int:
+        """Return how many calls the intake makes for one manifest."""
+        self.killed_at(CallFault(effect="delay"))
+        return len(self.arena.cloud.faults.struck_calls())
+
+    def redriven(self) -> int:
+        """Send the events of all dead letters again, as an operator does, until none comes back; return how many."""
+        self.arena.plan(stub_seconds=0.5)
+        redriven = len(self.dead)
+        while self.dead:
+            for event in self.dead.values():
+                self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
+            self.dead.clear()
+            self._wait()
+            time.sleep(_REDRIVE_SECONDS if self.dead else 0.0)
+        return redriven
+
+    def outcome(self, facts: dict[str, Any]) -> Outcome:
+        """Bring every submission to its end, and return what came of all of them."""
+        submissions = [self.arena.submitted(submission) for submission in self.uploaded]
+        settled(self.arena, submissions)
+        until(lambda: not self.arena.children_left(), "no child is left, of no array")
+        return Outcome(
+            volume=f"{len(self.struck)} kills, {len(self.uploaded)} manifests",
+            violations=[
+                *self.arena.audit(*self.uploaded),
+                *otherwise_ended(self.arena, submissions, {"Completed"}),
+            ],
+            facts={
+                "kills_by_call": dict(Counter(self.struck)),
+                "states": states(self.arena, submissions),
+                **facts,
+            },
+        )
+
+    @property
+    def _lambda(self) -> Any:
+        return client("lambda", "us-east-1")
+
+    def _wait(self) -> None:
+        until(self._none_is_open, "every manifest is reported, or its event is a dead letter")
+
+    def _none_is_open(self) -> bool:
+        self._collect()
+        return all(submission in self.dead or self._is_reported(submission) for submission in self.uploaded)
+
+    def _is_reported(self, submission: str) -> bool:
+        head = self.arena.plane.ledger.submission(submission)
+        if not head or head["state"] != "Submitted":
+            return False
+        report = S3Uri.parse(head["manifest"] + names.REPORT_SUFFIX)
+        return self.arena.plane.storage.read_if_exists(report) is not None
+
+    def _collect(self) -> None:
+        """Take what is in the dead-letter queue."""
+        sqs, queue = client("sqs", "us-east-1"), self.arena.output("IntakeDeadLetterQueue")
+        while found := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in found:
+                event = json.loads(message["Body"])["requestPayload"]
+                source = ManifestVersion.from_event(event)
+                if source:
+                    self.dead[submission_id(str(source.uri), source.version)] = event
+                sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])

@@ -1,0 +1,96 @@
+"""E1: the deployed reconciler, killed before and after every call of its sweeps, until a sweep goes through."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+from faults.arena import Arena, until
+from faults.kills import KILLS, kills_of, states
+from faults.lost_world import EVENTS_LOST, LostWorld
+from faults.table import Outcome
+from localcloud.faults import CallFault
+from traingrid.clients import client
+from traingrid.violation import Violation
+
+_WRITES = (
+    CallFault(effect="kill_before", action="UpdateItem"),
+    CallFault(effect="kill_after", action="StopTrainingJob"),
+    CallFault(effect="kill_after", action="UpdateItem"),
+    CallFault(effect="kill_after", action="PutItem"),
+    CallFault(effect="kill_before", action="StopTrainingJob"),
+)
+"""Moments between what a sweep does, each of which leaves some of it undone."""
+
+_FEW = 10
+"""Kills of a quick look: at writes, and in a world in which no intake was lost, which takes Lambda three tries."""
+
+
+def of_reconciler(arena: Arena, kills: int) -> Outcome:
+    """E1: let children, events and the intake be lost, and kill each sweep at its call `k` until one goes through.
+
+    Args:
+        arena: Where.
+        kills: How many sweeps to kill, in as many lost worlds as that takes.
+    """
+    sweeps = _Sweeps(arena)
+    ids, violations, worlds = list[str](), list[Violation](), 0
+    while len(sweeps.struck) < kills:
+        world = LostWorld(arena, worlds, intake_lost=kills > _FEW)
+        sweeps.killed(kills - len(sweeps.struck))
+        until(lambda: sweeps.run() and world.at_rest(), "sweeps bring to its end what is lost")  # noqa: B023
+        violations += world.wrong()
+        ids += world.closed()
+        worlds += 1
+    return Outcome(
+        volume=f"{len(sweeps.struck)} kills in {worlds} lost worlds",
+        violations=[*arena.audit(*ids), *violations],
+        facts={
+            "kills_by_call": dict(Counter(sweeps.struck)),
+            "states": states(arena, [arena.submitted(one) for one in ids]),
+        },
+    )
+
+
+class _Sweeps:
+    """Sweeps of the deployed function, and the kills that they met, each as what it came before or after."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.struck: list[str] = []
+        self._arena = arena
+        self._function = arena.output("ReconcileFunction")
+        self._longest = 0
+        self._chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+
+    def killed(self, most: int) -> None:
+        """Kill so many sweeps, or as many as there are moments to kill them at."""
+        for fault in self._moments() if most > _FEW else _WRITES:
+            if most <= 0:
+                break
+            own = fault.model_copy(update={"caller": f"lambda/{self._function}", "times": 1})
+            self._arena.plan(stub_seconds=2.0, events=EVENTS_LOST, calls=(own,))
+            went_through = self.run()
+            struck = kills_of(self._arena)
+            self.struck += struck
+            most -= len(struck)
+            if went_through and fault.nth:  # this one has fewer calls, and there is little left to do
+                break
+            self._longest = max(self._longest, fault.nth)
+        self._arena.plan(stub_seconds=2.0, events=EVENTS_LOST)
+
+    def run(self) -> bool:
+        """Sweep once, without waiting for anything to grow old; return whether it went through."""
+        reply = client("lambda", "us-east-1").invoke(
+            FunctionName=self._function, Payload=json.dumps({"grace_seconds": 0})
+        )
+        reply["Payload"].read()
+        return "FunctionError" not in reply
+
+    def _moments(self) -> Iterator[CallFault]:
+        """Yield every call from the first on, and in later worlds all of them in any order."""
+        if not self._longest:
+            for nth in range(1, 1000):
+                yield from (CallFault(effect=effect, nth=nth) for effect in KILLS)
+        places = [(effect, nth) for nth in range(1, self._longest + 1) for effect in KILLS]
+        for effect, nth in self._chance.sample(places, len(places)):
+            yield CallFault(effect=effect, nth=nth)

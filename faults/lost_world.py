@@ -1,0 +1,119 @@
+"""A grid after a bad night: children, events and an intake are lost, and only the reconciler is left to tell of it."""
+
+from collections.abc import Iterator
+
+from faults.arena import Arena, settled, until
+from localcloud.faults import CallFault, EventFault
+from traingrid import names
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.job import Job
+from traingrid.ledger import CANCEL_ALL, FINAL_STATES
+from traingrid.submitted_jobs import submitted_jobs
+from traingrid.violation import Violation
+
+EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
+_NOBODYS = "eeeeeeee"
+"""A submission that does not exist, whose training jobs run nevertheless."""
+_LINES = 3
+_ENDLESS_SECONDS = 1200.0
+"""How long those would train that are to be stopped, or to be left alone."""
+_TRIES = 3
+"""How often Lambda runs a function for an asynchronous event (stacks/event_function.py)."""
+
+
+class LostWorld:
+    """What is lost, each as a submission of its own, and one submission that is well and must stay so.
+
+    Args:
+        arena: Where.
+        number: Which lost world this is there, from 0.
+        intake_lost: Whether an intake dies after Batch has taken its array, at all of its tries.
+    """
+
+    def __init__(self, arena: Arena, number: int, *, intake_lost: bool) -> None:
+        self._arena = arena
+        arena.plan(stub_seconds=_ENDLESS_SECONDS, events=EVENTS_LOST)
+        self._living, self._cancelled = arena.upload(_LINES), arena.upload(_LINES)
+        until(lambda: self._in(self._living, "InProgress") and self._in(self._cancelled, "InProgress"), "lines train")
+        self._orphans = dict(self._started_by_nobody(number))
+        arena.plan(stub_seconds=3.0, events=EVENTS_LOST)
+        self._ended = arena.upload(_LINES)
+        until(lambda: self._in(self._ended, "InProgress"), "lines train")
+        for submission in (self._cancelled, self._ended):
+            arena.lose_children(arena.submitted(submission))
+        command_killed = {"by": "test", "reason": "and the command was killed"}
+        arena.plane.ledger.request_cancel(self._cancelled, CANCEL_ALL, command_killed)
+        self._unopened = self._never_opened()
+        self._unsaid = self._never_said() if intake_lost else ""
+        lives = 2 * _LINES + len(self._orphans)
+        until(lambda: len(arena.active()) == lives, "only what is to be stopped or left alone trains")
+
+    def at_rest(self) -> bool:
+        """Return whether all that is lost has ended, in the ledger and in SageMaker."""
+        lost = filter(None, (self._cancelled, self._ended, self._unopened, self._unsaid))
+        return all(self._in(one, *FINAL_STATES) for one in lost) and len(self._arena.active()) == _LINES
+
+    def wrong(self) -> Iterator[Violation]:
+        """Find what sweeps have stopped or closed that they should not have, or otherwise than they should."""
+        wanted = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
+        wanted |= {self._unopened: "Failed"} | ({self._unsaid: "Completed"} if self._unsaid else {})
+        for submission, state in wanted.items():
+            if not self._in(submission, state):
+                what = f"jobs of {submission} are {self._arena.states(submission)}, and all should be {state}"
+                yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+        for name, region in self._orphans.items():
+            seen = self._backend(region).describe(name)
+            if seen is None or seen.state != "Stopped":
+                what = f"{name} in {region} is nobody's, and it is {seen.state if seen else 'gone'}"
+                yield Violation(invariant="I3", kind="orphan", submission=_NOBODYS, what=what)
+
+    def closed(self) -> list[str]:
+        """End what was well, too, and return all submissions, to be audited."""
+        living = self._arena.submitted(self._living)
+        for index in range(living.lines):
+            self._arena.cancel(living, index)
+        settled(self._arena, [living], sweeps=2)
+        return list(filter(None, (self._living, self._cancelled, self._ended, self._unopened, self._unsaid)))
+
+    def _in(self, submission: str, *states: str) -> bool:
+        """Return whether all lines of a submission are in one of some states."""
+        seen = self._arena.states(submission)
+        head = self._arena.plane.ledger.submission(submission)
+        return head is not None and len(seen) == head["jobs"] and set(seen.values()) <= set(states)
+
+    def _started_by_nobody(self, number: int) -> Iterator[tuple[str, str]]:
+        """Start a training job in every Region whose submission the ledger does not know."""
+        plane = self._arena.plane
+        grid, bucket = plane.deployment.grid.name, plane.deployment.manifest_bucket
+        head = plane.ledger.submission(self._living)
+        for line in submitted_jobs(plane.storage, bucket, head or {}):
+            job = Job.model_validate_json(line.model_dump_json().replace(self._living, _NOBODYS))
+            name = names.training_job(grid, _NOBODYS, job.index, number + 1)
+            self._backend(job.region).start(name, job, {names.TAG_GRID: grid})
+            yield name, job.region
+
+    def _never_opened(self) -> str:
+        """Submit lines whose children die at their first call, or right after they have opened their line."""
+        die = (
+            CallFault(effect="kill_before", caller="batch/*:0/*"),
+            CallFault(effect="kill_after", action="PutItem", caller="batch/*"),
+        )
+        self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=die)
+        submission = self._arena.submit(_LINES)
+        until(lambda: len(self._arena.states(submission.id)) == _LINES - 1, "all but one line are opened")
+        self._arena.lose_children(submission)
+        return submission.id
+
+    def _never_said(self) -> str:
+        """Submit a manifest whose intake dies when it has its array and before it can say so."""
+        intake = f"lambda/{self._arena.output('IntakeFunction')}"
+        dies = CallFault(effect="kill_before", service="dynamodb", action="UpdateItem", caller=intake, times=_TRIES)
+        self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=(dies,))
+        submission = self._arena.upload(1)
+        until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake is dead")
+        until(lambda: self._in(submission, *FINAL_STATES), "its children have done their work")
+        self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST)
+        return submission
+
+    def _backend(self, region: str) -> SageMaker:
+        return SageMaker(self._arena.plane.deployment, region)
