@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.machine import description
-from faults import calls, endings, events, kills, manifests, races
+from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races
 from faults.arena import Arena, arena
 from faults.table import Outcome, Row, measured, table
 
@@ -46,6 +46,9 @@ def experiments(share: float) -> dict[str, Experiment]:
             f"E1 children: {scenario}": partial(kills.of_children, scenario=scenario, kills=of(*volume))
             for scenario, volume in _KILLED_CHILDREN.items()
         },
+        "E1 intake": partial(kills_intake.of_intake, kills=of(100, 6)),
+        "E1 reconciler": partial(kills_reconciler.of_reconciler, kills=of(60, 6)),
+        "E1 cancel": partial(kills_cancel.of_cancel, kills=of(60, 6)),
         "E2 lost replies": partial(calls.lost_replies, each=of(50, 2)),
         "E3 duplicated events": partial(
             events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)
@@ -66,8 +69,9 @@ def experiments(share: float) -> dict[str, Experiment]:
 
 
 def sabotages(share: float) -> dict[str, Experiment]:
-    """Return, by the safeguard that the children lack, the experiment that must notice."""
+    """Return, by the safeguard that the children or the intake lack, the experiment that must notice."""
     return {
+        "look by name": partial(kills_intake.after_the_submit, kills=max(1, round(5 * share))),
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
         "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import calls, endings, events, kills, manifests, races
+from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
 from traingrid.violation import Violation
@@ -13,6 +13,11 @@ Experiment = Callable[[Arena], Outcome]
 
 HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
+    "children find no capacity and are killed": lambda grid: kills.of_children(grid, "capacity", kills=2),
+    "children are killed as they finish": lambda grid: kills.of_children(grid, "finish", kills=4),
+    "the intake is killed at its calls": lambda grid: kills_intake.of_intake(grid, kills=4),
+    "the reconciler is killed at its calls": lambda grid: kills_reconciler.of_reconciler(grid, kills=3),
+    "the cancel command is killed at its calls": lambda grid: kills_cancel.of_cancel(grid, kills=3),
     "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
@@ -25,6 +30,7 @@ HOLDS: dict[str, Experiment] = {
 
 SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
+    "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
 }
 
@@ -35,7 +41,7 @@ def test_nothing_is_doubled_orphaned_or_lost_when(grid: Arena, what: str) -> Non
 
 
 @pytest.mark.parametrize("safeguard", SABOTAGES)
-def test_the_suite_notices_children_without(grid: Arena, safeguard: str) -> None:
+def test_the_suite_notices_children_or_an_intake_without(grid: Arena, safeguard: str) -> None:
     assert SABOTAGES[safeguard](grid).violations == []
     with grid.sabotaged(safeguard):
         assert SABOTAGES[safeguard](grid).violations
