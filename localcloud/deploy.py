@@ -1,17 +1,19 @@
 """Deploying a grid into a localcloud: what `cdk bootstrap`, `cdk deploy --all` and pushing the images do in AWS."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import boto3
 
 from localcloud.checkout_images import push_images
 from localcloud.isolation import user_environment
+from localcloud.processes import ProcessGroup
 from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
+# Beside what cdk.json turns off; it would ask npm for a newer version and send how it is used.
+_QUIET = {"CDK_DISABLE_VERSION_CHECK": "1", "CDK_DISABLE_CLI_TELEMETRY": "true"}
 _LAST_LINES = 30
 
 
@@ -54,22 +56,26 @@ def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:
     """Run the checkout's CDK CLI against a localcloud; its log is `work`/cdk-<first argument>.log.
 
     Raises:
-        TraingridError: It failed.
+        TraingridError: It failed, or is not installed.
     """
     log = work / f"cdk-{arguments[0]}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment = {**inherited, **user_environment(endpoint)}
+    environment = {**inherited, **user_environment(endpoint), **_QUIET}
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
-    with log.open("wb") as output:
-        ended = subprocess.run(
-            [str(_CHECKOUT / "node_modules/.bin/cdk"), *arguments],
-            cwd=_CHECKOUT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
+    program = _CHECKOUT / "node_modules/.bin/cdk"
+    if not program.exists():
+        raise TraingridError(f"The CDK CLI is not installed: there is no {program}.", "Install it: make setup.")
+    with log.open("w") as output:
+        cli = ProcessGroup(
+            [str(program), *arguments],
+            environment=environment,
+            working_directory=_CHECKOUT,
+            on_line=lambda line: print(line, file=output),
         )
-    if ended.returncode:
+        try:
+            code = cli.wait()
+        finally:
+            cli.kill()  # with the synthesis that it runs; Ctrl-C does not reach a session of its own
+    if code:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
         raise TraingridError(f"`cdk {arguments[0]}` failed:\n{tail}", f"The whole log is in {log}.")

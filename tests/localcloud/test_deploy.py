@@ -29,3 +29,10 @@ def test_the_cdk_cli_sees_the_local_aws_and_nothing_of_the_users(cdk: Path, monk
 def test_a_failed_cdk_command_is_an_error_with_its_last_lines(cdk: Path) -> None:
     with pytest.raises(TraingridError, match=r"(?s)`cdk deploy` failed:.*AWS_ENDPOINT_URL.*cdk-deploy\.log"):
         deploy.run_cdk("http://127.0.0.1:1", cdk, "deploy", "1")
+
+
+def test_a_checkout_without_the_cdk_cli_says_how_to_get_it(cdk: Path) -> None:
+    (cdk / "node_modules/.bin/cdk").unlink()
+    with pytest.raises(TraingridError, match="CDK CLI is not installed") as raised:
+        deploy.run_cdk("http://127.0.0.1:1", cdk, "deploy", "0")
+    assert raised.value.next_step == "Install it: make setup."
