@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from typing import Any, Literal
 
 from faults.arena import Arena, Submission, settled, until
-from faults.races import CLAIM, SHUFFLED, cancel_each
+from faults.races import CLAIM, SHUFFLED, cancel_each, created
 from faults.table import Outcome
 from localcloud.faults import CallFault, Capacity, EventFault, Lag, Quota, Stub
 from traingrid.violation import Violation
@@ -21,6 +21,9 @@ _AGAIN = 0.3
 
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 """Nobody but the children can tell the ledger what became of a training job."""
+
+_SENT = CallFault(effect="delay", action="CreateTrainingJob", caller="batch/*")
+"""Delays nothing, and so only counts how often children have asked for a training job."""
 
 _NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
@@ -97,14 +100,15 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
         kills: How many children to kill; each boundary is met several times at the full volume.
     """
     chosen, chance = SCENARIOS[scenario], random.Random(arena.seed)  # noqa: S311 - moments, no secrets
-    boundaries, struck, submissions = _boundaries(chosen, kills), list[str](), list[Submission]()
+    boundaries, struck, submissions, sent = _boundaries(chosen, kills), list[str](), list[Submission](), 0
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
-        calls = (*parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
+        calls = (_SENT, *parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
         arena.plan(**{**parts, "calls": calls})
         submissions.append(arena.submit(lines, chosen.retries))
         chosen.meanwhile(arena, submissions[-1], chance)
         settled(arena, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(arena)
+        sent += sum(fault is _SENT for fault, _ in arena.cloud.faults.struck_calls())
     for submission in submissions:
         until(lambda one=submission: arena.recorded(one), "every end is recorded")  # type: ignore[misc]
     return Outcome(
@@ -113,7 +117,12 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
             *arena.audit(*(submission.id for submission in submissions)),
             *otherwise_ended(arena, submissions, chosen.states),
         ],
-        facts={"kills_by_call": dict(Counter(struck)), "states": states(arena, submissions)},
+        facts={
+            "kills_by_call": dict(Counter(struck)),
+            "states": states(arena, submissions),
+            "creates_sent": sent,
+            "training_jobs": created(arena, [submission.id for submission in submissions]),
+        },
     )
 
 

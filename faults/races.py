@@ -43,7 +43,7 @@ def doubled(arena: Arena, pairs: int) -> Outcome:
         violations=arena.audit(*ids),
         facts={
             "states": dict(sum((Counter(arena.states(one).values()) for one in ids), Counter[str]())),
-            "training_jobs": _created(arena, ids),
+            "training_jobs": created(arena, ids),
         },
     )
 
@@ -85,7 +85,7 @@ def cancelled(arena: Arena, races: int) -> Outcome:
         violations=arena.audit(*ids),
         facts={
             "states": dict(sum((Counter(arena.states(one).values()) for one in ids), Counter[str]())),
-            "training_jobs": _created(arena, ids),
+            "training_jobs": created(arena, ids),
         },
     )
 
@@ -135,6 +135,7 @@ def intents(arena: Arena, lines: int, seconds_to_stop: float = 20.0) -> Outcome:
     return Outcome(volume=f"{lines} intents", violations=violations)
 
 
-def _created(arena: Arena, submissions: list[str]) -> int:
+def created(arena: Arena, submissions: list[str]) -> int:
+    """Return how many training jobs were accepted for some submissions."""
     entries = arena.cloud.record.entries("sagemaker", "CreateTrainingJob")
     return sum(any(f"-{one}-" in entry["parameters"]["TrainingJobName"] for one in submissions) for entry in entries)
