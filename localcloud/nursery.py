@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import boto3
 
+from traingrid.failures import TRY_AGAIN
 from traingrid.orchestrator import run_child
 
 _REQUEST_BYTES = 200_000
@@ -79,10 +80,10 @@ def _begin(control: socket.socket, request: dict[str, Any], output: int, first: 
 
 
 def _live(control: socket.socket, request: dict[str, Any], output: int, first: Callable[[], None]) -> NoReturn:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(TRY_AGAIN))  # as batch_job does
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as the kernel does for a container's first process
     control.close()
     for stream in (1, 2):
         os.dup2(output, stream)

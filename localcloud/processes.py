@@ -75,17 +75,15 @@ class ProcessGroup:
         """
         self._mark = _leash.new_mark()
         self.label, self.lost = label, False
-        self._spawned = threading.Event()
+        self._spawned, self._ended, self._reaping = threading.Event(), threading.Event(), threading.Lock()
         if label:  # before the program runs, which may call at once
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, {**environment, MARK: self._mark}, working_directory)
         self.pid = self._process.pid
-        self._spawned.set()
         _leash.hold(self.pid)
-        self._ended = threading.Event()
-        self._reaping = threading.Lock()
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
+        self._spawned.set()  # last: whoever finds the group by its label may stop it, or wait for it, from now on
 
     @property
     def runs(self) -> bool:

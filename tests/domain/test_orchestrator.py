@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +229,19 @@ def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environ
     assert child.returncode == 75
     assert "told to end" in said
     assert "this child's own cost: 0.25 vCPU, 512 MiB" in said
+
+
+def test_a_child_that_is_told_to_end_while_it_reads_its_libraries_ends_at_once_to_be_tried_again() -> None:
+    deaf = f"trap '' TERM; exec {sys.executable} -m batch_job"  # as the kernel makes a container's first process
+    child = subprocess.Popen(["sh", "-c", deaf])
+    while not _catches(child.pid, signal.SIGTERM):
+        time.sleep(0.001)
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(5) == 75  # and not 2, as for want of the variables that Batch sets
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler (proc(5), SigCgt)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
