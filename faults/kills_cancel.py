@@ -1,6 +1,7 @@
 """E1: the program `traingrid cancel`, killed before and after every call; what it has recorded ends all the same."""
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ _CALLS = 14
 """More calls than the command makes for one line; kills beyond its last call do not happen."""
 _AGAIN = 0.2
 """Share of the commands that are killed when they are given again, too."""
+
+_KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +81,18 @@ def of_cancel(arena: Arena, kills: int) -> Outcome:
 
 
 def _running(arena: Arena, planned: Sequence[tuple[str, int]]) -> list[_Command]:
-    """Start a line for each kill: most in one submission, every fourth in one of its own; return the commands."""
+    """Start a line for each kill: most in one submission, every fourth in one of its own; return the commands.
+
+    Half of the latter have lost their children, so that nobody but the command stops what they train.
+    """
     arena.plan(stub_seconds=600.0)
     own = [number for number in range(len(planned)) if number % 4 == 3]
     lines = {number: index for index, number in enumerate(n for n in range(len(planned)) if n not in own)}
     shared = arena.upload(len(lines))
     submissions = dict.fromkeys(lines, shared) | {number: arena.upload(1) for number in own}
     until(lambda: _training(arena, set(submissions.values())) == len(planned), "every line trains")
+    for number in own[::2]:
+        arena.lose_children(arena.submitted(submissions[number]))
     return [
         _Command(
             label=f"person/{submissions[number]}/{number}",
@@ -113,9 +121,12 @@ def _cancelled(arena: Arena, command: _Command) -> bool:
     scope = CANCEL_ALL if command.index is None else cancel_of_job(command.index)
     arguments = ["cancel", command.submission, *(() if command.index is None else ("--index", str(command.index)))]
     for number in (1, 2, 3):
-        if arena.command(f"{command.label}/{number}", *arguments).wait(PATIENCE_SECONDS) == 0:
+        code = arena.command(f"{command.label}/{number}", *arguments).wait(PATIENCE_SECONDS)
+        if code == 0:
             return False
+        if code != _KILLED:
+            break
         if command.nth % 2 and scope in arena.plane.ledger.cancels(command.submission):
             return True
-    message = f"`traingrid {' '.join(arguments)}`, killed twice at most, did not go through the third time"
+    message = f"`traingrid {' '.join(arguments)}` ended with {code} when it was given for the {number}. time"
     raise TimeoutError(message)
