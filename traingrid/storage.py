@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import time
+import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.clients import client
+from traingrid.clients import client, once
 from traingrid.errors import UsageError
+from traingrid.outage import is_outage
 from traingrid.s3_uri import ObjectVersion, S3Uri
+from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PIECE = 256 * 1024
+_UPLOADS = 5
+_MARK = "traingrid-upload"  # metadata of an object: which upload made this version
+_VERSIONS_LOOKED_AT = 20  # others may upload under the same key meanwhile
 # What S3 answers where asking again does not help; a missing key is AccessDenied to a reader that may not list
 # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
-_PIECE = 256 * 1024
 _WRONG = {"AccessDenied", "NoSuchBucket", "NoSuchKey", "NoSuchVersion"}
 
 
@@ -29,6 +37,11 @@ class Storage:
 
     def __init__(self, region: str | None = None) -> None:
         self._s3: Any = client("s3", region)
+        self._region = region
+
+    @cached_property
+    def _sent_once(self) -> Any:
+        return once("s3", self._region)
 
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
         """Return an object's bytes, at most one more than `limit` so that the caller sees that it is too large.
@@ -85,6 +98,44 @@ class Storage:
         """Write an object and return its version (empty where the bucket keeps none)."""
         reply = self._s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=content, ContentType=content_type)
         return str(reply.get("VersionId", ""))
+
+    def write_new(self, uri: S3Uri, content: bytes, content_type: str) -> str:
+        """Write an object as exactly one new version, whatever becomes of the reply, and return that version.
+
+        botocore sends a PutObject again whose reply was lost, which makes two versions: of a manifest, two submissions.
+        So it is sent once, and what became of it is looked up before it is sent again.
+
+        Raises:
+            BotoCoreError: S3 has not answered, time and again.
+            ClientError: It refuses.
+        """
+        mark = uuid.uuid4().hex
+        request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
+        tries = 0
+        while True:
+            try:
+                reply = self._sent_once.put_object(**request, Metadata={_MARK: mark})
+                return str(reply.get("VersionId", ""))
+            except (BotoCoreError, ClientError) as error:
+                if not is_outage(error):
+                    raise
+                lost, tries = error, tries + 1
+            time.sleep(backoff_seconds(tries, OUTAGE_CAP))
+            version = self._marked(uri, mark)
+            if version is not None:
+                return version
+            if tries == _UPLOADS:
+                raise lost
+
+    def _marked(self, uri: S3Uri, mark: str) -> str | None:
+        """Return the version of an object that bears a mark, if one of its last versions does."""
+        reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
+        for version in reply.get("Versions", []):
+            if version["Key"] == uri.key:
+                found = self._s3.head_object(Bucket=uri.bucket, Key=uri.key, VersionId=version["VersionId"])
+                if found["Metadata"].get(_MARK) == mark:
+                    return str(version["VersionId"])
+        return None
 
     def write_json(self, uri: S3Uri, document: object) -> None:
         """Write a JSON document that a person may read."""

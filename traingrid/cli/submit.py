@@ -44,16 +44,26 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     if plan:
         _print_plan(manifest, deployment)
         return
+    report = submitted(manifest, deployment)
+    jobs = report["jobs"]
+    click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
+    click.echo(f"follow it with: traingrid status {report['submission']} --watch")
+
+
+def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
+    """Upload a manifest, and return the intake's report once its jobs are submitted.
+
+    Raises:
+        TraingridError: It is rejected, or the intake does not answer.
+    """
     storage = Storage(deployment.grid.home)
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
-    version = storage.write(uri, manifest.read_bytes(), "text/csv")
+    version = storage.write_new(uri, manifest.read_bytes(), "text/csv")
     click.echo(f"uploaded {uri} (version {version})")
     report = wait_for_report(storage, uri, version)
     if report["state"] == "rejected":
         raise _rejected(manifest, report)
-    jobs = report["jobs"]
-    click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
-    click.echo(f"follow it with: traingrid status {report['submission']} --watch")
+    return report
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
