@@ -126,6 +126,16 @@ class Arena(Stage):
         finally:
             functions.update_function_code(FunctionName=name, ZipFile=deployed)
 
+    @contextmanager
+    def children_at_once(self, number: int) -> Iterator[None]:
+        """Let so many children run at once meanwhile, where they do little more than wait."""
+        before = self.cloud.settings
+        self.cloud.settings = replace(before, batch_max_processes=number)
+        try:
+            yield
+        finally:
+            self.cloud.settings = before
+
     def plan(self, stub_seconds: float = 0.0, **parts: Any) -> None:
         """Put faults in force; every training job is a stub, because what it trains is not the point here.
 

@@ -4,10 +4,11 @@ import random
 import time
 from collections import Counter
 
-from faults.arena import PATIENCE_SECONDS, Arena, Submission, settled, until
+from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
 from localcloud.faults import EventFault
 from localcloud.processes import ProcessGroup
+from traingrid.violation import Violation
 
 EXIT_SECONDS = 5.0
 """A child that is told to end does so within this time (docs of `traingrid.supervisor`)."""
@@ -19,31 +20,32 @@ def at_any_moment(arena: Arena, children: int) -> Outcome:
     arena.plan(stub_seconds=4.0)
     submission = arena.submit(children)
     told = _tell_to_end(arena, chance, children)
-    slow = sum(_outlives(group, asked + EXIT_SECONDS) for group, asked, killed_after in told if killed_after > 5)
+    slow = [group.label for group, at, kill in told if kill > EXIT_SECONDS and _outlives(group, at + EXIT_SECONDS)]
     settled(arena, [submission], sweeps=2)
-    violations = arena.audit(submission.id)
+    violations = [
+        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{child} held on to its line for long")
+        for child in slow
+    ]
     return Outcome(
         volume=f"{len(told)} SIGTERM",
-        violations=violations,
-        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": slow, "states": _states(arena, submission)},
+        violations=violations + arena.audit(submission.id),
+        facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(slow), "states": _states(arena, submission)},
     )
 
 
 def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[ProcessGroup, float, float]]:
     """Send so many SIGTERM, each with its SIGKILL; return whom, when, and how long until the SIGKILL."""
-    told: list[tuple[ProcessGroup, float, float]] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(told) < times and time.monotonic() < deadline:
-        known = {group.pid for group, _, _ in told}
-        fresh = [group for group in arena.running() if group.pid not in known]
+    told: dict[ProcessGroup, tuple[float, float]] = {}
+    while len(told) < times:
+        fresh = [group for group in arena.running() if group not in told]
         if fresh:
             group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
             group.stop(grace)
-            told.append((group, time.monotonic(), grace))
+            told[group] = time.monotonic(), grace
         elif not arena.children_left():
             break
         time.sleep(chance.uniform(0.0, 0.1))
-    return told
+    return [(group, *when) for group, when in told.items()]
 
 
 def _outlives(group: ProcessGroup, moment: float) -> bool:

@@ -31,6 +31,7 @@ def main(first: str = "") -> None:
     Args:
         first: What every child calls first, as "module:function"; nothing where it is empty.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a child lets it through once it listens
     os.nice(5)  # the localcloud answers all children, so it comes first
     control = socket.socket(fileno=os.dup(0))
     call_first = _function(first)
@@ -81,6 +82,7 @@ def _begin(control: socket.socket, request: dict[str, Any], output: int, first: 
 
 def _live(control: socket.socket, request: dict[str, Any], output: int, first: Callable[[], None]) -> NoReturn:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(TRY_AGAIN))  # as batch_job does
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -51,15 +51,19 @@ class Stage:
         self.ended(*batch_jobs)
         until(lambda: not self.active(), "no training job is active")
 
-    def ended(self, *batch_jobs: str) -> None:
+    def ended(self, *batch_jobs: str, seconds: float = 0.0) -> None:
         """Wait until Batch jobs have ended; training jobs may go on.
+
+        Args:
+            batch_jobs: Their ids.
+            seconds: How long each may take; as long as its lines need where that is longer.
 
         Raises:
             TimeoutError: They have not in time.
         """
         for job in batch_jobs:
             lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
-            until(partial(self._has_ended, job), f"Batch job {job} ends", patience(lines))
+            until(partial(self._has_ended, job), f"Batch job {job} ends", max(seconds, patience(lines)))
 
     def active(self) -> list[str]:
         """Return the names of all training jobs that have not ended."""
