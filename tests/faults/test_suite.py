@@ -14,7 +14,6 @@ Experiment = Callable[[Arena], Outcome]
 HOLDS: dict[str, Experiment] = {
     "children are killed at their calls": lambda grid: kills.of_children(grid, "fresh", kills=6),
     "children find no capacity and are killed": lambda grid: kills.of_children(grid, "capacity", kills=2),
-    "children are killed as they finish": lambda grid: kills.of_children(grid, "finish", kills=4),
     "the intake is killed at its calls": lambda grid: kills_intake.of_intake(grid, kills=4),
     "the reconciler is killed at its calls": lambda grid: kills_reconciler.of_reconciler(grid, kills=3),
     "the cancel command is killed at its calls": lambda grid: kills_cancel.of_cancel(grid, kills=3),
