@@ -61,6 +61,11 @@ class Attempt:
         """The training job's name."""
         return names.training_job(self.grid, self.submission, self.job.index, self.number)
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells its training job from a stranger's of the same name."""
+        return self.backend.fingerprint(self.name, self.job)
+
     def item(self) -> Item:
         """Return what the ledger knows of the job now, which may be at another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
@@ -83,7 +88,7 @@ class Attempt:
             False if there is none that is known (yet), or it is a stranger's.
         """
         seen = self.backend.describe(self.name)
-        if seen is None or seen.fingerprint != self.backend.fingerprint(self.name, self.job):
+        if seen is None or seen.fingerprint != self.fingerprint:
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)

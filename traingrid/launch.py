@@ -44,7 +44,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     """
     # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
     unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
-    claim = {"training_job": attempt.name, "batch_child": attempt.batch_child}
+    claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {"phase": CREATING} if item["state"] in (PENDING, WAITING) else {}
     job, tags = attempt.job, _tags(attempt)
     attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")

@@ -32,7 +32,7 @@ _JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
 # What belongs to one attempt, and not to the next one.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
-    *("training_seconds", "billable_seconds"),
+    *("training_seconds", "billable_seconds", "fingerprint"),
 )
 
 
@@ -162,8 +162,15 @@ class Ledger:
         item |= {"regions": list(regions) or [job.region], "opened_at": now()}
         return item if self._table.put_new(item) else self.job(submission, job.index) or item
 
-    def record_job(
-        self, submission: str, index: int, attempt: int, facts: Mapping[str, Any], *, unless_watched: bool = False
+    def record_job(  # noqa: PLR0913  # the fields of one conditional write
+        self,
+        submission: str,
+        index: int,
+        attempt: int,
+        facts: Mapping[str, Any],
+        *,
+        fingerprint: str = "",
+        unless_watched: bool = False,
     ) -> bool:
         """Record what was seen of a job's attempt.
 
@@ -172,13 +179,19 @@ class Ledger:
             index: The job's index.
             attempt: Which attempt this was seen of.
             facts: Fields of the item.
+            fingerprint: Of the training job that this was seen of. Record nothing unless the child that has claimed the
+                attempt has asked for just that; empty where the caller knows that.
             unless_watched: Record nothing while a child says (in `batch_child`) that it watches the job.
 
         Returns:
-            False, and nothing is changed, if the attempt has ended, the job is at another attempt, or it is watched.
+            False, and nothing is changed, if the attempt has ended, the job is at another attempt, or it is watched, or
+            the training job is a stranger's.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         values |= {":attempt": attempt}
+        if fingerprint:
+            condition += " AND #fingerprint = :fingerprint"
+            values |= {":fingerprint": fingerprint}
         if unless_watched:
             condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
             values |= {":nobody": ""}

@@ -6,6 +6,7 @@ stays. One end is left open: of a failure that traingrid tries again by itself, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -27,7 +28,8 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
         watched: Whether the child that says that it watches the job may be believed; False once it is known to be gone.
 
     Returns:
-        Whether anything was recorded: not for a job that has ended in the ledger already, or that it does not know.
+        Whether anything was recorded: not for a job that has ended in the ledger already, or that it does not know, nor
+        for a training job that a stranger has created under our name.
     """
     parsed = names.parse_training_job(grid, training_job)
     seen = backend.describe(training_job) if parsed else None
@@ -35,13 +37,13 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
         return False
     # The name too: the child may have died between creating the training job and recording that.
     facts, failure = {**seen.facts(), "training_job": training_job}, of_end(seen)
-    key = (parsed.submission, parsed.index, parsed.attempt)
+    record = partial(ledger.record_job, parsed.submission, parsed.index, parsed.attempt, fingerprint=seen.fingerprint)
     if failure is None:
-        return ledger.record_job(*key, facts)
+        return record(facts)
     facts |= {"failure": failure.name}
     if not (failure.retried and watched):
-        return ledger.record_job(*key, facts)
-    if ledger.record_job(*key, facts, unless_watched=True):
+        return record(facts)
+    if record(facts, unless_watched=True):
         return True
     # Whether this is the end, or another attempt follows, is for the child to decide; `failure` makes it look.
-    return ledger.record_job(*key, {name: value for name, value in facts.items() if name != "state"})
+    return record({name: value for name, value in facts.items() if name != "state"})

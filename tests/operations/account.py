@@ -10,6 +10,7 @@ from localcloud import images
 from localcloud.checkout_images import ORCHESTRATOR
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
+from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import client
@@ -165,18 +166,21 @@ class Account:
         seconds: float = 600,
         ours: bool = True,
     ) -> str:
-        """Create the training job of an attempt, as a child does; return its name once it trains."""
+        """Claim an attempt and create its training job, as a child does; return its name once it trains."""
         name = names.training_job("traingrid", submission, index, attempt)
-        client("sagemaker", region).create_training_job(
-            TrainingJobName=name,
-            AlgorithmSpecification={"TrainingImage": self.training[region], "TrainingInputMode": "File"},
-            HyperParameters={"seconds": str(seconds)},
-            RoleArn=self.execution_roles[region],
-            OutputDataConfig={"S3OutputPath": f"s3://{self.data(region)}/out"},
-            ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5},
-            StoppingCondition={"MaxRuntimeInSeconds": 600},
-            Tags=[{"Key": names.TAG_GRID, "Value": "traingrid"}] if ours else [],
-        )
+        request: dict[str, Any] = {
+            "TrainingJobName": name,
+            "AlgorithmSpecification": {"TrainingImage": self.training[region], "TrainingInputMode": "File"},
+            "HyperParameters": {"seconds": str(seconds)},
+            "RoleArn": self.execution_roles[region],
+            "OutputDataConfig": {"S3OutputPath": f"s3://{self.data(region)}/out"},
+            "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+            "Tags": [{"Key": names.TAG_GRID, "Value": "traingrid"}] if ours else [],
+        }
+        if ours:
+            self.ledger.record_job(submission, index, attempt, {"fingerprint": fingerprint(request)})
+        client("sagemaker", region).create_training_job(**request)
         wait_until(
             lambda: self.described(name, region)["SecondaryStatus"] not in ("Starting", "Downloading", "Pending")
         )

@@ -3,6 +3,8 @@
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
 from traingrid.audit import audit
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.recording import record_seen
 
 DIES = "raise SystemExit('no')"
 
@@ -111,3 +113,14 @@ def test_a_submission_that_batch_never_got_is_left_to_its_dead_letter(account: A
     assert head is not None
     assert head["state"] == "Submitting"
     assert [str(violation)[:8] for violation in audit(account.world("dddddddd", at_rest=True))] == ["I1 lost:"]
+
+
+def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_taken_for_its_end(account: Account) -> None:
+    submission = account.submit((HOME, HOME))
+    account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
+    for index, claim in ((0, "claimed"), (1, "not yet claimed")):
+        name = account.train(submission, index, seconds=0, ours=False)
+        account.ended(name)
+        service = SageMaker(account.deployment, HOME)
+        assert not record_seen("traingrid", account.ledger, service, name), claim
+        assert account.line(submission, index)["state"] == "Pending"
