@@ -115,6 +115,35 @@ def test_a_refusal_is_told_from_a_delay(
     assert (refused.value.failure, refused.value.unresolved) == meaning
 
 
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize(("error", "meaning"), [(answer("ThrottlingException"), THROTTLED), (LOST, SERVICE_ERROR)])
+def test_whoever_starts_a_job_decides_when_to_ask_again_where_it_is_not_known_whether_it_exists(
+    service: FakeSageMaker, job: Job, *, backend: SageMaker, error: Exception, meaning: Failure, sent: bool
+) -> None:
+    def describe_training_job(**_: str) -> dict[str, Any]:
+        if sent and not service.jobs:
+            raise answer("ValidationException", "DescribeTrainingJob")
+        raise error
+
+    service.describe_training_job = describe_training_job  # type: ignore[method-assign]
+    service.error, service.creates_before_error = LOST, True
+    with pytest.raises(LaunchError, match=NAME) as refused:
+        backend.start(NAME, job, {})
+    assert (refused.value.failure, refused.value.unresolved) == (meaning, True)
+    assert bool(service.jobs) is sent
+
+
+def test_expired_credentials_are_left_to_whoever_can_renew_them(
+    backend: SageMaker, service: FakeSageMaker, job: Job
+) -> None:
+    def describe_training_job(**_: str) -> dict[str, Any]:
+        raise answer("ExpiredTokenException")
+
+    service.describe_training_job = describe_training_job  # type: ignore[method-assign]
+    with pytest.raises(ClientError, match="ExpiredToken"):
+        backend.start(NAME, job, {})
+
+
 def test_a_strangers_job_of_the_same_name_is_not_ours(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
     other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
     service.jobs[NAME] = training_job_request(NAME, other, "arn:aws:iam::123456789012:role/other", {})

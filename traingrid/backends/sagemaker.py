@@ -10,7 +10,7 @@ from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.clients import client, once
 from traingrid.failures import CONFLICT, SERVICE_ERROR, of_refusal
-from traingrid.outage import is_expired
+from traingrid.outage import is_expired, is_outage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,10 @@ class SageMaker:
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
         request = self._request(name, job, tags)
-        seen = self.describe(name) or self._create(name, request)
+        try:
+            seen = self.describe(name) or self._create(name, request)
+        except (BotoCoreError, ClientError) as error:
+            raise self._outage(name, error) from error
         if seen and seen.fingerprint != fingerprint(request):
             message = f"A training job {name} exists in {self._region} ({seen.arn}), and it is not this job."
             raise LaunchError(CONFLICT, message)
@@ -73,6 +76,18 @@ class SageMaker:
         if seen is None:  # perhaps not yet: a job that was just created is not visible everywhere at once
             raise LaunchError(SERVICE_ERROR, f"SageMaker in {self._region} {trouble}.", unresolved=True) from error
         return seen
+
+    def _outage(self, name: str, error: BotoCoreError | ClientError) -> Exception:
+        """Return what to raise where SageMaker does not even say whether the training job exists.
+
+        That the line is cancelled must not go unread while SageMaker is asked again, however long that takes; so the
+        caller decides when it is. Only expired credentials are left to whoever can renew them.
+        """
+        if is_expired(error) or not is_outage(error):
+            return error
+        failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
+        what = f"SageMaker in {self._region} does not say now whether {name} exists: {error}."
+        return LaunchError(failure, what, unresolved=True)
 
     def stop(self, name: str) -> None:
         """See `Backend.stop`."""
