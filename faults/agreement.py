@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from faults.generated import PREFIXES
 from traingrid.submission import jobs_of_lines
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _said(made: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for name in ("region", "s3_uri", "name") if made.form == "plain" else tuple(line):
         value = line.get(name)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and (made.form == "json" or name in PREFIXES):
             entries = {key: _written(made, entry) for key, entry in value.items() if _is_certain(made, entry)}
             said |= {name: entries} if entries else {}
         elif _is_certain(made, value):

@@ -35,7 +35,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "priority": st.integers(-1, 3),
     "retries": st.integers(-1, 31),
 }
-_PREFIXES = {"hyperparameters": "hp.", "environment": "env.", "tags": "tag.", "replicas": "replica."}
+PREFIXES = {"hyperparameters": "hp.", "environment": "env.", "tags": "tag.", "replicas": "replica."}
+"""Of the fields that are mappings, how a column for an entry begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +114,8 @@ def as_csv(lines: list[dict[str, Any]]) -> bytes:
     for line in lines:
         cells: dict[str, Any] = {}
         for name, value in line.items():
-            if name in _PREFIXES and isinstance(value, dict):
-                cells |= {f"{_PREFIXES[name]}{key}": entry for key, entry in value.items()}
+            if name in PREFIXES and isinstance(value, dict):
+                cells |= {f"{PREFIXES[name]}{key}": entry for key, entry in value.items()}
             else:
                 cells[name] = " ".join(map(str, value)) if isinstance(value, list) else value
         flat.append(cells)

@@ -14,16 +14,19 @@ from faults.arena import REGIONS, Arena, data_folder, settled
 from faults.manifest_trial import Trial
 from faults.peak import MemoryGrowth
 from faults.table import Outcome
-from traingrid import names
 from traingrid.violation import Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traingrid.manifest import Line
 
 MEMORY_MIB = 256.0
 """How much the process may grow over all manifests of an experiment together."""
 
 _GOOD_LINES = 24
+_AT_ONCE = 1000
+"""How many manifests hypothesis makes up together: it remembers all of them, so as to make none twice."""
 
 
 def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
@@ -54,11 +57,18 @@ def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
         manifests: How many.
         deployed: See `truncated`.
     """
-    deployment = arena.plane.deployment
-    trial = Trial(deployment=deployment, chance=_chance(arena), keep=deployed)
-    buckets = {region: names.data_bucket(deployment.grid.name, deployment.account, region) for region in REGIONS}
+    trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
+    buckets = {region: data_folder(region).split("/")[2] for region in REGIONS}
+    with MemoryGrowth() as memory:
+        for start in range(0, manifests, _AT_ONCE):
+            _make_up(trial, buckets, min(_AT_ONCE, manifests - start), arena.seed + start)
+    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} manifests")
 
-    @seed(arena.seed)
+
+def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: int) -> None:
+    """Make up so many manifests from a seed and try each."""
+
+    @seed(number)
     @settings(
         max_examples=manifests,
         database=None,
@@ -70,12 +80,10 @@ def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
     def try_one(made: generated.Manifest) -> None:
         lines = trial.parse(made.content)
         if lines is not None and not made.damaged:
-            for what in disagreements(made, lines, deployment):
+            for what in disagreements(made, lines, trial.deployment):
                 trial.blame(made.content, what)
 
-    with MemoryGrowth() as memory:
-        try_one()
-    return _outcome(arena, trial, memory, f"{trial.outcomes.total()} manifests")
+    try_one()
 
 
 def _chance(arena: Arena) -> random.Random:
