@@ -11,7 +11,19 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.machine import description
-from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races
+from faults import (
+    calls,
+    endings,
+    events,
+    kills,
+    kills_cancel,
+    kills_intake,
+    kills_reconciler,
+    manifests,
+    races,
+    scale,
+    state_machine,
+)
 from faults.arena import Arena, arena
 from faults.table import Outcome, Row, measured, table
 
@@ -53,6 +65,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E3 duplicated events": partial(
             events.duplicates, copies=of(1000, 20), manifests=of(100, 3), copies_each=of(10, 3)
         ),
+        "E4 state machine": partial(state_machine.state_machine, examples=of(5000, 100), steps=50),
         "E5 two children for a line": partial(races.doubled, pairs=of(500, 6)),
         "E5 late writes of dead children": partial(races.zombies, lines=of(20, 2)),
         **{
@@ -65,6 +78,8 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
+        # Last: all that is listed after it is longer by so much.
+        **{f"E11 {lines:,} lines": partial(scale.of_lines, lines=of(lines, 40)) for lines in (10_000, 25_000)},
     }
 
 

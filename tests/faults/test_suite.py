@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races
+from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races, scale
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
 from traingrid.violation import Violation
@@ -24,6 +24,7 @@ HOLDS: dict[str, Experiment] = {
     "all children and events are lost": lambda grid: endings.everything_lost(grid, lines=3),
     "manifests are cut off": lambda grid: manifests.truncated(grid, cuts=16, deployed=2),
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
+    "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 

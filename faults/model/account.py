@@ -1,0 +1,190 @@
+"""An AWS account in memory that traingrid's classes take for AWS, and what must hold of it at every moment."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from botocore.exceptions import ReadTimeoutError
+
+from faults.model.actors import Turns
+from faults.model.batch import BatchChild, BatchQueue
+from faults.model.refusals import refusal
+from faults.model.sagemaker import SageMakerRegion, TrainingJob
+from faults.model.storage import Bucket
+from faults.model.table import Item, ModelTable
+from traingrid import names
+from traingrid.ledger import FINAL_STATES, is_cancelled
+
+GRID = "traingrid"
+START = 1_800_000_000.0
+_CLOCKED = ("ledger", "reconciling", "intake", "world_reading")
+"""Modules of traingrid that ask what time it is."""
+
+
+class Account:
+    """The account.
+
+    Attributes:
+        turns: Who acts, and the time.
+        queue: The Batch queue.
+        regions: SageMaker by Region.
+        bucket: S3.
+        table: The ledger's table.
+        calls: Accepted calls that create something, as `traingrid.world.World.calls` has them.
+        throttled: Services that answer nothing but that there are too many requests.
+        wrong: What has happened that must not.
+        living: Returns how many children of a line there are, dead ones that still run included.
+    """
+
+    def __init__(self, regions: tuple[str, ...], on_terminate: Callable[[BatchChild], None]) -> None:
+        self.turns = Turns(START)
+        self.queue = BatchQueue(self.now, self._submitted, on_terminate)
+        self.regions = {region: SageMakerRegion(region, self.now, self._created) for region in regions}
+        self.bucket = Bucket()
+        self.table = ModelTable(self.call, self._written)
+        self.calls: list[dict[str, Any]] = []
+        self.throttled: set[str] = set()
+        self.wrong: list[str] = []
+        self.living: Callable[[str, int], int] = lambda *_: 0
+        self._cancels: dict[str, set[str]] = {}
+        self._late: Counter[tuple[str, str, int]] = Counter()
+
+    def now(self) -> float:
+        """Return the time."""
+        return self.turns.now
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let all of traingrid in this process take this account for AWS, and its clock for the time."""
+        clock = SimpleNamespace(
+            time=self.now,
+            gmtime=lambda seconds=None: time.gmtime(self.now() if seconds is None else seconds),
+            strftime=time.strftime,
+            strptime=time.strptime,
+        )
+        with ExitStack() as stack:
+            stack.enter_context(patch("traingrid.clients._client", self._client))
+            stack.enter_context(patch("traingrid.ledger.Table", lambda *_: self.table))
+            for module in _CLOCKED:
+                stack.enter_context(patch(f"traingrid.{module}.time", clock))
+            yield
+
+    def call(self, service: str, action: str, effect: Callable[[], Any], *, once: bool = False) -> Any:
+        """Make a call happen: its caller pauses before it and after it, and may be no more by then.
+
+        Args:
+            service: The service.
+            action: The operation.
+            effect: What it does.
+            once: Whether its client sends it once only, and does not hide a reply that was lost.
+        """
+        actor = self.turns.current
+        if actor is None:
+            return effect()
+        while True:
+            actor.pause()
+            if service in self.throttled:
+                raise refusal("ThrottlingException", "Rate exceeded")
+            try:
+                answer = effect()
+            finally:
+                actor.pause()
+            if not actor.loses_reply:
+                return answer
+            actor.loses_reply = False
+            if once:
+                raise ReadTimeoutError(endpoint_url=f"{service}:{action}")
+
+    def _client(self, service: str, region: str | None, config: Any) -> Any:
+        once = config.retries["total_max_attempts"] == 1
+        target = {"s3": self.bucket, "batch": self.queue, "sagemaker": self.regions.get(region or "")}.get(service)
+        return _Client(self, service, target, once=once)
+
+    def _submitted(self, name: str) -> None:
+        self._accepted("batch", "SubmitJob", {"jobName": name})
+        if self._times("SubmitJob", "jobName", name) > 1:
+            self.wrong.append(f"{name} was submitted twice")
+
+    def _created(self, job: TrainingJob) -> None:
+        """Judge a training job that was just accepted."""
+        self._accepted("sagemaker", "CreateTrainingJob", {"TrainingJobName": job.name})
+        name = names.parse_training_job(GRID, job.name)
+        if name is None:
+            self.wrong.append(f"{job.name} is no name of a training job")
+            return
+        of_line = f"{GRID}-{name.submission}-{name.index}-"
+        alive = [other.name for other in self.training_jobs if other.name.startswith(of_line) and other.active]
+        if len(alive) > 1:
+            self.wrong.append(f"{' and '.join(alive)} are alive at once")
+        if self._times("CreateTrainingJob", "TrainingJobName", job.name) > 1:
+            self.wrong.append(f"{job.name} was accepted twice")
+        for scope in self._cancels.get(name.submission, ()):
+            if is_cancelled({scope}, name.index, job.region):
+                self._late[name.submission, scope, name.index] -= 1
+                if self._late[name.submission, scope, name.index] < 0:
+                    self.wrong.append(f"{job.name} was created after the cancel {scope}")
+
+    @property
+    def training_jobs(self) -> list[TrainingJob]:
+        """All training jobs of all Regions."""
+        return [job for region in self.regions.values() for job in region.jobs.values()]
+
+    def _accepted(self, service: str, action: str, parameters: Mapping[str, Any]) -> None:
+        entry = {"service": service, "action": action, "region": "", "time": self.now(), "parameters": parameters}
+        self.calls.append(entry)
+
+    def _times(self, action: str, field: str, name: str) -> int:
+        return sum(call["action"] == action and call["parameters"][field] == name for call in self.calls)
+
+    def _written(self, before: Item, after: Item) -> None:
+        """Judge a write into the ledger."""
+        kind, _, rest = str(after["item"]).partition("#")
+        if kind == "cancel":
+            self._cancelled(after["submission"], rest)
+        if kind != "job" or before.get("state") not in FINAL_STATES:
+            return
+        reopened = after["attempt"] == before["attempt"] + 1 and after["tried"][-1].get("reopened")
+        same = (after["attempt"], after["state"]) == (before["attempt"], before["state"])
+        if not (same or (reopened and before["state"] != "Completed")):
+            what = f"{before['state']} at attempt {before['attempt']} became {after['state']} at {after['attempt']}"
+            self.wrong.append(f"job {rest} of {after['submission']}: {what}")
+
+    def _cancelled(self, submission: str, scope: str) -> None:
+        """Remember a cancel; from now on each child that lives may have one creation on its way, and no more."""
+        if scope in self._cancels.setdefault(submission, set()):
+            return
+        self._cancels[submission].add(scope)
+        head = self.table.items.get((submission, "submission"), {})
+        for index in range(head.get("jobs", 0)):
+            self._late[submission, scope, index] = self.living(submission, index)
+
+
+class _Client:
+    """A boto3 client of a service in memory."""
+
+    exceptions = Bucket.exceptions
+
+    def __init__(self, account: Account, service: str, target: Any, *, once: bool) -> None:
+        self._account, self._service, self._target, self._once = account, service, target, once
+
+    def __getattr__(self, action: str) -> Callable[..., Any]:
+        operation = getattr(self._target, action)
+        call = self._account.call
+        return lambda **request: call(self._service, action, lambda: operation(**request), once=self._once)
+
+    def get_paginator(self, action: str) -> Any:
+        """Return a paginator whose one page is a call."""
+
+        def paginate(**request: Any) -> Iterator[Any]:
+            if self._target is None:  # CloudWatch Logs: nobody has printed anything
+                return iter(())
+            operation = getattr(self._target, f"pages_of_{action}", None) or getattr(self._target, action)
+            return iter(self._account.call(self._service, action, lambda: list(operation(**request))))
+
+        return SimpleNamespace(paginate=paginate)

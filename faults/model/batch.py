@@ -1,0 +1,147 @@
+"""AWS Batch in memory: arrays whose children somebody else runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+ENDED = ("SUCCEEDED", "FAILED")
+ATTEMPTS = 10
+TRY_AGAIN_CODES = (75, 137)
+"""Of the job definition's retry strategy (stacks/orchestrator.py)."""
+
+
+@dataclass
+class BatchChild:
+    """A child, or a plain job.
+
+    Attributes:
+        id: Its id.
+        index: Its place in the array; None in a plain job.
+        file: What S3_ARRAY_FILE says.
+        status: Batch's status.
+        tries: How often it was started.
+        is_terminated: Whether somebody has terminated it.
+        stopped_at: When it ended.
+    """
+
+    id: str
+    index: int | None
+    file: str
+    status: str = "RUNNABLE"
+    tries: int = 0
+    is_terminated: bool = False
+    stopped_at: float = 0.0
+
+    def describe(self) -> dict[str, Any]:
+        """Return what DescribeJobs says."""
+        said: dict[str, Any] = {"jobId": self.id, "status": self.status}
+        return said | ({"stoppedAt": int(self.stopped_at * 1000)} if self.stopped_at else {})
+
+
+@dataclass
+class BatchJob:
+    """An array, or a plain job.
+
+    Attributes:
+        id: Its id.
+        name: Its name.
+        children: Its children; itself, where it is a plain job.
+    """
+
+    id: str
+    name: str
+    children: list[BatchChild]
+
+    @property
+    def status(self) -> str:
+        """Batch's status of the whole."""
+        states = {child.status for child in self.children}
+        if not states <= set(ENDED):
+            return "PENDING"
+        return "FAILED" if "FAILED" in states else "SUCCEEDED"
+
+    def describe(self) -> dict[str, Any]:
+        """Return what DescribeJobs says."""
+        if self.children[0].index is None:
+            return self.children[0].describe() | {"jobName": self.name}
+        tally = Counter(child.status for child in self.children)
+        array = {"statusSummary": dict(tally), "size": len(self.children)}
+        return {"jobId": self.id, "jobName": self.name, "status": self.status, "arrayProperties": array}
+
+
+@dataclass
+class BatchQueue:
+    """The job queue.
+
+    Attributes:
+        now: Returns the time.
+        on_submit: Called with the name of every Batch job that was accepted.
+        on_terminate: Called with every running child that is to end.
+        jobs: All Batch jobs by id.
+    """
+
+    now: Callable[[], float]
+    on_submit: Callable[[str], None]
+    on_terminate: Callable[[BatchChild], None]
+    jobs: dict[str, BatchJob] = field(default_factory=dict)
+
+    @property
+    def children(self) -> list[BatchChild]:
+        """All children of all jobs."""
+        return [child for job in self.jobs.values() for child in job.children]
+
+    def submit_job(self, **request: Any) -> dict[str, Any]:
+        """Take a job; Batch knows no names that are taken."""
+        job, size = f"job-{len(self.jobs)}", request.get("arrayProperties", {}).get("size")
+        file = request["containerOverrides"]["environment"][0]["value"]
+        places: list[int | None] = [None] if size is None else list(range(size))
+        made = [BatchChild(job if place is None else f"{job}:{place}", place, file) for place in places]
+        self.jobs[job] = BatchJob(job, request["jobName"], made)
+        self.on_submit(request["jobName"])
+        return {"jobId": job}
+
+    def list_jobs(self, **request: Any) -> dict[str, Any]:
+        """List by name."""
+        (pattern,) = request["filters"][0]["values"]
+        found = [job for job in self.jobs.values() if _matches(pattern, job.name)]
+        return {"jobSummaryList": [{"jobId": job.id, "jobName": job.name} for job in found]}
+
+    def pages_of_list_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
+        """List in one page."""
+        yield self.list_jobs(**request)
+
+    def describe_jobs(self, **request: Any) -> dict[str, Any]:
+        """Describe arrays and children."""
+        known: dict[str, Any] = {child.id: child for child in self.children} | self.jobs
+        return {"jobs": [known[one].describe() for one in request["jobs"] if one in known]}
+
+    def terminate_job(self, **request: Any) -> dict[str, Any]:
+        """End what has not started, and tell what runs."""
+        wanted = request["jobId"]
+        for child in self.children:
+            if wanted not in (child.id, child.id.partition(":")[0]) or child.status in ENDED:
+                continue
+            child.is_terminated = True
+            if child.status == "RUNNABLE":
+                self._end(child, "FAILED")
+            else:
+                self.on_terminate(child)
+        return {}
+
+    def ended(self, child: BatchChild, code: int) -> None:
+        """Note that a child's program has ended."""
+        again = code in TRY_AGAIN_CODES and child.tries < ATTEMPTS and not child.is_terminated
+        if again:
+            child.status = "RUNNABLE"
+        else:
+            self._end(child, "SUCCEEDED" if code == 0 else "FAILED")
+
+    def _end(self, child: BatchChild, status: str) -> None:
+        child.status, child.stopped_at = status, self.now()
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

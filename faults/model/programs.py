@@ -1,0 +1,129 @@
+"""The programs of traingrid as actors run them: its own classes, put together as its entry points do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.attempt import Clock
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.batch import Batch
+from traingrid.cancelling import Canceller, Wanted
+from traingrid.child import Child, find_job
+from traingrid.children import Children
+from traingrid.errors import TraingridError
+from traingrid.failures import STOPPED, TRY_AGAIN
+from traingrid.intake import Intake, ManifestVersion
+from traingrid.ledger import Ledger
+from traingrid.orchestrator import exit_code
+from traingrid.outage import patient
+from traingrid.reconciling import Reconciler
+from traingrid.recording import record_seen
+from traingrid.retrying import Retrier
+from traingrid.storage import Storage
+from traingrid.supervisor import LetGoError, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faults.model.actors import Turns
+    from faults.model.batch import BatchChild
+    from traingrid.deployment import Deployment
+
+
+class Programs:
+    """The programs of a grid.
+
+    Args:
+        deployment: The grid.
+        turns: The clock by which they sleep.
+    """
+
+    def __init__(self, deployment: Deployment, turns: Turns) -> None:
+        self._deployment, self._turns = deployment, turns
+
+    def child(self, child: BatchChild, *, until_started: bool) -> int:
+        """Run what `traingrid.orchestrator.run_child` runs, and return its exit code."""
+        supervisor = None
+        try:
+            supervisor = self._supervisor(child, until_started=until_started)
+            return exit_code(supervisor.run())
+        except LetGoError:
+            return STOPPED if supervisor and self._lets_go(supervisor) else TRY_AGAIN
+        except TraingridError as error:
+            return error.exit_code
+        except (BotoCoreError, ClientError):
+            return TRY_AGAIN
+
+    def _lets_go(self, supervisor: Supervisor) -> bool:
+        try:
+            return supervisor.let_go()
+        except (TraingridError, BotoCoreError, ClientError):
+            return False
+
+    def _supervisor(self, child: BatchChild, *, until_started: bool) -> Supervisor:
+        deployment, home = self._deployment, self._deployment.grid.home
+        storage, ledger = self._patient(lambda: Storage(home)), self._patient(lambda: Ledger(deployment.table, home))
+        environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
+        environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
+        submission, job = find_job(Child.from_environment(environment), deployment, storage, ledger)
+        return Supervisor(
+            grid=deployment.grid.name,
+            submission=submission,
+            job=job,
+            backend_in=lambda region: self._patient(lambda: SageMaker(deployment, region)),
+            ledger=ledger,
+            say=lambda _: None,
+            batch_child=child.id,
+            until_started=until_started,
+            clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep),
+        )
+
+    def _patient(self, make: Callable[[], Any]) -> Any:
+        return patient(make, lambda _: None, self._turns.sleep)
+
+    def intake(self, source: ManifestVersion, owner: str) -> None:
+        """Run what lambda/accept_manifest runs."""
+        deployment, home = self._deployment, self._deployment.grid.home
+        intake = Intake(
+            deployment=deployment,
+            storage=Storage(home),
+            ledger=Ledger(deployment.table, home),
+            batch=Batch(deployment, home),
+        )
+        intake.accept(source, owner)
+
+    def record_event(self, training_job: str, region: str) -> None:
+        """Run what lambda/record_job_event runs."""
+        deployment = self._deployment
+        backend, ledger = SageMaker(deployment, region), Ledger(deployment.table, deployment.grid.home)
+        record_seen(deployment.grid.name, ledger, backend, training_job)
+
+    def sweep(self) -> bool:
+        """Run what lambda/reconcile runs; return whether it has done anything."""
+        done = Reconciler.of(self._deployment).sweep()
+        return bool(done.recorded or done.closed or done.stopped)
+
+    def cancel(self, submission: str, index: int | None, region: str) -> None:
+        """Run `traingrid cancel`."""
+        deployment, home = self._deployment, self._deployment.grid.home
+        storage = Storage(home)
+        canceller = Canceller(
+            deployment=deployment,
+            ledger=Ledger(deployment.table, home),
+            children=Children(storage, deployment.manifest_bucket, home),
+            storage=storage,
+        )
+        canceller.cancel(Wanted(submission=submission, index=index, region=region, by="somebody", reason="a reason"))
+
+    def retry(self, submission: str) -> None:
+        """Run `traingrid retry`."""
+        deployment, home = self._deployment, self._deployment.grid.home
+        retrier = Retrier(
+            deployment=deployment,
+            ledger=Ledger(deployment.table, home),
+            storage=Storage(home),
+            batch=Batch(deployment, home),
+        )
+        retrier.retry(submission, by="somebody")

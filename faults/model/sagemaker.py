@@ -1,0 +1,157 @@
+"""SageMaker's training jobs in memory: names are taken once per Region, and somebody else moves the jobs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from faults.model.refusals import refusal
+
+FINAL = ("Completed", "Failed", "Stopped")
+
+
+@dataclass
+class TrainingJob:
+    """A training job.
+
+    Attributes:
+        request: What was asked for.
+        region: Where it is.
+        created_at: When it was created.
+        visible_at: From when on it is known everywhere.
+        state: TrainingJobStatus.
+        phase: SecondaryStatus.
+        reason: FailureReason.
+        ended_at: When it ended.
+    """
+
+    request: Mapping[str, Any]
+    region: str
+    created_at: float
+    visible_at: float
+    state: str = "InProgress"
+    phase: str = "Starting"
+    reason: str = ""
+    ended_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.request["TrainingJobName"])
+
+    @property
+    def arn(self) -> str:
+        """Its ARN."""
+        return f"arn:aws:sagemaker:{self.region}:123456789012:training-job/{self.name}"
+
+    @property
+    def active(self) -> bool:
+        """Whether it still costs money."""
+        return self.state not in FINAL
+
+    def describe(self) -> dict[str, Any]:
+        """Return what DescribeTrainingJob says."""
+        said = {name: value for name, value in self.request.items() if name != "Tags"} | self.summary()
+        said["SecondaryStatus"] = self.phase
+        if self.reason:
+            said["FailureReason"] = self.reason
+        if self.state == "Completed":
+            output = self.request["OutputDataConfig"]["S3OutputPath"]
+            said["ModelArtifacts"] = {"S3ModelArtifacts": f"{output}{self.name}/output/model.tar.gz"}
+        if self.ended_at:
+            seconds = int(self.ended_at - self.created_at)
+            said |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
+        return said
+
+    def summary(self) -> dict[str, Any]:
+        """Return its entry in ListTrainingJobs."""
+        said = {
+            "TrainingJobName": self.name,
+            "TrainingJobArn": self.arn,
+            "TrainingJobStatus": self.state,
+            "CreationTime": datetime.fromtimestamp(self.created_at, UTC),
+        }
+        return said | ({"TrainingEndTime": datetime.fromtimestamp(self.ended_at, UTC)} if self.ended_at else {})
+
+
+@dataclass
+class SageMakerRegion:
+    """SageMaker in one Region.
+
+    Attributes:
+        region: Its name.
+        now: Returns the time.
+        on_create: Called with every training job that was accepted.
+        jobs: All training jobs by name.
+        lag: For how many seconds a new one is not known.
+        quota_is_used_up: Whether creations are refused.
+    """
+
+    region: str
+    now: Callable[[], float]
+    on_create: Callable[[TrainingJob], None]
+    jobs: dict[str, TrainingJob] = field(default_factory=dict)
+    lag: float = 0.0
+    quota_is_used_up: bool = False
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        """Take a training job, unless its name is taken."""
+        name = request["TrainingJobName"]
+        if name in self.jobs:
+            raise refusal("ResourceInUse", f"a training job with this name already exists ({self.jobs[name].arn})")
+        if self.quota_is_used_up:
+            raise refusal("ResourceLimitExceeded", "the account-level limit is 2 Instances")
+        now = self.now()
+        job = self.jobs[name] = TrainingJob(request, self.region, now, now + self.lag)
+        self.on_create(job)
+        return {"TrainingJobArn": job.arn}
+
+    def describe_training_job(self, **request: Any) -> dict[str, Any]:
+        """Describe what is known."""
+        return self._known(request["TrainingJobName"]).describe()
+
+    def stop_training_job(self, **request: Any) -> dict[str, Any]:
+        """Begin to stop; what has ended refuses."""
+        job = self._known(request["TrainingJobName"])
+        if not job.active:
+            raise refusal("ValidationException", f"the training job is in status {job.state}")
+        job.state = job.phase = "Stopping"
+        return {}
+
+    def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
+        """List what is known, in one page."""
+        wanted = request.get("StatusEquals")
+        found = [
+            job.summary()
+            for job in self.jobs.values()
+            if self._shows(job) and request["NameContains"] in job.name and wanted in (None, job.state)
+        ]
+        yield {"TrainingJobSummaries": found}
+
+    def list_tags(self, **request: Any) -> Iterator[dict[str, Any]]:
+        """List a training job's tags."""
+        yield {"Tags": list(self._known(request["ResourceArn"].rpartition("/")[2]).request["Tags"])}
+
+    def move(self, job: TrainingJob, reason: str = "") -> None:
+        """Move a job on: to training, to its end, or to failure for a reason. What is being stopped, stops."""
+        if job.state == "Stopping":
+            job.state = job.phase = "Stopped"
+        elif reason:
+            job.state, job.phase, job.reason = "Failed", "Failed", reason
+        elif job.phase == "Starting":
+            job.phase = "Training"
+        else:
+            job.state = job.phase = "Completed"
+        if not job.active:
+            job.ended_at = self.now()
+
+    def _known(self, name: str) -> TrainingJob:
+        job = self.jobs.get(name)
+        if job is None or not self._shows(job):
+            raise refusal("ValidationException", "Requested resource not found.")
+        return job
+
+    def _shows(self, job: TrainingJob) -> bool:
+        return self.now() >= job.visible_at

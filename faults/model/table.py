@@ -1,0 +1,163 @@
+"""A DynamoDB table in memory with what traingrid needs of it: conditional writes that are one step."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Item = dict[str, Any]
+Call = Callable[[str, str, Callable[[], Any]], Any]
+"""Makes a call happen: service, operation, what it does."""
+
+_TOKEN = re.compile(r"\s*([(),]|=|[#:]?\w+)")
+
+
+class ModelTable:
+    """In the place of `traingrid.dynamodb.Table`.
+
+    Attributes:
+        items: Every item, by submission and item.
+        is_conditional: Whether its conditions hold; where not, every write happens, whatever is there.
+    """
+
+    is_conditional = True
+
+    def __init__(self, call: Call, on_write: Callable[[Item, Item], None]) -> None:
+        self._call, self._on_write = call, on_write
+        self.items: dict[tuple[str, str], Item] = {}
+
+    def get(self, submission: str, item: str) -> Item | None:
+        """Return a copy of an item."""
+        found: Item | None = self._call(
+            "dynamodb", "GetItem", lambda: copy.deepcopy(self.items.get((submission, item)))
+        )
+        return found
+
+    def put(self, item: Item) -> None:
+        """Write an item, whatever was there."""
+        self._call("dynamodb", "PutItem", lambda: self._write(item))
+
+    def put_new(self, item: Item) -> bool:
+        """Write an item unless one of its key exists."""
+        key = item["submission"], item["item"]
+        return bool(self._call("dynamodb", "PutItem", lambda: self._is_new(key) and self._write(item)))
+
+    def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
+        """Yield a submission's items from a sort key on, or with its beginning."""
+        begins = condition.startswith("begins_with")
+
+        def found() -> list[Item]:
+            keys = sorted(key for key in self.items if key[0] == submission)
+            wanted = [key for key in keys if (key[1].startswith(value) if begins else key[1] >= value)]
+            return [copy.deepcopy(self.items[key]) for key in wanted]
+
+        yield from self._call("dynamodb", "Query", found)
+
+    def scan(self, item: str) -> Iterator[Item]:
+        """Yield the items of one sort key."""
+        yield from (found for found in self.everything() if found["item"] == item)
+
+    def everything(self) -> Iterator[Item]:
+        """Yield copies of all items."""
+        yield from self._call("dynamodb", "Scan", lambda: copy.deepcopy(list(self.items.values())))
+
+    def update(  # noqa: PLR0913 - as Table's
+        self,
+        key: tuple[str, str],
+        changes: Item,
+        condition: str,
+        values: Item,
+        *,
+        appended: Mapping[str, list[Any]] | None = None,
+        removed: Sequence[str] = (),
+    ) -> bool:
+        """Change an item under a condition."""
+
+        def change() -> bool:
+            item = self.items.get(key, {})
+            if self.is_conditional and not Condition(condition, values).holds(item):
+                return False
+            new = {**dict(zip(("submission", "item"), key, strict=True)), **item, **changes}
+            new |= {name: [*item.get(name, []), *entries] for name, entries in (appended or {}).items()}
+            return self._write({name: value for name, value in new.items() if name not in removed})
+
+        return bool(self._call("dynamodb", "UpdateItem", change))
+
+    def _is_new(self, key: tuple[str, str]) -> bool:
+        return not self.is_conditional or key not in self.items
+
+    def _write(self, item: Item) -> bool:
+        key = item["submission"], item["item"]
+        self._on_write(self.items.get(key, {}), item)
+        self.items[key] = copy.deepcopy(item)
+        return True
+
+
+class Condition:
+    """A condition expression of DynamoDB's, as far as traingrid writes them.
+
+    Equality, IN, AND, OR, NOT, brackets, attribute_exists and attribute_not_exists. Fields are words, with or without
+    a # in front; placeholders of values begin with a colon.
+    """
+
+    def __init__(self, text: str, values: Mapping[str, Any]) -> None:
+        self._words = _TOKEN.findall(text)
+        self._values = values
+        self._item: Mapping[str, Any] = {}
+
+    def holds(self, item: Mapping[str, Any]) -> bool:
+        """Return whether it is true of an item; {} where there is none."""
+        self._item, self._rest = item, [*self._words]
+        holds = self._any()
+        if self._rest:
+            raise ValueError(f"the condition goes on with {self._rest}")
+        return holds
+
+    def _any(self) -> bool:
+        holds = self._all()
+        while self._next("OR"):
+            holds = self._all() or holds
+        return holds
+
+    def _all(self) -> bool:
+        holds = self._one()
+        while self._next("AND"):
+            holds = self._one() and holds
+        return holds
+
+    def _one(self) -> bool:
+        if self._next("NOT"):
+            return not self._one()
+        if self._next("("):
+            holds = self._any()
+            self._take(")")
+            return holds
+        word = self._rest.pop(0)
+        if word in ("attribute_exists", "attribute_not_exists"):
+            self._take("(")
+            holds = bool((self._rest.pop(0).lstrip("#") in self._item) == (word == "attribute_exists"))
+            self._take(")")
+            return holds
+        # What is not there equals nothing.
+        value = self._item.get(word.lstrip("#"), self)
+        if self._next("="):
+            return bool(value == self._values[self._rest.pop(0)])
+        self._take("IN")
+        self._take("(")
+        values = [self._values[self._rest.pop(0)]]
+        while self._next(","):
+            values.append(self._values[self._rest.pop(0)])
+        self._take(")")
+        return bool(value in values)
+
+    def _next(self, word: str) -> bool:
+        if self._rest and self._rest[0] == word:
+            self._rest.pop(0)
+            return True
+        return False
+
+    def _take(self, word: str) -> None:
+        if not self._next(word):
+            raise ValueError(f"the condition has {self._rest} where {word} belongs")

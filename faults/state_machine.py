@@ -1,0 +1,492 @@
+"""E4: hypothesis plays the world: who acts, who dies, what is lost and what time it is, on AWS in memory.
+
+The programs are traingrid's own (`faults.model.programs`). After every step nothing may have been doubled, no end
+changed and nothing created after a cancel; and when all have come to rest and the reconciler has swept, the audit is
+empty.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import ClassVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from faults.model.account import GRID, Account
+from faults.model.actors import Actor
+from faults.model.batch import BatchChild
+from faults.model.programs import Programs
+from faults.model.sagemaker import TrainingJob
+from faults.table import Outcome
+from traingrid import names
+from traingrid.audit import audit
+from traingrid.deployment import Deployment
+from traingrid.errors import TraingridError
+from traingrid.grid import Grid
+from traingrid.intake import ManifestVersion
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import submission_id, submission_of_key
+from traingrid.supervisor import LetGoError
+from traingrid.violation import Violation
+from traingrid.world import SWEEP_SECONDS
+from traingrid.world_reading import read_world
+
+REGIONS = ("us-east-1", "eu-west-1")
+ACCOUNT = "123456789012"
+CLAIM_IS_OLD_SECONDS = 100.0
+"""After this a claim whose function has ended may be taken over (traingrid/intake.py)."""
+LAMBDA_TRIES = 3
+FUNCTION_SECONDS = 60.0
+"""How long a function runs at most (stacks/event_function.py)."""
+ROUNDS, SWEEPS = 80, 8
+"""More rounds than lines, attempts and children take to come to rest, and more sweeps than the reconciler should."""
+SECONDS, EXAMPLES_AT_ONCE = 360.0, 250
+EXPECTED = (TraingridError, BotoCoreError, ClientError)
+"""Errors by which a function or a command may end; a child by none."""
+FAILURES = (
+    "CapacityError: Unable to provision requested ML compute capacity.",
+    "AlgorithmError: rank 1 died",
+    "InternalServerError: We encountered an internal error.",
+    "ClientError: No S3 objects found under S3 URL",
+)
+_ANY = st.integers(0, 999)
+"""Which of those there are, by remainder."""
+
+
+def deployment() -> Deployment:
+    """Return the grid of the machine: two Regions, each with a bucket of data."""
+    job = {"image": "resnet", "instance_type": "ml.p3.16xlarge", "processes_per_host": 8}
+    grid = Grid.model_validate(
+        {
+            "name": GRID,
+            "home": REGIONS[0],
+            "regions": {region: {"data_buckets": [f"data-{region}"]} for region in REGIONS},
+            "images": {"resnet": {"repository": "training", "tag": "1"}},
+            "job": job,
+        }
+    )
+    bucket = names.manifest_bucket(GRID, ACCOUNT, REGIONS[0])
+    return Deployment(
+        grid=grid, account=ACCOUNT, table="ledger", manifest_bucket=bucket, job_queue="queue", job_definition="child"
+    )
+
+
+@dataclass(eq=False)
+class Running:
+    """A child's program.
+
+    Attributes:
+        actor: It.
+        child: The Batch child that it is.
+        line: The submission and the index of its line.
+        is_seen: Whether Batch knows that it runs; not once it believes that its host is lost.
+        is_told: Whether it was told to end; it hears that once.
+    """
+
+    actor: Actor
+    child: BatchChild
+    line: tuple[str, int]
+    is_seen: bool = True
+    is_told: bool = False
+
+    def tell_to_end(self) -> None:
+        """SIGTERM."""
+        if not self.is_told:
+            self.is_told = True
+            self.actor.signal(LetGoError())
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """An event that is on its way to a function.
+
+    Attributes:
+        label: What it is.
+        work: The function.
+        tries: How often Lambda tries it, where it is not lost on its way: S3's are kept until they are delivered.
+    """
+
+    label: str
+    work: Callable[[], object]
+    tries: int = 0
+
+
+class GridMachine(RuleBasedStateMachine):
+    """A grid, and all that may happen to it.
+
+    Attributes:
+        seen: What has come of all grids that were played, for the row's facts.
+    """
+
+    seen: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deployment = deployment()
+        self.account = Account(REGIONS, self._terminated)
+        self.account.living = lambda *line: sum(one.line == line for one in self.running)
+        self.turns = self.account.turns
+        self.programs = Programs(self.deployment, self.turns)
+        self.running: list[Running] = []
+        self.functions: list[tuple[Actor, Event]] = []
+        self.events: list[Event] = []
+        self.manifests: list[ManifestVersion] = []
+        self.until_started = False
+        self.kills = 0
+        self._numbers = count()
+        self._stack = ExitStack()
+        self._stack.enter_context(self.account.installed())
+
+    # What people do.
+
+    @initialize(
+        lines=st.integers(1, 3),
+        retries=st.integers(0, 1),
+        replicas=st.booleans(),
+        whole=st.booleans(),
+        until_started=st.booleans(),
+    )
+    def a_first_manifest(self, lines: int, retries: int, replicas: bool, whole: bool, until_started: bool) -> None:
+        """Begin with a manifest, with or without its children under way."""
+        self.until_started = until_started
+        self.upload(lines, retries, replicas)
+        if whole:  # else the intake is still to come
+            self.deliver(0, again=False, turns=0)
+            self.turns.rest()
+            self.start_children(3, turns=0)
+
+    @precondition(lambda self: len(self.manifests) < 2)
+    @rule(lines=st.integers(1, 3), retries=st.integers(0, 1), replicas=st.booleans())
+    def upload(self, lines: int, retries: int, replicas: bool) -> None:
+        """Upload one more manifest."""
+        rows = ["region,s3_uri,retries," + ",".join(f"replica.{region}" for region in REGIONS)]
+        for number in range(lines):
+            here, there = REGIONS[number % 2], REGIONS[(number + 1) % 2]
+            cells = [f"s3://data-{there}/x" if replicas and region == there else "" for region in REGIONS]
+            rows.append(",".join([here, f"s3://data-{here}/{number}", str(retries), *cells]))
+        uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{len(self.manifests)}.csv")
+        body = "\n".join(rows).encode()
+        reply = self.account.bucket.put_object(Bucket=uri.bucket, Key=uri.key, Body=body)
+        source = ManifestVersion(uri=uri, version=reply["VersionId"])
+        self.manifests.append(source)
+        self._announce(source)
+
+    @precondition(lambda self: self.submissions)
+    @rule(which=_ANY, index=st.none() | st.integers(0, 2), region=st.sampled_from(["", "", *REGIONS]))
+    def cancel(self, which: int, index: int | None, region: str) -> None:
+        """A person cancels a submission, one of its lines, or those of a Region."""
+        submission = self.submissions[which % len(self.submissions)]
+        region = "" if index is not None else region
+        self.turns.add(f"cancel {submission}", lambda: self.programs.cancel(submission, index, region))
+
+    @precondition(lambda self: self.submissions)
+    @rule(which=_ANY)
+    def retry(self, which: int) -> None:
+        """A person retries what failed or was stopped."""
+        submission = self.submissions[which % len(self.submissions)]
+        self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission))
+
+    # What AWS does.
+
+    @precondition(lambda self: self.manifests)
+    @rule(which=_ANY)
+    def announce_again(self, which: int) -> None:
+        """S3's event comes once more, as another request of the intake."""
+        self._announce(self.manifests[which % len(self.manifests)])
+
+    @precondition(lambda self: self.events)
+    @rule(which=_ANY, again=st.booleans(), turns=st.integers(0, 8))
+    def deliver(self, which: int, again: bool, turns: int) -> None:
+        """An event comes, in no order, and perhaps again later."""
+        event = self.events[which % len(self.events)]
+        if event.tries or not again:  # an event of S3 that comes again is another request of the function
+            self.events.remove(event)
+        actor = self.turns.add(event.label, event.work)
+        self.functions.append((actor, event))
+        self.turns.give(actor, turns)
+
+    @precondition(lambda self: any(not event.tries for event in self.events))
+    @rule(which=_ANY)
+    def drop(self, which: int) -> None:
+        """An event of SageMaker's is lost."""
+        may = [event for event in self.events if not event.tries]
+        self.events.remove(may[which % len(may)])
+
+    @precondition(lambda self: self.waiting)
+    @rule(most=st.integers(1, 3), turns=st.sampled_from([0, 12, 24, 60]))
+    def start_children(self, most: int, turns: int) -> None:
+        """Batch starts children."""
+        for child in self.waiting[:most]:
+            self.turns.give(self._start(child), turns)
+
+    @precondition(lambda self: self.active)
+    @rule(which=_ANY, reason=st.sampled_from(["", "", "", *FAILURES]))
+    def training_goes_on(self, which: int, reason: str) -> None:
+        """A training job goes on, completes, stops or fails."""
+        job = self.active[which % len(self.active)]
+        self._move(job, reason)
+
+    @rule()
+    def sweep(self) -> None:
+        """The reconciler's time has come."""
+        self.turns.add("reconciler", self.programs.sweep)
+
+    @rule(service=st.sampled_from(["", "", "dynamodb", "sagemaker", "batch"]))
+    def throttle(self, service: str) -> None:
+        """A service answers nothing any more, or all do again."""
+        self.account.throttled = {service} if service else set()
+
+    @rule(region=st.sampled_from(REGIONS), lag=st.sampled_from([0.0, 0.0, 3.0, 20.0]), used_up=st.booleans())
+    def change_region(self, region: str, lag: float, used_up: bool) -> None:
+        """A Region has no quota left, or shows new training jobs late."""
+        self.account.regions[region].lag = lag
+        self.account.regions[region].quota_is_used_up = used_up
+
+    @rule(seconds=st.sampled_from([1.0, 5.0, 70.0, 130.0, 700.0, 100_000.0]))
+    def time_passes(self, seconds: float) -> None:
+        """The clock jumps."""
+        self.turns.pass_time(seconds)
+
+    # Whose turn it is, and who dies.
+
+    @precondition(lambda self: self.turns.actors)
+    @rule(which=_ANY, turns=st.integers(1, 12))
+    def act(self, which: int, turns: int) -> None:
+        """Somebody acts."""
+        self.turns.give(self._actor(which), turns)
+
+    @rule(turns=st.integers(1, 60))
+    def all_act(self, turns: int) -> None:
+        """Everybody acts."""
+        self.turns.rest(turns)
+
+    @precondition(lambda self: self.turns.actors)
+    @rule(which=_ANY)
+    def lose_reply(self, which: int) -> None:
+        """The reply of somebody's next call is lost."""
+        self._actor(which).loses_reply = True
+
+    @precondition(lambda self: self.turns.actors)
+    @rule(which=_ANY, for_good=st.booleans())
+    def kill(self, which: int, for_good: bool) -> None:
+        """Somebody is killed; a child so that Batch tries it again, or for good."""
+        actor = self._actor(which)
+        actor.kill()
+        self.kills += 1
+        for one in self.running:
+            if one.actor is actor and one.is_seen:
+                one.is_seen = False
+                self.account.queue.ended(one.child, 1 if for_good else 137)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_ANY)
+    def lose_sight(self, which: int) -> None:
+        """Batch believes that a host is lost, and the child on it goes on."""
+        one = self.running[which % len(self.running)]
+        if one.is_seen:
+            one.is_seen = False
+            self.account.queue.ended(one.child, 137)
+
+    @precondition(lambda self: self.running)
+    @rule(which=_ANY)
+    def tell_to_end(self, which: int) -> None:
+        """SIGTERM."""
+        self.running[which % len(self.running)].tell_to_end()
+
+    @invariant()
+    def nothing_is_wrong(self) -> None:
+        """Nothing was doubled, no end changed, nothing created after a cancel, and no program crashed."""
+        self._tidy()
+        if self.account.wrong:
+            raise AssertionError(self.account.wrong)
+        crashes = [pair for pair in self.turns.errors if not isinstance(pair[1], EXPECTED)]
+        if crashes:
+            raise AssertionError(f"{crashes[0][0]} ends by {crashes[0][1]!r}") from crashes[0][1]
+
+    def teardown(self) -> None:
+        """Let all come to rest and audit; then nobody is left, whatever was found."""
+        try:
+            self.turns.current = None
+            if not self.account.wrong:
+                self._come_to_rest()
+                self.nothing_is_wrong()
+                if found := self._audit():
+                    raise AssertionError([str(violation) for violation in found])
+                self._count()
+        finally:
+            self.turns.end_all()
+            self._stack.close()
+
+    # What there is.
+
+    @property
+    def submissions(self) -> list[str]:
+        """The submissions that were claimed."""
+        return sorted(submission for submission, item in self.account.table.items if item == "submission")
+
+    @property
+    def waiting(self) -> list[BatchChild]:
+        """The children that Batch may start."""
+        return [child for child in self.account.queue.children if child.status == "RUNNABLE"]
+
+    @property
+    def active(self) -> list[TrainingJob]:
+        """The training jobs that have not ended."""
+        return [job for job in self.account.training_jobs if job.active]
+
+    def _actor(self, which: int) -> Actor:
+        return self.turns.actors[which % len(self.turns.actors)]
+
+    # How it is done.
+
+    def _announce(self, source: ManifestVersion) -> None:
+        owner = f"request-{next(self._numbers)}"
+        self.events.append(Event("intake", partial(self.programs.intake, source, owner), LAMBDA_TRIES))
+
+    def _start(self, child: BatchChild) -> Actor:
+        child.status = "RUNNING"
+        child.tries += 1
+        actor = self.turns.add(child.id, partial(self.programs.child, child, until_started=self.until_started))
+        self.running.append(Running(actor, child, self._line(child)))
+        return actor
+
+    def _line(self, child: BatchChild) -> tuple[str, int]:
+        file = S3Uri.parse(child.file.partition("?")[0])
+        lines = self.account.bucket.objects[file.bucket, file.key][-1].splitlines()
+        return str(submission_of_key(file.key)), json.loads(lines[child.index or 0])["index"]
+
+    def _terminated(self, child: BatchChild) -> None:
+        for one in self.running:
+            if one.child is child and one.is_seen:
+                one.tell_to_end()
+
+    def _move(self, job: TrainingJob, reason: str = "") -> None:
+        self.account.regions[job.region].move(job, reason)
+        self.events.append(Event(f"event of {job.name}", partial(self.programs.record_event, job.name, job.region)))
+
+    def _tidy(self) -> None:
+        """Let Batch and Lambda see which programs have ended, and how."""
+        for one in [one for one in self.running if one.actor.ended]:
+            self.running.remove(one)
+            if one.is_seen:
+                self.account.queue.ended(one.child, one.actor.result if isinstance(one.actor.result, int) else 75)
+        for actor, event in list(self.functions):
+            if not actor.ended and self.turns.now - actor.began_at > FUNCTION_SECONDS:
+                actor.kill()
+            if actor.ended:
+                self.functions.remove((actor, event))
+                if not actor.returned and event.tries > 1:
+                    self.events.append(replace(event, tries=event.tries - 1))
+
+    def _come_to_rest(self) -> None:
+        """End all faults, lose SageMaker's events, and let everything go on until nothing does; then sweep."""
+        self.account.throttled = set()
+        for region in self.account.regions.values():
+            region.lag, region.quota_is_used_up = 0.0, False
+        for _ in range(ROUNDS):
+            self.turns.rest()
+            self._tidy()
+            for source in self.manifests if not self.turns.actors else ():
+                self._claimed_by_somebody(source)
+            for child in self.waiting:
+                self._start(child)
+            for job in self.active:
+                self._move(job)
+            if not (self.turns.actors or self.active or self.waiting):
+                break
+            self.turns.pass_time(700.0)
+        else:
+            raise AssertionError(f"it does not come to rest: {[actor.label for actor in self.turns.actors]}")
+        for _ in range(SWEEPS):
+            self.turns.pass_time(SWEEP_SECONDS)
+            if not self.programs.sweep():
+                return
+            for job in self.active:
+                self._move(job)
+        raise AssertionError(f"{SWEEPS} sweeps have all found something to do")
+
+    def _claimed_by_somebody(self, source: ManifestVersion) -> None:
+        """Deliver what S3 has said of a manifest, if it was lost with its function: from its dead-letter queue."""
+        if submission_id(str(source.uri), source.version) not in self._submitted:
+            self.turns.now += CLAIM_IS_OLD_SECONDS
+            self.programs.intake(source, "from the dead-letter queue")
+
+    @property
+    def _submitted(self) -> set[str]:
+        items = self.account.table.items.items()
+        return {key[0] for key, item in items if key[1] == "submission" and item["state"] == "Submitted"}
+
+    def _count(self) -> None:
+        """Add up what has come of the lines, to show that much has happened."""
+        seen = self.seen
+        for (_, kind), item in self.account.table.items.items():
+            if kind.startswith("job#"):
+                seen[f"lines {item['state']}"] += 1
+                seen["lines tried again"] += item["attempt"] > 1
+            seen["cancels"] += kind.startswith("cancel#")
+            seen["retries"] += kind.startswith("array#")
+        seen["training jobs"] += len(self.account.training_jobs)
+        seen["manifests"] += len(self.manifests)
+        seen["programs killed"] += self.kills
+
+    def _audit(self) -> list[Violation]:
+        return audit(read_world(self.deployment, details=True, at_rest=True, calls=self.account.calls))
+
+
+def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> None:
+    """Play so many examples of so many steps.
+
+    Args:
+        examples: How many.
+        steps: Of each.
+        number: The seed.
+        shortest: Whether to look for the shortest way to what is found.
+
+    Raises:
+        AssertionError: Something was wrong; what hypothesis has printed is the shortest way there.
+    """
+    machine = seed(number)(type("SeededMachine", (GridMachine,), {}))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink] if shortest else [Phase.generate],
+            print_blob=False,
+        ),
+    )
+
+
+def state_machine(_arena: object, examples: int, steps: int) -> Outcome:
+    """E4: play `examples` of `steps` steps each, in batches, for at most `SECONDS`; the volume says how many it was."""
+    started, done, violations = time.monotonic(), 0, list[Violation]()
+    GridMachine.seen.clear()
+    while done < examples and time.monotonic() - started < SECONDS:
+        now = min(EXAMPLES_AT_ONCE, examples - done)
+        try:
+            played(now, steps, 1 + done)
+        except AssertionError as error:
+            notes = "; ".join([str(error), *getattr(error, "__notes__", ())])
+            violations.append(Violation(invariant="E4", kind="other", submission="", what=notes[:2000]))
+        done += now
+    return Outcome(volume=f"{done} x {steps} steps", violations=violations, facts=dict(GridMachine.seen))

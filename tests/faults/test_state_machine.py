@@ -1,0 +1,62 @@
+"""The state machine of `python -m faults` in small, that it can fail, and the ways to failure that it has found."""
+
+from collections.abc import Callable
+
+import pytest
+
+from faults import sabotage
+from faults.model.table import ModelTable
+from faults.state_machine import GridMachine, played
+from traingrid.attempt import Attempt
+from traingrid.backends.sagemaker import SageMaker
+
+
+def test_nothing_is_doubled_orphaned_or_lost_whoever_acts_or_dies() -> None:
+    GridMachine.seen.clear()
+    played(examples=100, steps=30, number=1)
+    assert GridMachine.seen["training jobs"] > 100
+    assert GridMachine.seen["cancels"] > 10
+    assert GridMachine.seen["programs killed"] > 10
+
+
+@pytest.fixture
+def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back after the test what a sabotage takes away."""
+    monkeypatch.setattr(SageMaker, "start", SageMaker.start)
+    monkeypatch.setattr(Attempt, "cancelled", Attempt.cancelled)
+
+
+@pytest.mark.parametrize("safeguard", ["attach", "check after create"])
+def test_a_counterexample_is_found_without(put_back: None, safeguard: str) -> None:
+    sabotage.SAFEGUARDS[safeguard]()
+    with pytest.raises(AssertionError):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_counterexample_is_found_without_conditional_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelTable, "is_conditional", False)
+    with pytest.raises(AssertionError):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def play(*steps: Callable[[GridMachine], None]) -> None:
+    """Play given steps, and the end that every example has."""
+    machine = GridMachine()
+    try:
+        machine.a_first_manifest(lines=1, retries=0, replicas=False, whole=True, until_started=False)
+        for step in steps:
+            step(machine)
+            machine.nothing_is_wrong()
+    finally:
+        machine.teardown()
+
+
+def test_a_cancel_is_read_while_sagemaker_is_throttled_and_nothing_is_created_long_after_it() -> None:
+    play(
+        lambda grid: grid.lose_sight(0),
+        lambda grid: grid.throttle("sagemaker"),
+        lambda grid: grid.time_passes(70.0),
+        lambda grid: grid.lose_reply(0),
+        lambda grid: grid.time_passes(1.0),
+        lambda grid: grid.cancel(0, None, ""),
+    )
