@@ -23,6 +23,7 @@ def test_the_cdk_cli_sees_the_local_aws_and_nothing_of_the_users(cdk: Path, monk
     deploy.run_cdk("http://127.0.0.1:1", cdk, "synth", "0")
     seen = dict(line.split("=", 1) for line in (cdk / "cdk-synth.log").read_text().splitlines() if "=" in line)
     assert seen["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert seen["CDK_HOME"] == str(cdk / "cdk-home"), "the user's own remembers which account a key belongs to"
     assert "mine" not in {value for name, value in seen.items() if name.startswith("AWS_")}
 
 

@@ -14,7 +14,10 @@ from traingrid.errors import TraingridError
 from traingrid.world_reading import read_world
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from traingrid.violation import Violation
 
 
 @click.command()
@@ -34,10 +37,14 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     click.echo(
         f"{jobs} jobs of {len(world.submissions)} submissions, {len(world.training_jobs)} training jobs, {regions}"
     )
-    by_kind = counts(found)
-    other = f", other {by_kind['other']}" if by_kind["other"] else ""
-    said = f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{other}"
-    click.echo(said)
+    click.echo(account(found))
     if found:
         text = f"{len(found)} of what must hold does not hold."
         raise TraingridError(text, "docs/operations.md says what each line means and what to do.")
+
+
+def account(found: Sequence[Violation]) -> str:
+    """Return the line of an audit that counts what it has found."""
+    by_kind = counts(found)
+    other = f", other {by_kind['other']}" if by_kind["other"] else ""
+    return f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{other}"

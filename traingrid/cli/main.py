@@ -13,6 +13,7 @@ from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
 from traingrid.cli.local import local
+from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retry import retry
 from traingrid.cli.status import logs, status
 from traingrid.cli.submit import submit
@@ -35,7 +36,7 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, status, logs, cancel, retry, audit, upload, download, local):
+for command in (submit, rehearse, status, logs, cancel, retry, audit, upload, download, local):
     cli.add_command(command)
 
 

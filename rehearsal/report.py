@@ -1,0 +1,67 @@
+"""What a rehearsal prints: what the manifest asks for, what went wrong, and how its lines have ended."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from rehearsal.mishaps import Struck
+from traingrid.accelerators import accelerators
+from traingrid.cli.console import printable
+from traingrid.failures import FAILURES
+from traingrid.job import Job
+from traingrid.world import World
+
+_SHOWN_LINES = 20
+
+
+def asked_table(jobs: Sequence[Job]) -> Table:
+    """Return what jobs ask for: instances by Region, type and spot, if all of them train at once where they are."""
+    table = _table("Region", "instance type", "jobs", "instances", "accelerators", "ranks")
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for job in jobs:
+        sums = found.setdefault((job.region, f"{job.instance_type}{' spot' * job.spot}"), Counter())
+        each = accelerators(job.instance_type, job.processes_per_host)
+        sums.update(jobs=1, instances=job.instance_count, accelerators=job.instance_count * each, ranks=job.ranks)
+    for place, sums in sorted(found.items()):
+        table.add_row(*place, *(f"{sums[name]:,}" for name in ("jobs", "instances", "accelerators", "ranks")))
+    return table
+
+
+def mishaps_table(struck: Sequence[Struck]) -> Table:
+    """Return what has gone wrong on purpose, and how often."""
+    table = _table("what went wrong", "times", "where")
+    for each in struck:
+        table.add_row(each.what, f"{each.times:,}", each.where)
+    return table
+
+
+def ends_table(world: World) -> Table:
+    """Return how the lines have ended, and at which attempt."""
+    table = _table("lines ended", "at attempt", "lines")
+    ends = Counter((item["state"], item["attempt"]) for item in world.lines.values())
+    for (state, attempt), lines in sorted(ends.items()):
+        table.add_row(state, str(attempt), f"{lines:,}")
+    return table
+
+
+def unfinished(world: World) -> Iterator[str]:
+    """Yield a sentence for each of the first lines that did not complete: why, and what a person could do."""
+    lost = [item for _, item in sorted(world.lines.items()) if item["state"] != "Completed"]
+    for item in lost[:_SHOWN_LINES]:
+        failure = FAILURES.get(item.get("failure", ""))
+        step = f" {failure.next_step}" if failure else ""
+        tried = "".join(f", {former['region']}" for former in item.get("tried", []))
+        where = f"line {item['line']} ({item['name']}) in {item['region']}{tried and ' after' + tried[1:]}"
+        yield printable(f"{where}: {item['state']}: {item.get('reason') or 'no reason'}{step}")
+    if len(lost) > _SHOWN_LINES:
+        yield f"... and {len(lost) - _SHOWN_LINES:,} more"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        justify = "right" if heading in ("jobs", "instances", "accelerators", "ranks", "times", "lines") else "left"
+        table.add_column(Text(heading), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return table

@@ -1,0 +1,149 @@
+"""The command as a person runs it, on real deployments; each takes as long as the CDK CLI needs, and some seconds."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rehearsal import rehearsing, stage
+from traingrid.cli.main import cli
+from traingrid.errors import TraingridError
+
+ACCOUNT = "111122223333"
+GRID = """\
+name: grid
+home: us-east-1
+regions:
+  us-east-1:
+  eu-west-1: {data_buckets: [campaigns-dub]}
+images:
+  resnet: {repository: training, tag: "1"}
+  aws: {uri: "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"}
+job: {image: resnet, instance_type: ml.p3.16xlarge, processes_per_host: 8, volume_gb: 200, max_runtime: 24h}
+algorithms: [my-algorithm]
+"""
+HOME = f"s3://grid-data-{ACCOUNT}-us-east-1"
+MANIFEST = f"""\
+region,s3_uri,name,image,algorithm,instance_count,input.train,replica.eu-west-1
+us-east-1,{HOME}/2026-10,moves,,,2,,s3://campaigns-dub/2026-10
+us-east-1,{HOME}/2026-11,plain,,,,,
+eu-west-1,s3://campaigns-dub/2026-11,own bucket,,,,,
+eu-west-1,s3://campaigns-dub/2026-12,image of AWS,aws,,,,
+us-east-1,,algorithm,,my-algorithm,,{HOME}/2026-12/train/,
+eu-west-1,s3://campaigns-dub/2026-13,last,,,,,
+"""
+
+
+def rehearse(folder: Path, manifest: str, *options: str) -> Result:
+    (folder / "grid.yaml").write_text(GRID)
+    (folder / "manifest.csv").write_text(manifest)
+    arguments = ["--grid", str(folder / "grid.yaml"), "rehearse", str(folder / "manifest.csv"), *options]
+    return CliRunner().invoke(cli, arguments)
+
+
+def times(output: str, what: str) -> int:
+    found = re.search(rf"^{re.escape(what)} +(\d+)", output, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def test_a_manifest_of_somebodys_account_comes_through_a_bad_day_whole(tmp_path: Path) -> None:
+    before = dict(os.environ)
+    result = rehearse(tmp_path, MANIFEST, "--seed", "2")
+    assert result.exit_code == 0, result.output
+    assert f"manifest.csv: 6 jobs, account {ACCOUNT}" in result.output
+    assert result.output.splitlines()[-1] == "duplicates 0, orphans 0, lost 0, violations 0, seed 2"
+    struck = {
+        what: times(result.output, what)
+        for what in (
+            "child: killed after a call",
+            "child: reply lost",
+            "child: throttled",
+            "function: reply lost",
+            "person: reply lost",
+            "event lost",
+            "event repeated",
+            "event late",
+            "no capacity for a training job",
+            "quota used up",
+        )
+    }
+    assert all(struck.values()), struck
+    ends = re.findall(r"^(Completed|Failed|Stopped) +\d+ +(\d+)$", result.output, re.MULTILINE)
+    assert sum(int(lines) for _, lines in ends) == 6
+    assert {state for state, _ in ends} == {"Completed"}, result.output
+    assert dict(os.environ) == before
+
+
+def test_a_wrong_manifest_is_rejected_as_submit_rejects_it(tmp_path: Path) -> None:
+    result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,\n")
+    assert isinstance(result.exception, TraingridError)
+    assert result.exception.exit_code == 2
+    said = result.exception.what.splitlines()
+    path = tmp_path / "manifest.csv"
+    assert said[0] == f"{path} is rejected and nothing was submitted."
+    assert [line.removeprefix(f"{path}:").split(" ")[:2] for line in said[1:]] == [
+        ["8:", "region"],
+        ["9:", "s3_uri"],
+        ["9:", "instance_count"],
+    ]
+    assert "uploaded" not in result.output
+
+
+def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children that do not attach fail a line whose training job an earlier try of theirs has created."""
+    careless = partial(stage.deployed, first="tests.rehearsal.careless:without_attaching")
+    monkeypatch.setattr(rehearsing, "deployed", careless)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = rehearse(tmp_path, MANIFEST)
+    assert isinstance(result.exception, TraingridError), result.output
+    assert result.exception.exit_code == 1
+    assert re.search(
+        r"^I4 other: grid-[0-9a-f]{8}-\d-1 in \S+ was Completed, and the ledger says Failed$", result.output, re.M
+    )
+    counted = re.search(r"violations (\d+), seed 1$", result.output.rstrip())
+    assert counted
+    assert int(counted[1]) > 0
+    (record,) = tmp_path.glob("rehearsal-record-*.jsonl")
+    assert str(record) in str(result.exception.next_step)
+    assert "CreateTrainingJob" in record.read_text()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "grid.yaml").write_text(GRID)
+    (tmp_path / "manifest.csv").write_text(MANIFEST)
+    files = tmp_path / "tmp"
+    files.mkdir()
+    command = [str(Path(sys.executable).with_name("traingrid")), "--grid", "grid.yaml", "rehearse", "manifest.csv"]
+    environment = {**os.environ, "TMPDIR": str(files)}
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(files.glob("rehearsal-*/cdk-synth.log")):
+        assert time.monotonic() < deadline, "the CDK CLI is not started"
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said.startswith("Error: Interrupted. What the rehearsal had started is gone")
+    assert list(files.iterdir()) == []
+    assert not [process for process in Path("/proc").glob("[0-9]*") if str(files) in _environment(process)]
+
+
+def _environment(process: Path) -> str:
+    try:
+        return (process / "environ").read_text(errors="replace") + (process / "cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,104 @@
+"""`traingrid rehearse`: a manifest on a bad day, on this machine, before money is spent on it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.cli.audit import account
+from traingrid.cli.console import console, printable
+from traingrid.errors import TraingridError
+from traingrid.orchestration_cost import dollars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rehearsal.rehearsing import Rehearsal, Script
+
+_INTERRUPTED = 130  # as the shell has it for SIGINT
+_NOT_SHOWN = """\
+Nothing has left this machine.
+Not shown: your training program; whether data and images are there (traingrid submit --plan); what quota and capacity
+your account has; instance types, speed, disk sizes and IAM, which the AWS on this machine does not model."""
+
+
+@click.command()
+@click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Of what goes wrong: another seed is another bad day.",
+)
+@click.pass_obj
+def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
+    """Submit MANIFEST to the grid on this machine while calls, events and processes are lost, and audit the end.
+
+    Deploys grid.yaml into an AWS of its own that lives as long as the command, with stubs for trainings. Costs nothing,
+    and needs no AWS account.
+    """
+    from rehearsal.rehearsing import read_script
+    from rehearsal.rehearsing import rehearse as run
+
+    script = read_script(manifest, grid_file)
+    _print_script(script)
+    started = time.monotonic()
+    out = console()
+    with _interruptible(), out.status("starting") as status:
+        rehearsal = run(script, seed, status.update)
+    _print_rehearsal(rehearsal, time.monotonic() - started)
+    click.echo(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
+    if rehearsal.violations:
+        text = f"{len(rehearsal.violations)} of what must hold does not hold. Do not submit this manifest."
+        step = f"Report it with the manifest, grid.yaml, the seed and the record of accepted calls: {rehearsal.record}."
+        raise TraingridError(text, step)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C: either way what was started is ended, and its files are gone."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        error = TraingridError("Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere.")
+        error.exit_code = _INTERRUPTED
+        raise error from None
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _print_script(script: Script) -> None:
+    from rehearsal.report import asked_table
+
+    count, orchestrator = len(script.jobs), script.grid.orchestrator
+    click.echo(
+        f"{script.manifest.name}: {count:,} job{'s' * (count != 1)}, account {script.account}. In AWS it asks for:"
+    )
+    console().print(asked_table(script.jobs))
+    hourly = dollars(orchestrator, 3600) * count
+    click.echo(f"and one Batch child for each job, ${hourly:,.2f} for every hour that all of them watch.\n")
+
+
+def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
+    from rehearsal.mishaps import STUB_SECONDS
+    from rehearsal.report import ends_table, mishaps_table, unfinished
+
+    out = console()
+    out.print(mishaps_table(rehearsal.struck))
+    out.print()
+    out.print(ends_table(rehearsal.world))
+    for sentence in unfinished(rehearsal.world):
+        click.echo(sentence)
+    for number, sweep in enumerate(rehearsal.sweeps, start=1):
+        done = ", ".join(f"{what} {len(found)}" for what, found in sweep.items() if found)
+        click.echo(f"sweep {number} of the reconciler: {done or 'nothing to do'}")
+    for violation in rehearsal.violations:
+        click.echo(printable(str(violation)))
+    click.echo(f"\n{seconds:.0f} s, with stubs of {STUB_SECONDS:g} s for trainings. {_NOT_SHOWN}")
