@@ -34,13 +34,15 @@ class _Command:
         submission: Whom it cancels,
         index: and which line; all where there is none.
         effect: Whether it is killed before or after a call,
-        nth: and which one.
+        action: of which operation,
+        nth: and which one of those.
     """
 
     label: str
     submission: str
     index: int | None
     effect: str
+    action: str
     nth: int
 
 
@@ -58,6 +60,7 @@ def of_cancel(arena: Arena, kills: int) -> Outcome:
     sweep = [(effect, nth) for nth in range(1, _CALLS + 1) for effect in KILLS]
     distance = max(1.0, len(sweep) / kills)
     planned = [sweep[int(number * distance) % len(sweep)] for number in range(kills)]
+    chance.shuffle(planned)
     ids, struck, alone, violations = list[str](), list[str](), 0, list[Violation]()
     for start in range(0, kills, _LINES_AT_ONCE):
         commands = _running(arena, planned[start : start + _LINES_AT_ONCE])
@@ -83,7 +86,8 @@ def of_cancel(arena: Arena, kills: int) -> Outcome:
 def _running(arena: Arena, planned: Sequence[tuple[str, int]]) -> list[_Command]:
     """Start a line for each kill: most in one submission, every fourth in one of its own; return the commands.
 
-    Half of the latter have lost their children, so that nobody but the command stops what they train.
+    Half of the latter have lost their children, so that nobody but the command stops what they train, and it is there
+    that it is killed.
     """
     arena.plan(stub_seconds=600.0)
     own = [number for number in range(len(planned)) if number % 4 == 3]
@@ -91,7 +95,8 @@ def _running(arena: Arena, planned: Sequence[tuple[str, int]]) -> list[_Command]
     shared = arena.upload(len(lines))
     submissions = dict.fromkeys(lines, shared) | {number: arena.upload(1) for number in own}
     until(lambda: _training(arena, set(submissions.values())) == len(planned), "every line trains")
-    for number in own[::2]:
+    lost = own[::2]
+    for number in lost:
         arena.lose_children(arena.submitted(submissions[number]))
     return [
         _Command(
@@ -99,7 +104,8 @@ def _running(arena: Arena, planned: Sequence[tuple[str, int]]) -> list[_Command]
             submission=submissions[number],
             index=lines.get(number),
             effect=effect,
-            nth=nth,
+            action="StopTrainingJob" if number in lost else "*",
+            nth=1 if number in lost else nth,
         )
         for number, (effect, nth) in enumerate(planned)
     ]
@@ -111,7 +117,9 @@ def _training(arena: Arena, submissions: set[str]) -> int:
 
 def _faults(commands: list[_Command], chance: random.Random) -> Iterator[CallFault]:
     for command in commands:
-        yield CallFault.model_validate({"effect": command.effect, "nth": command.nth, "caller": f"{command.label}/1"})
+        yield CallFault.model_validate(
+            {"effect": command.effect, "action": command.action, "nth": command.nth, "caller": f"{command.label}/1"}
+        )
         if chance.random() < _AGAIN:
             yield CallFault(effect=chance.choice(KILLS), nth=chance.randint(1, _CALLS), caller=f"{command.label}/2")
 
