@@ -196,11 +196,11 @@ class GridMachine(RuleBasedStateMachine):
         region = "" if index is not None else region
         self.turns.add(f"cancel {submission}", lambda: self.programs.cancel(submission, index, region))
 
-    @precondition(lambda self: self.submissions)
+    @precondition(lambda self: self.ended_badly)
     @rule(which=_ANY)
     def retry(self, which: int) -> None:
         """A person retries what failed or was stopped."""
-        submission = self.submissions[which % len(self.submissions)]
+        submission = self.ended_badly[which % len(self.ended_badly)]
         self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission))
 
     # What AWS does.
@@ -340,6 +340,12 @@ class GridMachine(RuleBasedStateMachine):
     def submissions(self) -> list[str]:
         """The submissions that were claimed."""
         return sorted(submission for submission, item in self.account.table.items if item == "submission")
+
+    @property
+    def ended_badly(self) -> list[str]:
+        """The submissions with lines that failed or were stopped."""
+        items = self.account.table.items.items()
+        return sorted({key[0] for key, item in items if item.get("state") in ("Failed", "Stopped")})
 
     @property
     def waiting(self) -> list[BatchChild]:
