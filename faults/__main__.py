@@ -1,16 +1,18 @@
 """`python -m faults`: run the experiments, print one table, and write `bench/results/faults.json`."""
 
 import argparse
-import json
+import re
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.machine import description
 from faults import (
     calls,
     endings,
@@ -25,9 +27,12 @@ from faults import (
     state_machine,
 )
 from faults.arena import Arena, arena
-from faults.table import Outcome, Row, measured, table
+from faults.results import Results
+from faults.table import Outcome, measured, table
 
 _RESULTS = Path(__file__).resolve().parent.parent / "bench/results/faults.json"
+
+_WAITING = "E6"
 
 Experiment = Callable[[Arena], Outcome]
 
@@ -93,12 +98,62 @@ def sabotages(share: float) -> dict[str, Experiment]:
     }
 
 
-def _row(arena: Arena, name: str, seed: int, experiment: Experiment, console: Console) -> Row:
-    row = measured(name, seed, partial(experiment, arena))
-    console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
-    for line in row.found[:5]:
-        console.print("  ", line, markup=False)
-    return row
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one process runs of the suite.
+
+    Attributes:
+        options: As they were given.
+        results: Where rows are gathered; they are written after each experiment, for whoever ends the run early.
+        console: Where progress is shown.
+    """
+
+    options: argparse.Namespace
+    results: Results
+    console: Console
+
+    def all(self, names: Collection[str]) -> None:
+        """Run the experiments of these names, in one localcloud."""
+        share, seed = self.options.share, self.options.seed
+        with tempfile.TemporaryDirectory(prefix="faults-") as work, arena(Path(work), seed) as world:
+            for name, experiment in experiments(share).items():
+                if name in names:
+                    self._one(world, name, experiment)
+            for safeguard, experiment in sabotages(share).items():
+                if f"sabotage: {safeguard}" in names:
+                    with world.sabotaged(safeguard):
+                        self._one(world, f"without {safeguard}", experiment, sabotaged=True)
+
+    def _one(self, arena: Arena, name: str, experiment: Experiment, *, sabotaged: bool = False) -> None:
+        row = measured(name, self.options.seed, partial(experiment, arena))
+        self.console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
+        for line in row.found[:5]:
+            self.console.print("  ", line, markup=False)
+        self.results.add(row, sabotaged=sabotaged)
+        self.write()
+
+    def write(self) -> None:
+        """Write what there is; the file's rows of other experiments stay."""
+        self.results.write(self.options.output, [*experiments(1)])
+
+
+@contextmanager
+def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
+    """Run experiments in a process of their own meanwhile, and take over their rows at the end."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        output = Path(folder) / "beside.json"
+        options = ["--seed", str(run.options.seed), "--share", str(run.options.share), "--output", str(output)]
+        program = subprocess.Popen([sys.executable, "-m", "faults", "--only", ",".join(names), *options])
+        try:
+            yield
+            run.console.print(f"waiting for {', '.join(names)}")
+            program.wait()
+        finally:
+            program.terminate()
+            program.wait()
+            if output.exists():
+                run.results.read(output)
+                run.write()
 
 
 def main() -> int:
@@ -106,25 +161,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults", description="What must hold of a grid, whatever fails.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the full volume, from 0 to 1")
-    parser.add_argument("--only", default="", help="names of experiments begin with one of these, e.g. E1,E3")
+    parser.add_argument(
+        "--only", default="", help="names begin with one of these, e.g. E1,E3,sabotage; others' rows stay"
+    )
     parser.add_argument("--output", type=Path, default=_RESULTS)
-    chosen = parser.parse_args()
-    only = set(filter(None, chosen.only.split(",")))
-    console, rows, sabotaged = Console(width=120), list[Row](), list[Row]()
-    with tempfile.TemporaryDirectory(prefix="faults-") as work, arena(Path(work), chosen.seed) as world:
-        for name, experiment in experiments(chosen.share).items():
-            if not only or name.split()[0] in only:
-                rows.append(_row(world, name, chosen.seed, experiment, console))
-        for safeguard, experiment in sabotages(chosen.share).items() if not only or "sabotage" in only else ():
-            with world.sabotaged(safeguard):
-                sabotaged.append(_row(world, f"without {safeguard}", chosen.seed, experiment, console))
-    console.print(table(rows))
-    if sabotaged:
-        console.print("Sabotage: each of these must find something.", table(sabotaged))
-    report = {"machine": description(), "share": chosen.share, "rows": [row.as_dict() for row in rows]}
-    report["sabotage"] = [row.as_dict() for row in sabotaged]
-    chosen.output.write_text(json.dumps(report, indent=2) + "\n")
-    return 1 if any(row.violations for row in rows) or not all(row.violations for row in sabotaged) else 0
+    options = parser.parse_args()
+    only = list(filter(None, options.only.split(",")))
+    names = [*experiments(1), *(f"sabotage: {safeguard}" for safeguard in sabotages(1))]
+    chosen = [name for name in names if not only or any(re.match(rf"{re.escape(word)}(?!\w)", name) for word in only)]
+    run = Run(options=options, results=Results(share=options.share), console=Console(width=120))
+    if not only:
+        options.output.unlink(missing_ok=True)
+    # Those that do little but wait run beside the others, for the hour that they wait.
+    waiting = [name for name in chosen if name.startswith(_WAITING) and not only]
+    with _beside(run, waiting) if waiting else nullcontext():
+        run.all([name for name in chosen if name not in waiting])
+    run.console.print(table(run.results.rows))
+    if run.results.sabotage:
+        run.console.print("Sabotage: each of these must find something.", table(run.results.sabotage))
+    run.console.print(run.results.sentence)
+    return 0 if run.results.good else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What an experiment has shown: one row each, and all of them as a table and as JSON."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
@@ -69,10 +69,10 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """Return the rows as a table for a terminal."""
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows, as `Row.as_dict` gives them, as a table for a terminal."""
     columns = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seed", "seconds")
     shown = Table(*columns)
     for row in rows:
-        shown.add_row(*(str(getattr(row, column)) for column in columns))
+        shown.add_row(*(str(row[column]) for column in columns))
     return shown

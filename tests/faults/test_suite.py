@@ -62,8 +62,8 @@ def test_what_never_comes_to_rest_is_a_row_with_a_violation() -> None:
 def test_the_table_shows_counts_and_the_seed() -> None:
     orphan = Violation(invariant="I3", kind="orphan", submission="", what="one runs")
     row = measured("E0", 7, lambda: Outcome(volume="1 thing", violations=[orphan]))
-    assert [str(column.header) for column in table([row]).columns][-2:] == ["seed", "seconds"]
-    assert [next(iter(column.cells)) for column in table([row]).columns][:7] == [
+    assert [str(column.header) for column in table([row.as_dict()]).columns][-2:] == ["seed", "seconds"]
+    assert [next(iter(column.cells)) for column in table([row.as_dict()]).columns][:7] == [
         "E0",
         "1 thing",
         "0",
