@@ -22,8 +22,14 @@ def _ledger() -> Ledger:
     return Ledger(_deployment().table)
 
 
+@cache
+def _backend(region: str) -> SageMaker:
+    """Kept from one event to the next: making its client takes longer than all that an event asks for."""
+    return SageMaker(_deployment(), region)
+
+
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Handle "SageMaker Training Job State Change". The event only wakes us: it may be late or repeated."""
     name, region = event["detail"]["TrainingJobName"], event["region"]
-    changed = record_seen(_deployment().grid.name, _ledger(), SageMaker(_deployment(), region), name)
+    changed = record_seen(_deployment().grid.name, _ledger(), _backend(region), name)
     return {"training_job": name, "region": region, "changed": changed}

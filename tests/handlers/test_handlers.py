@@ -79,6 +79,15 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(deployment: Deploy
     assert item["state"] == "Pending"
 
 
+def test_events_of_one_region_share_a_client_and_those_of_another_do_not(
+    deployment: Deployment, ledger: Ledger
+) -> None:
+    module = fresh("lambda.record_job_event")
+    for region in ("us-west-2", "us-west-2", "eu-west-1"):
+        module.handler({"region": region, "detail": {"TrainingJobName": "traingrid-0123abcd-0-1"}}, CONTEXT)
+    assert module._backend.cache_info().misses == 2
+
+
 def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
