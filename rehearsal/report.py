@@ -47,16 +47,19 @@ def ends_table(world: World) -> Table:
 
 
 def unfinished(world: World) -> Iterator[str]:
-    """Yield a sentence for each of the first lines that did not complete: why, and what a person could do."""
-    lost = [item for _, item in sorted(world.lines.items()) if item["state"] != "Completed"]
-    for item in lost[:_SHOWN_LINES]:
-        failure = FAILURES.get(item.get("failure", ""))
-        step = f" {failure.next_step}" if failure else ""
-        tried = "".join(f", {former['region']}" for former in item.get("tried", []))
-        where = f"line {item['line']} ({item['name']}) in {item['region']}{tried and ' after' + tried[1:]}"
-        yield printable(f"{where}: {item['state']}: {item.get('reason') or 'no reason'}{step}")
-    if len(lost) > _SHOWN_LINES:
-        yield f"... and {len(lost) - _SHOWN_LINES:,} more"
+    """Yield, for each reason why lines did not complete, what it means, what a person could do, and the first lines."""
+    found: dict[str, list[str]] = {}
+    for _, item in sorted(world.lines.items()):
+        if item["state"] != "Completed":
+            failure = FAILURES.get(item.get("failure", ""))
+            why = f"{failure.sentence} {failure.next_step}".strip() if failure else item.get("reason") or "no reason"
+            regions = ", ".join([*(former["region"] for former in item.get("tried", [])), item["region"]])
+            found.setdefault(f"{item['state']}: {why}", []).append(f"line {item['line']} ({item['name']}): {regions}")
+    for why, lines in found.items():
+        yield printable(f"{len(lines):,} {why}")
+        yield from (printable(f"  {line}") for line in lines[:_SHOWN_LINES])
+        if len(lines) > _SHOWN_LINES:
+            yield f"  ... and {len(lines) - _SHOWN_LINES:,} more"
 
 
 def _table(*headings: str) -> Table:

@@ -52,7 +52,8 @@ def test_lines_are_counted_by_end_and_attempt_and_what_did_not_complete_says_why
     }
     seen = world({"state": "Completed"}, failed, *[{"state": "Stopped", "region": "us-east-1", "name": "x"}] * 25)
     assert [row[0] for row in shown(ends_table(seen))[1:]] == ["Completed", "Failed", "Stopped"]
-    sentences = list(unfinished(seen))
-    assert sentences[0].startswith("line 2 (a\\x1b[2J) in eu-west-1 after us-east-1: Failed: CapacityError: none Give")
-    assert sentences[1] == "line 3 (x) in us-east-1: Stopped: no reason"
-    assert sentences[-1] == "... and 6 more"
+    said = list(unfinished(seen))
+    assert said[0].startswith("1 Failed: The Region has no such instances free. Give the line more `retries`")
+    assert said[1] == "  line 2 (a\\x1b[2J): us-east-1, eu-west-1"
+    assert said[2:4] == ["25 Stopped: no reason", "  line 3 (x): us-east-1"]
+    assert said[-1] == "  ... and 5 more"
