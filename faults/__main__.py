@@ -27,10 +27,8 @@ from faults import (
     state_machine,
 )
 from faults.arena import Arena, arena
-from faults.results import Results
+from faults.results import RESULTS, Results
 from faults.table import Outcome, measured, table
-
-_RESULTS = Path(__file__).resolve().parent.parent / "bench/results/faults.json"
 
 _WAITING = "E6"
 
@@ -164,7 +162,7 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="names begin with one of these, e.g. E1,E3,sabotage; others' rows stay"
     )
-    parser.add_argument("--output", type=Path, default=_RESULTS)
+    parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     only = list(filter(None, options.only.split(",")))
     names = [*experiments(1), *(f"sabotage: {safeguard}" for safeguard in sabotages(1))]

@@ -12,6 +12,8 @@ from bench.machine import description
 from faults.table import Row
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
+RESULTS = _CHECKOUT / "bench/results/faults.json"
+"""The results that are kept with the code."""
 
 
 @dataclass(kw_only=True)
