@@ -4,6 +4,7 @@ import importlib.util
 import io
 import sys
 import zipfile
+from functools import cache
 from pathlib import Path
 from threading import Lock
 
@@ -49,16 +50,19 @@ def runtime_packages(parent: Path) -> Path:
     folder = parent / "runtime"
     with _unpacking:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in RUNTIME_PACKAGES:
-            spec = importlib.util.find_spec(name)
-            if spec is None or spec.origin is None:
-                continue
-            origin = Path(spec.origin)
-            source = origin.parent if origin.name == "__init__.py" else origin
+        for source in _sources():
             link = folder / source.name
             if not link.is_symlink():
                 link.symlink_to(source)
     return folder
+
+
+@cache
+def _sources() -> list[Path]:
+    """Where this interpreter has those packages; each invocation asks."""
+    found = [importlib.util.find_spec(name) for name in RUNTIME_PACKAGES]
+    origins = [Path(spec.origin) for spec in found if spec and spec.origin]
+    return [origin.parent if origin.name == "__init__.py" else origin for origin in origins]
 
 
 def layer_paths(layer: Path) -> tuple[Path, Path]:

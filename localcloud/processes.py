@@ -79,6 +79,9 @@ class ProcessGroup:
         if label:  # before the program runs, which may call at once
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, {**environment, MARK: self._mark}, working_directory)
+        self._shows_mark = isinstance(
+            self._process, subprocess.Popen
+        )  # one that was forked shows its parent's variables
         self.pid = self._process.pid
         _leash.hold(self.pid)
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
@@ -99,7 +102,8 @@ class ProcessGroup:
     def kill(self) -> None:
         """SIGKILL the whole group at once."""
         kill_group(self.pid)
-        kill_marked(f"{self._mark}\0")  # the end of the variable, or group 1 would take group 12 along
+        if self._shows_mark:
+            kill_marked(f"{self._mark}\0")  # the end of the variable, or group 1 would take group 12 along
 
     def lose(self, *, host_lost: bool) -> None:
         """SIGKILL the whole group, without a word to the program.

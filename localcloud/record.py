@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from localcloud import isolation
 from localcloud.protocols import Call, Request, abridged, read_call
@@ -43,6 +43,7 @@ class Record:
         self._path = path
         self._entries: list[dict[str, Any]] = []
         self._lock = threading.Lock()
+        self._file: TextIO | None = None
 
     def begin(self) -> None:
         """Start empty, as the server does; the record of the server before stays as `record.previous.jsonl`."""
@@ -50,14 +51,22 @@ class Record:
             self._entries.clear()
             if self._path.exists():
                 self._path.replace(self._path.with_suffix(".previous.jsonl"))
+            self._file = self._path.open("a", encoding="utf-8", buffering=1)  # each line is on disk at once
+
+    def end(self) -> None:
+        """Close the file, as the server does when it stops."""
+        with self._lock:
+            if self._file:
+                self._file.close()
+                self._file = None
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add one entry; number and time are given here."""
         with self._lock:
             numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
             self._entries.append(numbered)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(numbered, default=str) + "\n")
+            if self._file:
+                self._file.write(json.dumps(numbered, default=str) + "\n")
 
     def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
         """The entries so far, oldest first.

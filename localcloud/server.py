@@ -109,6 +109,7 @@ class LocalCloud:
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
         self.record.begin()
+        self._resources.callback(self.record.end)
         application = Recorder(_Dispatcher(create_backend_app), self.record)
         faulty = FaultyCalls(application, self.faults, group_of)
         gate = Gate(faulty, self.record, str(self.data_dir), self.pages)
