@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +25,8 @@ _STORM_SHARE = 0.1
 _MANY = 40
 """Kills that are worth a storm and the wait for the claims that it leaves."""
 
-_REDRIVE_SECONDS = 10.0
-"""Between two redrives. A claim of a dead request holds for a minute and a half, and until then they come back."""
+_LIFE_SECONDS = 5
+"""How long the function may run here. In AWS it is a minute, and the claim of one that was killed holds for as long."""
 
 
 def of_intake(arena: Arena, kills: int) -> Outcome:
@@ -37,7 +36,11 @@ def of_intake(arena: Arena, kills: int) -> Outcome:
         arena: Where.
         kills: How many kills there are; below `_MANY` only some of the boundaries are met, and no storm.
     """
-    intake, chance = _Intake(arena=arena), random.Random(arena.seed)  # noqa: S311 - moments, no secrets
+    with arena.short_lived_intake(_LIFE_SECONDS):
+        return _killed_everywhere(_Intake(arena=arena), kills, random.Random(arena.seed))  # noqa: S311 - moments, no secrets
+
+
+def _killed_everywhere(intake: "_Intake", kills: int, chance: random.Random) -> Outcome:
     intake.killed_at(_before("dynamodb", "PutItem"))
     calls = intake.calls()
     if kills >= _MANY:
@@ -54,9 +57,10 @@ def of_intake(arena: Arena, kills: int) -> Outcome:
 
 def after_the_submit(arena: Arena, kills: int) -> Outcome:
     """E1: kill the intake right after Batch has taken the array, and before it can write that down."""
-    intake = _Intake(arena=arena)
-    intake.killed_at(CallFault(effect="kill_after", action="SubmitJob", times=kills), manifests=kills)
-    return intake.outcome({})
+    with arena.short_lived_intake(_LIFE_SECONDS):
+        intake = _Intake(arena=arena)
+        intake.killed_at(CallFault(effect="kill_after", action="SubmitJob", times=kills), manifests=kills)
+        return intake.outcome({})
 
 
 def _before(service: str, action: str) -> CallFault:
@@ -106,7 +110,6 @@ class _Intake:
                 self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
             self.dead.clear()
             self._wait()
-            time.sleep(_REDRIVE_SECONDS if self.dead else 0.0)
         return redriven
 
     def outcome(self, facts: dict[str, Any]) -> Outcome:

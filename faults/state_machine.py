@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from typing import ClassVar
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -32,7 +31,7 @@ from hypothesis.stateful import (
 from faults.model.account import GRID, Account
 from faults.model.actors import Actor
 from faults.model.batch import BatchChild
-from faults.model.programs import Programs
+from faults.model.programs import FUNCTION_SECONDS, Programs
 from faults.model.sagemaker import TrainingJob
 from faults.table import Outcome
 from traingrid import names
@@ -50,11 +49,7 @@ from traingrid.world_reading import read_world
 
 REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"
-CLAIM_IS_OLD_SECONDS = 100.0
-"""After this a claim whose function has ended may be taken over (traingrid/intake.py)."""
 LAMBDA_TRIES = 3
-FUNCTION_SECONDS = 60.0
-"""How long a function runs at most (stacks/event_function.py)."""
 ROUNDS, SWEEPS = 80, 8
 """More rounds than lines, attempts and children take to come to rest, and more sweeps than the reconciler should."""
 SECONDS, EXAMPLES_AT_ONCE = 360.0, 250
@@ -150,7 +145,6 @@ class GridMachine(RuleBasedStateMachine):
         self.manifests: list[ManifestVersion] = []
         self.until_started = False
         self.kills = 0
-        self._numbers = count()
         self._stack = ExitStack()
         self._stack.enter_context(self.account.installed())
 
@@ -216,7 +210,7 @@ class GridMachine(RuleBasedStateMachine):
     def deliver(self, which: int, again: bool, turns: int) -> None:
         """An event comes, in no order, and perhaps again later."""
         event = self.events[which % len(self.events)]
-        if event.tries or not again:  # an event of S3 that comes again is another request of the function
+        if not again:  # Lambda itself may run one request twice, also at once
             self.events.remove(event)
         actor = self.turns.add(event.label, event.work)
         self.functions.append((actor, event))
@@ -363,8 +357,7 @@ class GridMachine(RuleBasedStateMachine):
     # How it is done.
 
     def _announce(self, source: ManifestVersion) -> None:
-        owner = f"request-{next(self._numbers)}"
-        self.events.append(Event("intake", partial(self.programs.intake, source, owner), LAMBDA_TRIES))
+        self.events.append(Event("intake", partial(self.programs.intake, source), LAMBDA_TRIES))
 
     def _start(self, child: BatchChild) -> Actor:
         child.status = "RUNNING"
@@ -431,8 +424,8 @@ class GridMachine(RuleBasedStateMachine):
     def _claimed_by_somebody(self, source: ManifestVersion) -> None:
         """Deliver what S3 has said of a manifest, if it was lost with its function: from its dead-letter queue."""
         if submission_id(str(source.uri), source.version) not in self._submitted:
-            self.turns.now += CLAIM_IS_OLD_SECONDS
-            self.programs.intake(source, "from the dead-letter queue")
+            self.turns.now += FUNCTION_SECONDS + 1  # claims end on whole seconds
+            self.programs.intake(source)
 
     @property
     def _submitted(self) -> set[str]:

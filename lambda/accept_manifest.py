@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     source = ManifestVersion.from_event(event)
     if source is None:
         return {"state": "ignored", "key": event["detail"]["object"]["key"]}
-    report = _intake().accept(source, owner=context.aws_request_id)
+    owner = f"{context.aws_request_id}/{uuid.uuid4().hex[:8]}"
+    report = _intake().accept(source, owner, within=context.get_remaining_time_in_millis() / 1000)
     print(json.dumps(report))
     return report

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from traingrid import manifest, names
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import epoch_seconds, now
+from traingrid.ledger import Claim, now
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import too_large
 from traingrid.s3_uri import ObjectVersion, S3Uri
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 
-# The intake function is ended after 60 s (stacks/manifest_intake.py), so a claim older than this has no living owner.
-_CLAIM_OUTLIVES_SECONDS = 90
+WITHIN_SECONDS = 60.0
+"""For so long a request may be at it, where it does not say; as the intake function may (stacks/event_function.py)."""
 # Two submissions whose 8 digits collide are told apart by trying the next id; more than a few cannot happen.
 _MAX_COLLISIONS = 4
 
@@ -91,14 +94,17 @@ class Intake:
     ledger: Ledger
     batch: Batch
 
-    def accept(self, source: ManifestVersion, owner: str) -> dict[str, Any]:
+    def accept(self, source: ManifestVersion, owner: str, within: float = WITHIN_SECONDS) -> dict[str, Any]:
         """Submit a manifest, or reject it as a whole, and write the report next to it.
 
         Any number of calls for one version submit it once.
 
         Args:
             source: The manifest.
-            owner: Who asks: the same for all tries of one request, different for different requests.
+            owner: Who asks: nobody else gives the same, not even another try of the same request, because Lambda may
+                run one request twice at once
+                (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
+            within: Seconds after which the caller has ended, whatever happens. Until then its claim holds.
 
         Returns:
             The report: state "submitted" with submission and Batch job, or "rejected" with every error.
@@ -112,7 +118,8 @@ class Intake:
         except ManifestError as error:
             report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
         else:
-            submission, arrays = self._submit(source, owner, lines, sha256)
+            claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within))
+            submission, arrays = self._submit(source, claim, lines, sha256)
             report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
             report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
@@ -130,17 +137,21 @@ class Intake:
         return manifest.parse(_hashed(pieces, digest.update), self.deployment), digest.hexdigest()
 
     def _submit(
-        self, source: ManifestVersion, owner: str, lines: list[manifest.Line], sha256: str
+        self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
     ) -> tuple[str, list[Item]]:
-        submission, claimed = self._claim(source, owner, len(lines), sha256)
+        submission, claimed = self._claim(source, claim, len(lines), sha256)
         if claimed.get("batch_job"):
             return submission, _plain(claimed.get("arrays") or [{"batch_job": claimed["batch_job"]}])
         jobs = iter_jobs(lines, self.deployment, submission)
-        arrays = [
-            self._submit_array(submission, chunk, list(itertools.islice(jobs, count)), retried=bool(claimed))
-            for chunk, count in enumerate(chunks(len(lines)))
-        ]
-        self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
+        try:
+            arrays = [
+                self._submit_array(submission, chunk, list(itertools.islice(jobs, count)), retried=bool(claimed))
+                for chunk, count in enumerate(chunks(len(lines)))
+            ]
+            self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
+        except (TraingridError, BotoCoreError, ClientError):
+            self.ledger.release_submission(submission, claim)  # the next try need not wait until the claim has ended
+            raise
         return submission, arrays
 
     def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Item:
@@ -157,26 +168,26 @@ class Intake:
         batch_job = self.batch.submit(submission, pinned, len(jobs), chunk)
         return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
 
-    def _claim(self, source: ManifestVersion, owner: str, jobs: int, sha256: str) -> tuple[str, Item]:
+    def _claim(self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str) -> tuple[str, Item]:
         """Return the submission of this manifest and what an earlier request left of it (nothing: we are first)."""
         identity = (str(source.uri), source.version)
         facts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
         for collision in range(_MAX_COLLISIONS):
             submission = submission_id(*identity, *(str(collision),) * bool(collision))
-            former = self.ledger.claim_submission(submission, owner, facts)
+            former = self.ledger.claim_submission(submission, claim.owner, facts | {"claim_ends_at": claim.ends_at})
             if former is None:
                 return submission, {}
             if (former["manifest"], former["version"]) != identity:
                 continue
             if former["state"] != "Submitted":
-                self._become_owner(submission, owner, former)
+                self._become_owner(submission, claim, former)
             return submission, former
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
-    def _become_owner(self, submission: str, owner: str, former: Item) -> None:
-        """Claim anew what a try before this one has left: our own one has ended, another's after some time."""
-        dead = former["owner"] == owner or time.time() - epoch_seconds(former["claimed_at"]) > _CLAIM_OUTLIVES_SECONDS
-        if not (dead and self.ledger.take_over_submission(submission, owner, former)):
+    def _become_owner(self, submission: str, claim: Claim, former: Item) -> None:
+        """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""
+        over = former["owner"] == claim.owner or time.time() >= former["claim_ends_at"]
+        if not (over and self.ledger.take_over_submission(submission, claim, former)):
             raise BusyError(
                 f"Submission {submission} is being submitted by another request ({former['owner']}).",
                 "This one is tried again in a minute.",

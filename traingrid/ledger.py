@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import calendar
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.dynamodb import Table
@@ -56,6 +57,19 @@ def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
     return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A request's hold on a submission that it is about to submit.
+
+    Attributes:
+        owner: The request.
+        ends_at: When it has ended, whatever becomes of it, in seconds since 1970; until then the claim is its own.
+    """
+
+    owner: str
+    ends_at: int
+
+
 class Ledger:
     """The ledger of one grid.
 
@@ -82,23 +96,30 @@ class Ledger:
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
 
-    def take_over_submission(self, submission: str, owner: str, former: Item) -> bool:
-        """Claim a submission anew, from now on, whose former claim is known to be dead.
+    def take_over_submission(self, submission: str, claim: Claim, former: Item) -> bool:
+        """Claim a submission anew whose former claim is known to have ended.
 
         Args:
             submission: Its id.
-            owner: Who claims it; may be the former owner.
+            claim: The new one.
             former: The submission as it was when that was found out.
 
         Returns:
             False if somebody else was faster.
         """
-        return self._table.update(
+        taken = self._table.update(
             (submission, SUBMISSION),
-            {"owner": owner, "claimed_at": now()},
-            "#owner = :owner AND #claimed_at = :claimed_at AND #state = :state",
-            {f":{field}": former[field] for field in ("owner", "claimed_at", "state")},
+            {"owner": claim.owner, "claimed_at": now(), "claim_ends_at": claim.ends_at},
+            "#owner = :owner AND #claim_ends_at = :claim_ends_at AND #state = :state",
+            {f":{field}": former[field] for field in ("owner", "claim_ends_at", "state")},
         )
+        # botocore repeats a write whose reply was lost, and the second finds that the first has changed what was there.
+        return taken or (self.submission(submission) or {}).get("owner") == claim.owner
+
+    def release_submission(self, submission: str, claim: Claim) -> None:
+        """End one's own claim of a submission that was not submitted, so that somebody else may try at once."""
+        condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
+        self._table.update((submission, SUBMISSION), {"claim_ends_at": 0}, condition, values)
 
     def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record the Batch jobs that a submission became.

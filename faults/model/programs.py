@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from faults.model.batch import BatchChild
     from traingrid.deployment import Deployment
 
+FUNCTION_SECONDS = 60.0
+"""How long a function runs at most (stacks/event_function.py)."""
+
 
 class Programs:
     """The programs of a grid.
@@ -41,7 +45,7 @@ class Programs:
     """
 
     def __init__(self, deployment: Deployment, turns: Turns) -> None:
-        self._deployment, self._turns = deployment, turns
+        self._deployment, self._turns, self._runs = deployment, turns, count()
 
     def child(self, child: BatchChild, *, until_started: bool) -> int:
         """Run what `traingrid.orchestrator.run_child` runs, and return its exit code."""
@@ -83,8 +87,8 @@ class Programs:
     def _patient(self, make: Callable[[], Any]) -> Any:
         return patient(make, lambda _: None, self._turns.sleep)
 
-    def intake(self, source: ManifestVersion, owner: str) -> None:
-        """Run what lambda/accept_manifest runs."""
+    def intake(self, source: ManifestVersion) -> None:
+        """Run what lambda/accept_manifest runs; each run of it is an owner of its own."""
         deployment, home = self._deployment, self._deployment.grid.home
         intake = Intake(
             deployment=deployment,
@@ -92,7 +96,7 @@ class Programs:
             ledger=Ledger(deployment.table, home),
             batch=Batch(deployment, home),
         )
-        intake.accept(source, owner)
+        intake.accept(source, f"run {next(self._runs)}", within=FUNCTION_SECONDS)
 
     def record_event(self, training_job: str, region: str) -> None:
         """Run what lambda/record_job_event runs."""

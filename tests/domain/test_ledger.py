@@ -5,7 +5,7 @@ import pytest
 from tests.domain.deployments import SAMPLE
 from traingrid.deployment import Deployment
 from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger, cancel_of_job, cancel_of_region, is_cancelled
+from traingrid.ledger import CANCEL_ALL, Claim, Ledger, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.manifest import parse
 from traingrid.submission import jobs_of_lines
 
@@ -22,12 +22,18 @@ def test_a_submission_is_claimed_by_one_of_many(ledger: Ledger) -> None:
 
 
 def test_only_the_claim_that_was_seen_is_taken_over(ledger: Ledger) -> None:
-    ledger.claim_submission("0123abcd", "a", {"jobs": 4})
+    first, second, third = (Claim(owner=owner, ends_at=60) for owner in "abc")
+    ledger.claim_submission("0123abcd", "a", {"jobs": 4, "claim_ends_at": 60})
     former = ledger.submission("0123abcd")
     assert former is not None
-    assert not ledger.take_over_submission("0123abcd", "c", former | {"owner": "b"})
-    assert ledger.take_over_submission("0123abcd", "b", former)
-    assert not ledger.take_over_submission("0123abcd", "c", former)
+    assert not ledger.take_over_submission("0123abcd", third, former | {"owner": "b"})
+    assert ledger.take_over_submission("0123abcd", second, former)
+    assert not ledger.take_over_submission("0123abcd", third, former)
+    assert ledger.take_over_submission("0123abcd", second, former), "its first reply may have been lost"
+    ledger.release_submission("0123abcd", first)
+    assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 60
+    ledger.release_submission("0123abcd", second)
+    assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 0
 
 
 def test_opening_a_job_twice_keeps_what_is_known(ledger: Ledger, job: Job) -> None:

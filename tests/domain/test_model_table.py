@@ -7,7 +7,7 @@ import pytest
 
 from faults.model.table import Condition, ModelTable
 from traingrid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.ledger import Claim, Ledger
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,12 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     """Do every kind of write, met and not met, and return all answers and what is there in the end."""
     former = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity", "reason": "none"}
     answers: list[Any] = [
-        ledger.claim_submission("0123abcd", "a", {"jobs": 1}) is None,
-        ledger.claim_submission("0123abcd", "b", {"jobs": 1}) is None,
+        ledger.claim_submission("0123abcd", "a", {"jobs": 1, "claim_ends_at": 60}) is None,
+        ledger.claim_submission("0123abcd", "b", {"jobs": 1, "claim_ends_at": 60}) is None,
     ]
     head = ledger.submission("0123abcd") or {}
-    answers += [ledger.take_over_submission("0123abcd", "b", head), ledger.take_over_submission("0123abcd", "c", head)]
+    answers += [ledger.take_over_submission("0123abcd", Claim(owner=owner, ends_at=90), head) for owner in "bc"]
+    ledger.release_submission("0123abcd", Claim(owner="b", ends_at=90))
     ledger.record_submitted("0123abcd", "job-0", [{"batch_job": "job-0", "file": "jobs.jsonl", "count": 1}])
     ledger.record_array("0123abcd", {"batch_job": "job-1", "file": "retry-1.jsonl", "count": 1})
     answers += [ledger.claim_retry("0123abcd", {"by": "x"}), ledger.claim_retry("0123abcd", {"by": "x"})]

@@ -17,7 +17,7 @@ from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines
 
-CONTEXT = SimpleNamespace(aws_request_id="request-1")
+CONTEXT = SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
 
 
 @pytest.fixture(autouse=True)
