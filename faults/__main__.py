@@ -82,7 +82,8 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         # Last: all that is listed after it is longer by so much.
-        **{f"E11 {lines:,} lines": partial(scale.of_lines, lines=of(lines, 40)) for lines in (10_000, 25_000)},
+        "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
+        "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
     }
 
 
@@ -127,31 +128,27 @@ class Run:
         self.console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
         for line in row.found[:5]:
             self.console.print("  ", line, markup=False)
-        self.results.add(row, sabotaged=sabotaged)
-        self.write()
+        self.results.add(row, self.options.share, sabotaged=sabotaged)
+        self.written()
 
-    def write(self) -> None:
-        """Write what there is; the file's rows of other experiments stay."""
-        self.results.write(self.options.output, [*experiments(1)])
+    def written(self) -> Results:
+        """Write what there is, and return what is known of all experiments."""
+        return self.results.write(self.options.output, [*experiments(1)])
 
 
 @contextmanager
 def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
-    """Run experiments in a process of their own meanwhile, and take over their rows at the end."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-        output = Path(folder) / "beside.json"
-        options = ["--seed", str(run.options.seed), "--share", str(run.options.share), "--output", str(output)]
-        program = subprocess.Popen([sys.executable, "-m", "faults", "--only", ",".join(names), *options])
-        try:
-            yield
-            run.console.print(f"waiting for {', '.join(names)}")
-            program.wait()
-        finally:
-            program.terminate()
-            program.wait()
-            if output.exists():
-                run.results.read(output)
-                run.write()
+    """Run experiments in a process of their own meanwhile, which writes its rows beside ours."""
+    options = run.options
+    same = ["--seed", str(options.seed), "--share", str(options.share), "--output", str(options.output)]
+    program = subprocess.Popen([sys.executable, "-m", "faults", "--only", ",".join(names), *same])
+    try:
+        yield
+        run.console.print(f"waiting for {', '.join(names)}")
+        program.wait()
+    finally:
+        program.terminate()
+        program.wait()
 
 
 def main() -> int:
@@ -167,18 +164,19 @@ def main() -> int:
     only = list(filter(None, options.only.split(",")))
     names = [*experiments(1), *(f"sabotage: {safeguard}" for safeguard in sabotages(1))]
     chosen = [name for name in names if not only or any(re.match(rf"{re.escape(word)}(?!\w)", name) for word in only)]
-    run = Run(options=options, results=Results(share=options.share), console=Console(width=120))
+    run = Run(options=options, results=Results(), console=Console(width=120))
     if not only:
         options.output.unlink(missing_ok=True)
     # Those that do little but wait run beside the others, for the hour that they wait.
     waiting = [name for name in chosen if name.startswith(_WAITING) and not only]
     with _beside(run, waiting) if waiting else nullcontext():
         run.all([name for name in chosen if name not in waiting])
-    run.console.print(table(run.results.rows))
-    if run.results.sabotage:
-        run.console.print("Sabotage: each of these must find something.", table(run.results.sabotage))
-    run.console.print(run.results.sentence)
-    return 0 if run.results.good else 1
+    known = run.written()
+    run.console.print(table(known.rows))
+    if known.sabotage:
+        run.console.print("Sabotage: each of these must find something.", table(known.sabotage))
+    run.console.print(known.sentence)
+    return 0 if known.good else 1
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`bench/results/faults.json`: what each experiment has shown when it was last run, and of which commit."""
 
+import fcntl
 import json
 import subprocess
 import time
@@ -16,44 +17,44 @@ RESULTS = _CHECKOUT / "bench/results/faults.json"
 """The results that are kept with the code."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Results:
-    """Rows of a run, as they are written; each tells its commit, share and time.
+    """Rows as they are written; each tells its commit, share and time.
 
     Attributes:
-        share: Share of the full volume.
         rows: Of the experiments, which must find nothing.
         sabotage: Of those without a safeguard, which must find something.
     """
 
-    share: float
     rows: list[dict[str, Any]] = field(default_factory=list)
     sabotage: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, row: Row, *, sabotaged: bool = False) -> None:
-        """Add the row of an experiment that has just ended."""
+    def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
+        """Add the row of an experiment that has just ended, with the share of the full volume that it was of."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        written = {**row.as_dict(), "share": self.share, "commit": _commit(), "ended_at": at}
+        written = {**row.as_dict(), "share": share, "commit": _commit(), "ended_at": at}
         (self.sabotage if sabotaged else self.rows).append(written)
 
-    def read(self, file: Path) -> None:
-        """Add the rows of a file that another run has written."""
-        written = json.loads(file.read_text())
-        self.rows += written["rows"]
-        self.sabotage += written["sabotage"]
-
-    def write(self, file: Path, order: Sequence[str]) -> None:
-        """Write them, beside what the file says of experiments that were not run now; all of that is in the sums then.
+    def write(self, file: Path, order: Sequence[str]) -> "Results":
+        """Write them over what the file says of the same experiments; others' rows stay, also those of a run beside.
 
         Args:
             file: Where.
             order: The names of all experiments, in the order of the table.
+
+        Returns:
+            Everything that the file says now.
         """
-        former = json.loads(file.read_text()) if file.exists() else {"rows": [], "sabotage": []}
-        self.rows, self.sabotage = _over(former["rows"], self.rows), _over(former["sabotage"], self.sabotage)
-        self.rows.sort(key=lambda row: order.index(row["experiment"]) if row["experiment"] in order else len(order))
-        report = {"machine": description(), "rows": self.rows, "sabotage": self.sabotage}
-        file.write_text(json.dumps(report, indent=2) + "\n")
+        with file.open("a+") as written:
+            fcntl.flock(written, fcntl.LOCK_EX)
+            written.seek(0)
+            former = json.loads(written.read() or '{"rows": [], "sabotage": []}')
+            rows, sabotage = _over(former["rows"], self.rows), _over(former["sabotage"], self.sabotage)
+            rows.sort(key=lambda row: order.index(row["experiment"]) if row["experiment"] in order else len(order))
+            written.truncate(0)
+            report = {"machine": description(), "rows": rows, "sabotage": sabotage}
+            written.write(json.dumps(report, indent=2) + "\n")
+        return Results(rows=rows, sabotage=sabotage)
 
     @property
     def good(self) -> bool:

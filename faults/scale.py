@@ -4,9 +4,10 @@ import time
 from collections import Counter
 
 from bench.machine import peak_memory_mib
-from faults.arena import Arena, settled
+from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
 from localcloud.processes import groups
+from rehearsal.stage import patience
 from traingrid.submission import submission_id
 from traingrid.violation import Violation
 
@@ -14,10 +15,56 @@ INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
 """What the intake of a manifest may take: its Lambda's timeout (stacks/event_function.py), and memory as the design has
 it. Time is counted from the upload to the report, the event and the start of the function included."""
 
+_CHILDREN_AT_ONCE = 64
+
 
 def of_lines(arena: Arena, lines: int) -> Outcome:
     """E11: submit so many lines at once and bring all of them to their end, each by a child of its own."""
     arena.plan()
+    with arena.children_at_once(_CHILDREN_AT_ONCE):
+        return _brought_to_their_end(arena, lines)
+
+
+def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
+    """E11: submit so many lines, and cancel all of them with the real command once some train.
+
+    Args:
+        arena: Where.
+        lines: How many, of several arrays.
+        begun: How many have a training job by then; the others were not opened by any child.
+    """
+    arena.plan(stub_seconds=20.0)
+    submission = arena.submit(lines)
+    with arena.children_at_once(_CHILDREN_AT_ONCE):
+        until(lambda: _created(arena, submission) >= begun, f"{begun} lines have a training job", patience(begun))
+        started = time.monotonic()
+        command = arena.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
+        code = command.wait()
+        said = time.monotonic()
+        settled(arena, [submission], sweeps=2)
+    closed = time.monotonic()
+    violations = arena.audit(submission.id)
+    if code:
+        violations.append(_violation(f"`traingrid cancel` has ended with {code}"))
+    return Outcome(
+        volume=f"{lines} lines in {len(submission.batch_jobs)} arrays, cancelled",
+        violations=violations,
+        facts={
+            "training_jobs": _created(arena, submission),
+            "command_seconds": round(said - started, 1),
+            "seconds_until_two_sweeps_were_done": round(closed - said, 1),
+            "audit_seconds": round(time.monotonic() - closed, 1),
+            "states": dict(Counter(arena.states(submission.id).values())),
+        },
+    )
+
+
+def _created(arena: Arena, submission: Submission) -> int:
+    calls = arena.cloud.record.entries("sagemaker", "CreateTrainingJob")
+    return sum(f"-{submission.id}-" in call["parameters"]["TrainingJobName"] for call in calls)
+
+
+def _brought_to_their_end(arena: Arena, lines: int) -> Outcome:
     started = time.monotonic()
     source = arena.put(arena.manifest(lines).encode())
     report = arena.report(source)

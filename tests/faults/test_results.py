@@ -12,10 +12,6 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")
 
 
-def results(share: float = 1.0) -> Results:
-    return Results(share=share)
-
-
 def test_the_document_says_what_the_results_say() -> None:
     assert markdown(json.loads(RESULTS.read_text())) in DOCUMENT.read_text()
 
@@ -30,8 +26,8 @@ def test_the_results_that_are_kept_are_of_full_volume_and_without_a_violation() 
 def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path) -> None:
     file, order = tmp_path / "faults.json", ["E1", "E2"]
     for name, volume in (("E2", "two"), ("E1", "one"), ("E2", "two again")):
-        run = results()
-        run.add(measured(name, 7, lambda volume=volume: Outcome(volume=volume, violations=[])))  # type: ignore[misc]
+        run = Results()
+        run.add(measured(name, 7, lambda volume=volume: Outcome(volume=volume, violations=[])), 1.0)  # type: ignore[misc]
         run.write(file, order)
     written = json.loads(file.read_text())["rows"]
     assert [(row["experiment"], row["volume"]) for row in written] == [("E1", "one"), ("E2", "two again")]
@@ -39,10 +35,10 @@ def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path
 
 
 def test_the_sentence_counts_all_rows_and_names_the_seed() -> None:
-    run = results()
-    run.add(measured("E1", 7, lambda: Outcome(volume="1", violations=[])))
+    run = Results()
+    run.add(measured("E1", 7, lambda: Outcome(volume="1", violations=[])), 1.0)
     assert (run.good, run.sentence) == (True, "0 duplicates, 0 orphans, 0 lost, 0 violations in 1 experiments (seed 7)")
-    run.add(measured("E2", 7, lambda: Outcome(volume="1", violations=[LOST])))
+    run.add(measured("E2", 7, lambda: Outcome(volume="1", violations=[LOST])), 1.0)
     assert (run.good, run.sentence) == (
         False,
         "0 duplicates, 0 orphans, 1 lost, 1 violations in 2 experiments (seed 7)",
@@ -50,6 +46,6 @@ def test_the_sentence_counts_all_rows_and_names_the_seed() -> None:
 
 
 def test_a_sabotage_that_finds_nothing_is_no_good_result() -> None:
-    run = results()
-    run.add(measured("without attach", 7, lambda: Outcome(volume="1", violations=[])), sabotaged=True)
+    run = Results()
+    run.add(measured("without attach", 7, lambda: Outcome(volume="1", violations=[])), 1.0, sabotaged=True)
     assert not run.good
