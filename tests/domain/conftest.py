@@ -4,10 +4,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.domain.deployments import sample_deployment
+from tests.domain.deployments import SAMPLE, sample_deployment
 from traingrid.deployment import Deployment
+from traingrid.job import Job, Replica
 from traingrid.ledger import Ledger
+from traingrid.manifest import parse
 from traingrid.storage import Storage
+from traingrid.submission import jobs_of_lines
 
 
 @pytest.fixture
@@ -49,3 +52,16 @@ def ledger(aws: None, deployment: Deployment) -> Ledger:
 @pytest.fixture
 def storage(aws: None) -> Storage:
     return Storage()
+
+
+@pytest.fixture
+def job(deployment: Deployment) -> Job:
+    """The first job of the sample manifest."""
+    return jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")[0]
+
+
+@pytest.fixture
+def roaming(job: Job) -> Job:
+    """The job with its data in two more Regions."""
+    there = Replica(inputs=job.inputs, output=job.output, image=job.image)
+    return job.model_copy(update={"replicas": {"eu-west-1": there, "us-west-2": there}, "retries": 0})

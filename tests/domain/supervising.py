@@ -1,0 +1,41 @@
+"""A supervisor on a service that is played, and what the ledger knows of its job."""
+
+from typing import Any
+
+from tests.domain.training import FakeTime
+from traingrid.backends.base import LaunchError
+from traingrid.failures import QUOTA
+from traingrid.job import Job
+from traingrid.ledger import Item, Ledger
+from traingrid.supervisor import Supervisor
+
+NAME = "traingrid-0123abcd-0-1"
+QUOTA_IS_USED_UP = LaunchError(QUOTA, "ResourceLimitExceeded: the limit of ml.p4d.24xlarge is 2 Instances.")
+
+
+def supervisor(
+    job: Job,
+    backend: Any,
+    ledger: Any,
+    said: list[str] | None = None,
+    time: FakeTime | None = None,
+    **more: Any,
+) -> Supervisor:
+    lines = [] if said is None else said
+    return Supervisor(
+        grid="traingrid",
+        submission="0123abcd",
+        job=job,
+        backend_in=lambda region: backend[region] if isinstance(backend, dict) else backend,
+        ledger=ledger,
+        say=lines.append,
+        batch_child="array:0",
+        clock=(time or FakeTime()).clock,
+        **more,
+    )
+
+
+def known(ledger: Ledger) -> Item:
+    item = ledger.job("0123abcd", 0)
+    assert item is not None
+    return item
