@@ -30,7 +30,7 @@ from faults.arena import Arena, arena
 from faults.results import RESULTS, Results
 from faults.table import Outcome, measured, table
 
-_WAITING = "E6"
+_WAITING = ("E6", "E7")
 
 Experiment = Callable[[Arena], Outcome]
 
@@ -75,12 +75,14 @@ def experiments(share: float) -> dict[str, Experiment]:
             f"E6 throttled {throttled:.0%}": partial(calls.throttled, share=throttled, lines=of(200, 4))
             for throttled in (0.0, 0.3, 0.6, 0.95)
         },
+        "E7 stalled answers": partial(calls.stalled, lines=of(50, 4)),
         "E8 told to end at any moment": partial(endings.at_any_moment, children=of(300, 10)),
         "E9 all children and events lost": partial(endings.everything_lost, lines=of(100, 4)),
         "E10 truncated manifests": partial(manifests.truncated, cuts=of(1024, 32), deployed=of(50, 2)),
         "E10 generated manifests": partial(manifests.made_up, manifests=of(20_000, 100), deployed=of(50, 2)),
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
+        "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
         # Last: all that is listed after it is longer by so much.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),

@@ -4,6 +4,7 @@ from collections import Counter
 from math import ceil
 
 from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
+from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import CallFault, Effect
 from rehearsal.stage import patience
@@ -12,6 +13,8 @@ from traingrid.ledger import epoch_seconds
 _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("batch", "SubmitJob"))
 _BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
 _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
+STALL_SECONDS = 65.0
+"""Longer than a client waits for an answer (traingrid/clients.py)."""
 SLOWEST_SECONDS = 2 * 3600.0
 """More than the unluckiest of 200 children needs where 95 % of its calls are throttled: an hour was seen."""
 
@@ -72,7 +75,7 @@ def throttled(arena: Arena, share: float, lines: int) -> Outcome:
     effects = Counter(fault.effect for fault, _ in arena.cloud.faults.struck_calls())
     return Outcome(
         volume=f"{lines} lines",
-        violations=arena.audit(submission.id),
+        violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
         facts={
             "calls_per_line": round(effects["delay"] / lines, 1),
             "throttled_per_line": round(effects["throttle"] / lines, 1),
@@ -80,6 +83,32 @@ def throttled(arena: Arena, share: float, lines: int) -> Outcome:
             "states": dict(Counter(arena.states(submission.id).values())),
             "children": _child_states(arena, submission),
         },
+    )
+
+
+def stalled(arena: Arena, lines: int) -> Outcome:
+    """E7: let some answers come only after their caller has given up, and see that nobody's line suffers.
+
+    What was asked takes effect nevertheless, and is asked again.
+    """
+    return _survived(arena, lines, CallFault(effect="delay", caller="batch/*", share=0.05, seconds=STALL_SECONDS))
+
+
+def expired(arena: Arena, lines: int) -> Outcome:
+    """E13: tell children again and again that their credentials have run out, and see that nobody's line suffers."""
+    return _survived(arena, lines, CallFault(effect="expire", caller="batch/*", share=0.2))
+
+
+def _survived(arena: Arena, lines: int, fault: CallFault) -> Outcome:
+    arena.plan(stub_seconds=0.5, calls=(fault,))
+    with arena.children_at_once(lines):
+        submission = arena.submit(lines)
+        settled(arena, [submission])
+    until(lambda: arena.recorded(submission), "every end is recorded")
+    return Outcome(
+        volume=f"{lines} lines",
+        violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
+        facts={"by_call": dict(_struck(arena)), **_delays(arena, submission)},
     )
 
 

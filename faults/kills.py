@@ -158,12 +158,14 @@ def states(arena: Arena, submissions: Iterable[Submission]) -> dict[str, int]:
 
 
 def otherwise_ended(arena: Arena, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
-    """Find lines that ended in another way than they would have if nobody had been killed."""
+    """Find lines that ended in another way than they would have if nothing had been done to them."""
     allowed = set(wanted)
     for submission in submissions:
         for index, state in arena.states(submission.id).items():
             if state not in allowed:
-                what = f"job {index} of {submission.id} is {state}, and without the kills it would be {sorted(allowed)}"
+                what = (
+                    f"job {index} of {submission.id} is {state}, and without the faults it would be {sorted(allowed)}"
+                )
                 yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)
 
 

@@ -24,7 +24,9 @@ from werkzeug.wrappers import Request, Response
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
-Effect = Literal["lose_reply", "error_before", "error_after", "throttle", "delay", "kill_before", "kill_after"]
+Effect = Literal[
+    "lose_reply", "error_before", "error_after", "throttle", "expire", "delay", "kill_before", "kill_after"
+]
 Share = Field(default=1.0, ge=0, le=1)
 
 
@@ -40,8 +42,9 @@ class CallFault(_Part):
     Attributes:
         effect: `lose_reply`: the call takes effect, and its connection is closed without an answer. `error_before` and
             `error_after`: HTTP 500 instead of the call, or after it took effect. `throttle`: the service's own words
-            for "too many requests". `delay`: answered later. `kill_before` and `kill_after`: the process that calls is
-            killed with all that it started, before or after the call takes effect, and never hears the answer.
+            for "too many requests". `expire`: the service says that the caller's credentials have run out. `delay`:
+            answered later. `kill_before` and `kill_after`: the process that calls is killed with all that it started,
+            before or after the call takes effect, and never hears the answer.
         service: Signing name of the service, e.g. "sagemaker".
         action: Operation, e.g. "CreateTrainingJob".
         region: Region that was signed for.

@@ -24,6 +24,8 @@ _TOO_MANY = {
 """Status, code and words of a throttled call (S3, "List of error codes"; botocore/data/_retry.json for the others)."""
 
 _THROTTLED = (HTTPStatus.BAD_REQUEST, "ThrottlingException", "Rate exceeded")
+_EXPIRED = {"s3": "ExpiredToken"}
+"""S3, "List of error codes"; for the others STS, "Common error types"."""
 _INTERNAL = {"s3": "InternalError", "dynamodb": "InternalServerError", "sagemaker": "InternalFailure"}
 
 
@@ -68,8 +70,8 @@ class FaultyCalls:
                 pass
         if fault.effect.startswith("kill") and caller:
             caller.lose(host_lost=fault.host_lost)
-        if fault.effect == "throttle":
-            status, code, words = _TOO_MANY.get(signature.service, _THROTTLED)
+        if fault.effect in ("throttle", "expire"):
+            status, code, words = _refused(fault.effect, signature.service)
             return refusal(environ, status, code, words, signature.service)(environ, start_response)
         if fault.effect.startswith("error"):
             code = _INTERNAL.get(signature.service, "InternalServerException")
@@ -77,6 +79,12 @@ class FaultyCalls:
             answer: Response = refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, code, words, signature.service)
             return answer(environ, start_response)
         raise _hang_up(environ)
+
+
+def _refused(effect: str, service: str) -> tuple[HTTPStatus, str, str]:
+    if effect == "throttle":
+        return _TOO_MANY.get(service, _THROTTLED)
+    return HTTPStatus.BAD_REQUEST, _EXPIRED.get(service, "ExpiredTokenException"), "The security token is expired"
 
 
 def _hang_up(environ: dict[str, Any]) -> ConnectionError:

@@ -103,6 +103,23 @@ def test_a_throttled_call_is_refused_in_the_services_own_words(
     assert raised.value.response["Error"]["Code"] == code
 
 
+@pytest.mark.parametrize(
+    ("service", "operation", "code"),
+    [
+        ("s3", "list_buckets", "ExpiredToken"),
+        ("sagemaker", "list_training_jobs", "ExpiredTokenException"),
+        ("dynamodb", "list_tables", "ExpiredTokenException"),
+    ],
+)
+def test_a_call_with_credentials_that_have_run_out_is_refused_in_the_services_own_words(
+    cloud: LocalCloud, client: Client, service: str, operation: str, code: str
+) -> None:
+    cloud.faults.set(Plan(calls=(CallFault(effect="expire", service=service),)))
+    with pytest.raises(ClientError) as raised:
+        getattr(client(service), operation)()
+    assert raised.value.response["Error"]["Code"] == code
+
+
 def test_a_share_is_throttled_in_the_region_that_is_named(cloud: LocalCloud, client: Client) -> None:
     plan = Plan(seed=3, calls=(CallFault(effect="throttle", service="sagemaker", region="eu-west-1", share=0.5),))
     cloud.faults.set(plan)
