@@ -127,20 +127,6 @@ class Arena(Stage):
             functions.update_function_code(FunctionName=name, ZipFile=deployed)
 
     @contextmanager
-    def short_lived_intake(self, seconds: int) -> Iterator[None]:
-        """Let the intake run so long at most meanwhile, as its claims hold, and be tried again soon after that."""
-        name, functions, before = self.output("IntakeFunction"), client("lambda", "us-east-1"), self.cloud.settings
-        timeout = functions.get_function_configuration(FunctionName=name)["Timeout"]
-        functions.update_function_configuration(FunctionName=name, Timeout=seconds)
-        # Claims end on whole seconds.
-        self.cloud.settings = replace(before, lambda_retry_delays_seconds=(seconds + 1.0, seconds + 1.0))
-        try:
-            yield
-        finally:
-            self.cloud.settings = before
-            functions.update_function_configuration(FunctionName=name, Timeout=timeout)
-
-    @contextmanager
     def children_at_once(self, number: int) -> Iterator[None]:
         """Let so many children run at once meanwhile, where they do little more than wait."""
         before = self.cloud.settings

@@ -30,6 +30,8 @@ from traingrid.world_reading import read_world
 SWEEPS = 2
 """How often the reconciler may look at what children and events have left (`traingrid.world.SETTLED_SECONDS`)."""
 _CHILDREN_AT_ONCE = 32
+_INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000
+"""How long the intake may take here, a slow machine thought of, and how many lines it takes in a second more."""
 _NO_SUBMISSION = "00000000"
 
 
@@ -104,7 +106,7 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
             data_dir=Path(work),
             account=script.account,
             seed=seed,
-            lambda_retry_delays_seconds=(0.5, 1.0),
+            lambda_retry_delays_seconds=(0.5, 1.0),  # but for the intake
             batch_stop_grace_seconds=5.0,
             training_stop_grace_seconds=2.0,
             batch_max_processes=_CHILDREN_AT_ONCE,
@@ -131,9 +133,10 @@ class _Run:
     def through(self, seed: int) -> Rehearsal:
         """Submit, watch, sweep, audit."""
         cloud = self.stage.cloud
-        cloud.faults.set(plan_of(self.script.jobs, seed))
-        self.say("submitting the manifest")
-        report = submitted(self.script.manifest, self.stage.plane.deployment)
+        with self.stage.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
+            cloud.faults.set(plan_of(self.script.jobs, seed))
+            self.say("submitting the manifest")
+            report = submitted(self.script.manifest, self.stage.plane.deployment)
         late: list[Violation] = []
         try:
             self._watch([array["batch_job"] for array in report["arrays"]])

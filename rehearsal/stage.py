@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -80,6 +80,25 @@ class Stage:
         grid = self.plane.deployment.grid
         found = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))
         return {output["OutputKey"]: str(output["OutputValue"]) for output in found["Stacks"][0]["Outputs"]}[name]
+
+    @contextmanager
+    def short_lived_intake(self, seconds: int) -> Iterator[None]:
+        """Let the intake run so long at most meanwhile, and be tried again right after that.
+
+        The claim of an intake that was killed holds for as long as it might have run: in AWS a minute, and so long are
+        Lambda's retries there.
+        """
+        home = self.plane.deployment.grid.home
+        name, functions, before = self.output("IntakeFunction"), client("lambda", home), self.cloud.settings
+        timeout = functions.get_function_configuration(FunctionName=name)["Timeout"]
+        functions.update_function_configuration(FunctionName=name, Timeout=seconds)
+        # Claims end on whole seconds.
+        self.cloud.settings = replace(before, lambda_retry_delays_seconds=(seconds + 1.0, seconds + 1.0))
+        try:
+            yield
+        finally:
+            self.cloud.settings = before
+            functions.update_function_configuration(FunctionName=name, Timeout=timeout)
 
     def _has_ended(self, batch_job: str) -> bool:
         return (self.plane.batch.describe(batch_job) or {}).get("status") in BATCH_ENDED
