@@ -17,6 +17,8 @@ _NOBODYS = "eeeeeeee"
 _LINES = 3
 _ENDLESS_SECONDS = 1200.0
 """How long those would train that are to be stopped, or to be left alone."""
+_INTAKE_SECONDS = 5
+"""How long the intake may run here, as its claim holds."""
 _TRIES = 3
 """How often Lambda runs a function for an asynchronous event (stacks/event_function.py)."""
 
@@ -109,8 +111,9 @@ class LostWorld:
         intake = f"lambda/{self._arena.output('IntakeFunction')}"
         dies = CallFault(effect="kill_before", service="dynamodb", action="UpdateItem", caller=intake, times=_TRIES)
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=(dies,))
-        submission = self._arena.upload(1)
-        until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake is dead")
+        with self._arena.short_lived_intake(_INTAKE_SECONDS):
+            submission = self._arena.upload(1)
+            until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake is dead")
         until(lambda: self._in(submission, *FINAL_STATES), "its children have done their work")
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST)
         return submission
