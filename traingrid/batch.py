@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 
 class SubmitFailedError(TraingridError):
-    """Batch did not take the job, and no job of its name exists."""
+    """Batch did not take the job, or does not say, and no job of its name is known.
+
+    Args:
+        what: What happened and where, in Batch's own words.
+        refused: Whether Batch has refused it; else a job may turn up yet.
+    """
+
+    def __init__(self, what: str, *, refused: bool) -> None:
+        super().__init__(what, "Send the manifest again; it is submitted once.")
+        self.refused = refused
 
 
 class Batch:
@@ -63,11 +73,14 @@ class Batch:
         try:
             return str(self._submitting.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:
-            found = self.find(submission, chunk)
+            failed = SubmitFailedError(f"Batch did not take the job {name}: {error}.", refused=_is_refusal(error))
+            try:
+                found = self.find(submission, chunk)
+            except (BotoCoreError, ClientError):
+                raise failed from error
             if found:
                 return found
-            message = f"Batch did not take the job {name}: {error}."
-            raise SubmitFailedError(message, "Send the manifest again; it is submitted once.") from error
+            raise failed from error
 
     def job_name(self, submission: str, chunk: int | str = 0) -> str:
         """Return the name of the Batch job of a submission, or of its array `chunk`."""
@@ -92,3 +105,11 @@ class Batch:
         for start in range(0, len(ids), 100):  # DescribeJobs takes at most 100 ids
             described = self._reading.describe_jobs(jobs=ids[start : start + 100])["jobs"]
             yield from sorted(described, key=lambda child: ids.index(child["jobId"], start))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether Batch has certainly not done what was asked: after a lost reply or a fault of its own it may."""
+    if not isinstance(error, ClientError):
+        return False
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return bool(HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR)

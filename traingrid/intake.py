@@ -6,12 +6,14 @@ import hashlib
 import itertools
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import manifest, names
+from traingrid.batch import SubmitFailedError
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import Claim, now
 from traingrid.manifest_errors import ManifestError
@@ -113,12 +115,12 @@ class Intake:
             BusyError: Another request is submitting it right now.
             TraingridError: The manifest cannot be read, or Batch does not take the job.
         """
+        claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within))
         try:
             lines, sha256 = self._read(source)
         except ManifestError as error:
             report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
         else:
-            claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within))
             submission, arrays = self._submit(source, claim, lines, sha256)
             report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
             report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
@@ -143,14 +145,17 @@ class Intake:
         if claimed.get("batch_job"):
             return submission, _plain(claimed.get("arrays") or [{"batch_job": claimed["batch_job"]}])
         jobs = iter_jobs(lines, self.deployment, submission)
+        arrays: list[Item] = []
         try:
-            arrays = [
-                self._submit_array(submission, chunk, list(itertools.islice(jobs, count)), retried=bool(claimed))
-                for chunk, count in enumerate(chunks(len(lines)))
-            ]
+            for chunk, count in enumerate(chunks(len(lines))):
+                part = list(itertools.islice(jobs, count))
+                arrays.append(self._submit_array(submission, chunk, part, retried=bool(claimed)))
             self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
-        except (TraingridError, BotoCoreError, ClientError):
-            self.ledger.release_submission(submission, claim)  # the next try need not wait until the claim has ended
+        except (TraingridError, BotoCoreError, ClientError) as error:
+            # The next try looks for our arrays by their names. What Batch may have taken only just now is perhaps not
+            # listed yet; then the claim has to run out first.
+            if not arrays and not (isinstance(error, SubmitFailedError) and not error.refused):
+                self._release(submission, claim)
             raise
         return submission, arrays
 
@@ -174,15 +179,24 @@ class Intake:
         facts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
         for collision in range(_MAX_COLLISIONS):
             submission = submission_id(*identity, *(str(collision),) * bool(collision))
-            former = self.ledger.claim_submission(submission, claim.owner, facts | {"claim_ends_at": claim.ends_at})
-            if former is None:
-                return submission, {}
-            if (former["manifest"], former["version"]) != identity:
-                continue
-            if former["state"] != "Submitted":
-                self._become_owner(submission, claim, former)
+            try:
+                former = self.ledger.claim_submission(submission, claim.owner, facts | {"claim_ends_at": claim.ends_at})
+                if former is None:
+                    return submission, {}
+                if (former["manifest"], former["version"]) != identity:
+                    continue
+                if former["state"] != "Submitted":
+                    self._become_owner(submission, claim, former)
+            except (BotoCoreError, ClientError):
+                self._release(submission, claim)  # it may have been written
+                raise
             return submission, former
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
+
+    def _release(self, submission: str, claim: Claim) -> None:
+        """End our claim, so that the next try need not wait; if that fails as well, it has to."""
+        with suppress(BotoCoreError, ClientError):
+            self.ledger.release_submission(submission, claim)
 
     def _become_owner(self, submission: str, claim: Claim, former: Item) -> None:
         """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""

@@ -225,7 +225,7 @@ class Ledger:
         return self._table.update(key, changes, condition, {":attempt": attempt})
 
     def next_attempt(
-        self, submission: str, index: int, tried: Mapping[str, Any], region: str, *, reopen: bool = False
+        self, submission: str, index: int, tried: Mapping[str, Any], region: str, *, reopen: str = ""
     ) -> bool:
         """Move a job on to its next attempt: one conditional write, which one of many callers wins.
 
@@ -235,8 +235,8 @@ class Ledger:
             tried: What came of the former attempt, whose training job the caller has seen in a final state; kept in the
                 list `tried`: attempt (its number), region, state, failure, reason.
             region: Where to train next.
-            reopen: False while the job goes on, and then one whose end is recorded stays ended. True for a person's
-                retry, and then only one whose failure or stop is recorded is tried again.
+            reopen: Empty while the job goes on, and then one whose end is recorded stays ended. For a person's retry
+                something that no other retry has; then only one whose failure or stop is recorded is tried again.
 
         Returns:
             False, and nothing is changed, if somebody else was faster or the job is not one to go on with.
@@ -245,10 +245,10 @@ class Ledger:
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": "Failed", ":stopped": "Stopped"}
-        former, entry = tried["attempt"], dict(tried) | ({"reopened": True} if reopen else {})
+        former, entry = tried["attempt"], dict(tried) | ({"reopened": reopen} if reopen else {})
         changes = {"attempt": former + 1, "state": PENDING, "region": region, "batch_child": "", "opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
-        return self._table.update(
+        moved = self._table.update(
             (submission, job_item(index)),
             changes,
             condition,
@@ -256,6 +256,11 @@ class Ledger:
             appended={"tried": [entry]},
             removed=_OF_AN_ATTEMPT,
         )
+        if moved or not reopen:  # a child that is told no looks at the ledger again and goes on from there
+            return moved
+        # botocore repeats a write whose reply was lost, and the second finds that the first has moved the job on.
+        former_ones = (self.job(submission, index) or {}).get("tried", [])
+        return any(former_one.get("reopened") == reopen for former_one in former_ones)
 
     def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
         """Record that a person wants jobs of a submission to end; the same scope twice is the same cancel.

@@ -22,6 +22,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.errors import TraingridError
+from traingrid.failures import CONFLICT
 from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled
 from traingrid.recording import record_seen
 from traingrid.s3_uri import S3Uri
@@ -35,7 +36,7 @@ from traingrid.world import is_strangers, owns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traingrid.backends.base import Backend
+    from traingrid.backends.base import Backend, Seen
     from traingrid.children import ChildStatus
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
@@ -173,7 +174,19 @@ class Reconciler:
         if record_seen(self.grid, self.ledger, backend, name, watched=not child.gone):
             done.recorded.append(name)
         elif self._is_over(item, child):
-            self._close(item, index, child, cancels, done)
+            seen = backend.describe(name)
+            if seen and seen.fingerprint != item.get("fingerprint"):
+                self._end_for_conflict(item, index, seen, done)
+            else:
+                self._close(item, index, child, cancels, done)
+
+    def _end_for_conflict(self, item: Item, index: int, seen: Seen, done: Sweep) -> None:
+        """End a line whose child is gone and whose training job's name a stranger has taken."""
+        name = names.training_job(self.grid, item["submission"], index, item["attempt"])
+        reason = f"A training job {name} exists in {item['region']} ({seen.arn}), and it is not this job."
+        facts = {"state": "Failed", "failure": CONFLICT.name, "reason": reason}
+        if self.ledger.record_job(item["submission"], index, item["attempt"], facts):
+            done.closed.append(name)
 
     def _is_over(self, item: Item, child: ChildStatus) -> bool:
         """Return whether a child is gone for so long that nothing of it can be on its way any more."""

@@ -7,6 +7,7 @@ that wait for nobody; the reconciler closes them, and they can be retried again.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ class Retrier:
         elsewhere = item.get("failure") in _ELSEWHERE
         region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
         region = region if region in job.regions else job.region  # the changed line may be for other Regions
-        return self.ledger.next_attempt(submission, job.index, tried, region, reopen=True)
+        return self.ledger.next_attempt(submission, job.index, tried, region, reopen=uuid.uuid4().hex)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
 from traingrid.batch import SubmitFailedError
@@ -19,7 +20,7 @@ from traingrid.ledger import Ledger
 from traingrid.manifest import MAX_BYTES
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import read_job
+from traingrid.submission import read_job, submission_id
 
 
 class FakeBatch:
@@ -28,12 +29,12 @@ class FakeBatch:
     def __init__(self) -> None:
         self.submitted: list[tuple[str, S3Uri, int]] = []
         self.names: dict[tuple[str, int], str] = {}
-        self.refuses = False
+        self.refuses, self.refused = False, True
         self.refuses_chunks: set[int] = set()
 
     def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int = 0) -> str:
         if self.refuses or chunk in self.refuses_chunks:
-            raise SubmitFailedError("the queue is disabled")
+            raise SubmitFailedError("the queue is disabled", refused=self.refused)
         self.submitted.append((submission, jobs, count))
         self.names[submission, chunk] = f"batch-{submission}{f'-{chunk}' * bool(chunk)}"
         return self.names[submission, chunk]
@@ -233,6 +234,37 @@ def test_after_an_orderly_failure_the_next_request_need_not_wait(intake: Intake,
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-1/a")
     batch.refuses = False
+    intake.accept(source, owner="request-1/b")
+    assert len(batch.submitted) == 1
+
+
+def test_while_batch_may_have_taken_the_array_nobody_else_submits_one(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, start = upload(intake, SAMPLE), time.time()
+    batch.refuses, batch.refused = True, False  # the reply was lost, and the array is not listed yet
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1/a")
+    batch.refuses = False
+    with pytest.raises(BusyError):
+        intake.accept(source, owner="request-1/b")
+    _it_is(start + 62, monkeypatch)
+    batch.names[submission_id(str(source.uri), source.version), 0] = "batch-job"
+    assert intake.accept(source, owner="request-1/c")["batch_job"] == "batch-job"
+    assert batch.submitted == []
+
+
+def test_a_claim_whose_write_is_not_answered_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
+    claim, source = intake.ledger.claim_submission, upload(intake, SAMPLE)
+
+    def unanswered(*arguments: Any) -> Any:
+        claim(*arguments)
+        raise EndpointConnectionError(endpoint_url="dynamodb")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake.ledger, "claim_submission", unanswered)
+        with pytest.raises(EndpointConnectionError):
+            intake.accept(source, owner="request-1/a")
     intake.accept(source, owner="request-1/b")
     assert len(batch.submitted) == 1
 

@@ -97,10 +97,20 @@ def test_a_job_that_has_ended_is_tried_again_only_if_a_person_asks_and_it_did_no
 ) -> None:
     ledger.open_job("0123abcd", job)
     tried = {"attempt": 1, "region": job.region, "state": final}
-    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen=True)
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again")
     ledger.record_job("0123abcd", job.index, 1, {"state": final})
     assert not ledger.next_attempt("0123abcd", job.index, tried, job.region)
-    assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen=True) == (final != "Completed")
+    assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again") == (final != "Completed")
+
+
+def test_a_retry_whose_reply_was_lost_is_known_by_what_only_it_has_written(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"})
+    tried = {"attempt": 1, "region": job.region, "state": "Failed"}
+    for _ in range(2):
+        assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="mine")
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="another's")
+    assert (ledger.job("0123abcd", job.index) or {})["attempt"] == 2
 
 
 def test_a_watched_job_is_left_to_its_child(ledger: Ledger, job: Job) -> None:

@@ -69,7 +69,7 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
         ledger.record_job("0123abcd", 0, 2, {"state": "Failed"}, unless_watched=True),
         ledger.record_job("0123abcd", 0, 2, {"state": "Completed"}),
         ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1"),
-        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1", reopen=True),
+        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1", reopen="again"),
     ]
     ledger.request_cancel("0123abcd", "all", {"by": "x"})
     answers.append(sorted(ledger.cancels("0123abcd")))

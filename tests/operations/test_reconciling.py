@@ -124,3 +124,11 @@ def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_take
         service = SageMaker(account.deployment, HOME)
         assert not record_seen("traingrid", account.ledger, service, name), claim
         assert account.line(submission, index)["state"] == "Pending"
+    array = (account.ledger.submission(submission) or {})["batch_job"]
+    account.batch.terminate_job(jobId=array, reason="lost")
+    wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
+    account.reconciler().sweep()
+    for index in (0, 1):
+        line = account.line(submission, index)
+        assert (line["state"], line["failure"]) == ("Failed", "conflict")
+    assert audit(account.world(submission, at_rest=True)) == []

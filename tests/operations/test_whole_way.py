@@ -72,7 +72,7 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     retried = retrier.retry(submission, "Ada")
     assert (retried.indices, retried.left) == ([1, 2], {})
     again = {"attempt": 1, "region": HOME, "state": "Failed"}
-    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen=True), "somebody else was faster"
+    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen="again"), "somebody else was faster"
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
     assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 2, 2]
     (former,) = account.line(submission, 1)["tried"]
