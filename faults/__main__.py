@@ -28,7 +28,7 @@ from faults import (
 )
 from faults.arena import Arena, arena
 from faults.results import RESULTS, Results
-from faults.table import Outcome, measured, table
+from faults.table import NOT_ENDED, Outcome, measured, table
 
 _WAITING = ("E6", "E7")
 
@@ -132,6 +132,8 @@ class Run:
             self.console.print("  ", line, markup=False)
         self.results.add(row, self.options.share, sabotaged=sabotaged)
         self.written()
+        if row.volume == NOT_ENDED:
+            arena.clear()
 
     def written(self) -> Results:
         """Write what there is, and return what is known of all experiments."""
@@ -178,7 +180,11 @@ def main() -> int:
     if known.sabotage:
         run.console.print("Sabotage: each of these must find something.", table(known.sabotage))
     run.console.print(known.sentence)
-    return 0 if known.good else 1
+    rows = {*(row["experiment"] for row in known.rows), *(row["experiment"] for row in known.sabotage)}
+    missing = [name for name in chosen if name.replace("sabotage:", "without") not in rows]
+    if missing:
+        run.console.print(f"These have shown nothing: {', '.join(missing)}")
+    return 0 if known.good and not missing else 1
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -32,6 +32,7 @@ from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id
 from traingrid.sweep import Sweep
+from traingrid.training_jobs import TrainingJobs
 from traingrid.violation import Violation
 from traingrid.world import World
 from traingrid.world_reading import read_world
@@ -54,7 +55,7 @@ STUB_TAG = "stub"
 _READ_ONE_BY_ONE = 12
 """Of more submissions than this, all that there is is read at once, though most of it may be of others."""
 CHECKOUT = Path(__file__).resolve().parent.parent
-_PROGRAM = Path(sys.executable).with_name("traingrid")
+_PROGRAM = "from traingrid.cli.main import main; main()"  # of this checkout, wherever `traingrid` is installed from
 GRID_FILE = "grid.yaml"
 GRID = f"""\
 name: grid
@@ -234,7 +235,7 @@ class Arena(Stage):
         """
         own_keys = self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
         return ProcessGroup(
-            [str(_PROGRAM), "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
+            [sys.executable, "-c", _PROGRAM, "--grid", str(self.cloud.data_dir / GRID_FILE), *arguments],
             environment=own_keys,
             working_directory=CHECKOUT,
             on_line=lambda _: None,
@@ -250,6 +251,20 @@ class Arena(Stage):
             group.lose(host_lost=True)
         self.ended(*submission.batch_jobs)
         return len(ours)
+
+    def clear(self) -> None:
+        """End everything that an experiment has left which did not come to its end, so that the next one can begin."""
+        self.plan()
+        batch, queue = client("batch", "us-east-1"), self.plane.deployment.job_queue
+        for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"):
+            for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
+                batch.terminate_job(jobId=job["jobId"], reason="the experiment is over")
+        for region in REGIONS:
+            jobs = TrainingJobs(self.plane.deployment.grid.name, region)
+            for job in jobs.listed(state="InProgress"):
+                jobs.stop(job.name)
+        with suppress(TimeoutError):
+            until(lambda: not (self.children_left() or self.active()), "nothing runs any more")
 
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each job of a submission that was opened."""

@@ -9,10 +9,14 @@ from faults.table import Outcome
 from localcloud.faults import CallFault, Effect
 from rehearsal.stage import patience
 from traingrid.ledger import epoch_seconds
+from traingrid.violation import Violation
 
+_SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
+"""What botocore does not send again by itself: each is lost as often as told, and the others for most of the time."""
 _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("batch", "SubmitJob"))
 _BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
 _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
+_INTAKE_SECONDS = 15
 STALL_SECONDS = 65.0
 """Longer than a client waits for an answer (traingrid/clients.py)."""
 SLOWEST_SECONDS = 2 * 3600.0
@@ -22,8 +26,9 @@ SLOWEST_SECONDS = 2 * 3600.0
 def lost_replies(arena: Arena, each: int) -> Outcome:
     """E2: lose the reply of every kind of call that changes something, `each` times, in intake, children and cancel."""
     struck: Counter[str] = Counter()
-    _lose(arena, _BY_INTAKE, "lambda/*", each)
-    submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
+    with arena.short_lived_intake(_INTAKE_SECONDS):  # what Batch may have taken is not asked for again sooner
+        _lose(arena, _BY_INTAKE, "lambda/*", each)
+        submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
     settled(arena, submissions)
     struck += _struck(arena)
     _lose(arena, _BY_CHILDREN, "batch/*", each)
@@ -38,16 +43,28 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
         arena.cancel(submissions[-1], index)
     settled(arena, submissions[-1:], sweeps=2)
     struck += _struck(arena)
+    few = [
+        Violation(invariant="E2", kind="other", submission="", what=f"only {times} replies to {call} were lost")
+        for call, times in struck.items()
+        if times < each
+    ]
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
-        violations=arena.audit(*(submission.id for submission in submissions)),
+        violations=[*arena.audit(*(submission.id for submission in submissions)), *few],
         facts={"by_call": dict(struck), "lines": sum(submission.lines for submission in submissions)},
     )
 
 
 def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub_seconds: float = 0.5) -> None:
     faults = [
-        CallFault(effect="lose_reply", service=service, action=action, caller=caller, times=times, share=0.7)
+        CallFault(
+            effect="lose_reply",
+            service=service,
+            action=action,
+            caller=caller,
+            times=times,
+            share=1.0 if action in _SENT_ONCE else 0.7,
+        )
         for service, action in calls
     ]
     arena.plan(stub_seconds=stub_seconds, calls=tuple(faults))
@@ -75,6 +92,7 @@ def throttled(arena: Arena, share: float, lines: int) -> Outcome:
     effects = Counter(fault.effect for fault, _ in arena.cloud.faults.struck_calls())
     return Outcome(
         volume=f"{lines} lines",
+        struck=effects["throttle"] if share else None,
         violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
         facts={
             "calls_per_line": round(effects["delay"] / lines, 1),
@@ -107,6 +125,7 @@ def _survived(arena: Arena, lines: int, fault: CallFault) -> Outcome:
     until(lambda: arena.recorded(submission), "every end is recorded")
     return Outcome(
         volume=f"{lines} lines",
+        struck=_struck(arena).total(),
         violations=[*arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
         facts={"by_call": dict(_struck(arena)), **_delays(arena, submission)},
     )

@@ -3,8 +3,10 @@
 import random
 import time
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from faults.arena import Arena, Submission, settled, until
+from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import EventFault
 from localcloud.processes import ProcessGroup
@@ -24,37 +26,41 @@ def at_any_moment(arena: Arena, children: int) -> Outcome:
     arena.plan(stub_seconds=4.0)
     submission = arena.submit(children)
     told = _tell_to_end(arena, chance, children)
-    slow = [group.label for group, at, kill in told if kill > EXIT_SECONDS and _outlives(group, at + EXIT_SECONDS)]
     settled(arena, [submission], sweeps=2)
-    violations = [
-        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{child} held on to its line for long")
-        for child in slow
+    slow = [
+        Violation(
+            invariant="E8", kind="other", submission=submission.id, what=f"{one.label} held on to its line for long"
+        )
+        for one, ended in told
+        if not ended.result()
     ]
     return Outcome(
         volume=f"{len(told)} SIGTERM",
-        violations=violations + arena.audit(submission.id),
+        struck=len(told),
+        violations=[*slow, *arena.audit(submission.id), *otherwise_ended(arena, [submission], {"Completed"})],
         facts={f"slower_than_{EXIT_SECONDS:.0f}_s": len(slow), "states": _states(arena, submission)},
     )
 
 
-def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[ProcessGroup, float, float]]:
-    """Send so many SIGTERM, each with its SIGKILL; return whom, when, and how long until the SIGKILL."""
-    told: dict[ProcessGroup, tuple[float, float]] = {}
-    while len(told) < times:
-        fresh = [group for group in arena.running() if group not in told]
-        if fresh:
-            group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
-            group.stop(grace)
-            told[group] = time.monotonic(), grace
-        elif not arena.children_left():
-            break
-        time.sleep(chance.uniform(0.0, 0.1))
-    return [(group, *when) for group, when in told.items()]
+def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[ProcessGroup, Future[bool]]]:
+    """Send so many SIGTERM, each with its SIGKILL; return to whom, and whether it had ended in time by itself."""
+    told: dict[ProcessGroup, Future[bool]] = {}
+    with ThreadPoolExecutor(times, thread_name_prefix="watch") as watchers:
+        while len(told) < times:
+            fresh = [group for group in arena.running() if group not in told]
+            if fresh:
+                group, grace = chance.choice(fresh), chance.uniform(0.0, 30.0)
+                group.stop(grace)
+                told[group] = watchers.submit(_ends, group, grace)
+            elif not arena.children_left():
+                break
+            time.sleep(chance.uniform(0.0, 0.1))
+    return list(told.items())
 
 
-def _outlives(group: ProcessGroup, moment: float) -> bool:
-    time.sleep(max(0.0, moment - time.monotonic()))
-    return group.wait(0) is None
+def _ends(group: ProcessGroup, killed_after: float) -> bool:
+    """Wait whether a child ends in time; one that is killed before that cannot be late."""
+    return group.wait(EXIT_SECONDS) is not None or killed_after <= EXIT_SECONDS
 
 
 def everything_lost(arena: Arena, lines: int) -> Outcome:

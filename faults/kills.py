@@ -113,6 +113,7 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
         until(lambda one=submission: arena.recorded(one), "every end is recorded")  # type: ignore[misc]
     return Outcome(
         volume=f"{len(struck)} kills of {kills} children",
+        struck=len(struck),
         violations=[
             *arena.audit(*(submission.id for submission in submissions)),
             *otherwise_ended(arena, submissions, chosen.states),

@@ -74,6 +74,7 @@ def of_cancel(arena: Arena, kills: int) -> Outcome:
         violations += otherwise_ended(arena, submissions, {"Stopped"})
     return Outcome(
         volume=f"{len(struck)} kills of {kills} commands",
+        struck=len(struck),
         violations=[*arena.audit(*ids), *violations],
         facts={
             "kills_by_call": dict(Counter(struck)),

@@ -19,13 +19,15 @@ from traingrid.submission import submission_id
 _TRIES = 3
 """How often Lambda runs a function for an asynchronous event until that is a dead letter (stacks/event_function.py)."""
 
+_MOST_REDRIVES = 5
+
 _STORM_SHARE = 0.1
 """Share of the calls in a storm that kill: most tries of a manifest, and all three tries of a few."""
 
 _MANY = 40
 """Kills that are worth a storm and the wait for the claims that it leaves."""
 
-_LIFE_SECONDS = 5
+_LIFE_SECONDS = 8
 """How long the function may run here. In AWS it is a minute, and the claim of one that was killed holds for as long."""
 
 
@@ -104,8 +106,13 @@ class _Intake:
     def redriven(self) -> int:
         """Send the events of all dead letters again, as an operator does, until none comes back; return how many."""
         self.arena.plan(stub_seconds=0.5)
-        redriven = len(self.dead)
+        redriven, rounds = len(self.dead), 0
         while self.dead:
+            rounds += 1
+            if rounds > _MOST_REDRIVES:
+                raise TimeoutError(
+                    f"{len(self.dead)} events have come back {_MOST_REDRIVES} times: {sorted(self.dead)}"
+                )
             for event in self.dead.values():
                 self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
             self.dead.clear()
@@ -119,6 +126,7 @@ class _Intake:
         until(lambda: not self.arena.children_left(), "no child is left, of no array")
         return Outcome(
             volume=f"{len(self.struck)} kills, {len(self.uploaded)} manifests",
+            struck=len(self.struck),
             violations=[
                 *self.arena.audit(*self.uploaded),
                 *otherwise_ended(self.arena, submissions, {"Completed"}),

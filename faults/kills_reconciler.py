@@ -44,6 +44,7 @@ def of_reconciler(arena: Arena, kills: int) -> Outcome:
         worlds += 1
     return Outcome(
         volume=f"{len(sweeps.struck)} kills in {worlds} lost worlds",
+        struck=len(sweeps.struck),
         violations=[*arena.audit(*ids), *violations],
         facts={
             "kills_by_call": dict(Counter(sweeps.struck)),

@@ -17,7 +17,7 @@ _NOBODYS = "eeeeeeee"
 _LINES = 3
 _ENDLESS_SECONDS = 1200.0
 """How long those would train that are to be stopped, or to be left alone."""
-_INTAKE_SECONDS = 5
+_INTAKE_SECONDS = 8
 """How long the intake may run here, as its claim holds."""
 _TRIES = 3
 """How often Lambda runs a function for an asynchronous event (stacks/event_function.py)."""

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from typing import Any
 
 from bench.machine import peak_memory_mib
 from faults.arena import Arena, Submission, settled, until
@@ -34,7 +35,7 @@ def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
         begun: How many have a training job by then; the others were not opened by any child.
     """
     arena.plan(stub_seconds=20.0)
-    submission = arena.submit(lines)
+    submission, intake, violations = _submitted(arena, lines)
     with arena.children_at_once(_CHILDREN_AT_ONCE):
         until(lambda: _created(arena, submission) >= begun, f"{begun} lines have a training job", patience(begun))
         started = time.monotonic()
@@ -43,13 +44,14 @@ def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
         said = time.monotonic()
         settled(arena, [submission], sweeps=2)
     closed = time.monotonic()
-    violations = arena.audit(submission.id)
+    violations += arena.audit(submission.id)
     if code:
         violations.append(_violation(f"`traingrid cancel` has ended with {code}"))
     return Outcome(
         volume=f"{lines} lines in {len(submission.batch_jobs)} arrays, cancelled",
         violations=violations,
         facts={
+            **intake,
             "training_jobs": _created(arena, submission),
             "command_seconds": round(said - started, 1),
             "seconds_until_two_sweeps_were_done": round(closed - said, 1),
@@ -65,30 +67,36 @@ def _created(arena: Arena, submission: Submission) -> int:
 
 
 def _brought_to_their_end(arena: Arena, lines: int) -> Outcome:
+    submission, intake, violations = _submitted(arena, lines)
     started = time.monotonic()
-    source = arena.put(arena.manifest(lines).encode())
-    report = arena.report(source)
-    intake_seconds = time.monotonic() - started
-    submission = arena.submitted(submission_id(str(source.uri), source.version))
-    peak = max(map(peak_memory_mib, _intakes(arena)), default=0.0)
     settled(arena, [submission])
-    seconds = time.monotonic() - started - intake_seconds
+    seconds = time.monotonic() - started
     audited = time.monotonic()
-    violations = [*_too_much(intake_seconds, peak), *arena.audit(submission.id)]
-    if report["jobs"] != lines:
-        violations.append(_violation(f"{lines} lines were submitted, and the report says {report['jobs']}"))
+    violations += arena.audit(submission.id)
     return Outcome(
         volume=f"{lines} lines in {len(submission.batch_jobs)} arrays",
         violations=violations,
         facts={
-            "manifest_bytes": len(arena.manifest(lines)),
-            "intake_seconds": round(intake_seconds, 2),
-            "intake_peak_mib": round(peak, 1),
+            **intake,
             "lines_per_second": round(lines / seconds, 1),
             "audit_seconds": round(time.monotonic() - audited, 1),
             "states": dict(Counter(arena.states(submission.id).values())),
         },
     )
+
+
+def _submitted(arena: Arena, lines: int) -> tuple[Submission, dict[str, Any], list[Violation]]:
+    """Submit so many lines; return what the intake has taken for it, and whether that was too much."""
+    content, started = arena.manifest(lines).encode(), time.monotonic()
+    source = arena.put(content)
+    report = arena.report(source)
+    seconds = time.monotonic() - started
+    peak = max(map(peak_memory_mib, _intakes(arena)), default=0.0)
+    violations = _too_much(seconds, peak)
+    if report["jobs"] != lines:
+        violations.append(_violation(f"{lines} lines were submitted, and the report says {report['jobs']}"))
+    facts = {"manifest_bytes": len(content), "intake_seconds": round(seconds, 2), "intake_peak_mib": round(peak, 1)}
+    return arena.submitted(submission_id(str(source.uri), source.version)), facts, violations
 
 
 def _intakes(arena: Arena) -> list[int]:

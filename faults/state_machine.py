@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from faults.arena import Arena
 from faults.model.account import GRID, Account
 from faults.model.actors import Actor
 from faults.model.batch import BatchChild
@@ -476,14 +477,14 @@ def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> 
     )
 
 
-def state_machine(_arena: object, examples: int, steps: int) -> Outcome:
+def state_machine(arena: Arena, examples: int, steps: int) -> Outcome:
     """E4: play `examples` of `steps` steps each, in batches, for at most `SECONDS`; the volume says how many it was."""
     started, done, violations = time.monotonic(), 0, list[Violation]()
     GridMachine.seen.clear()
     while done < examples and time.monotonic() - started < SECONDS:
         now = min(EXAMPLES_AT_ONCE, examples - done)
         try:
-            played(now, steps, 1 + done)
+            played(now, steps, arena.seed * examples + done)
         except AssertionError as error:
             notes = "; ".join([str(error), *getattr(error, "__notes__", ())])
             violations.append(Violation(invariant="E4", kind="other", submission="", what=notes[:2000]))

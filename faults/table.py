@@ -10,6 +10,9 @@ from rich.table import Table
 from traingrid.audit import counts
 from traingrid.violation import Violation
 
+NOT_ENDED = "not ended"
+"""The volume of an experiment that did not come to its end in time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -19,11 +22,13 @@ class Outcome:
         volume: How much was done, in the experiment's own unit, e.g. "50 kills".
         violations: What the audit found.
         facts: More figures, for the JSON.
+        struck: How often what the experiment is about has happened; None for what has no faults. Never is a violation.
     """
 
     volume: str
     violations: list[Violation]
     facts: dict[str, Any] = field(default_factory=dict)
+    struck: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +58,22 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
         outcome = experiment()
     except TimeoutError as error:  # what never comes to rest is not accounted for
         violation = Violation(invariant="I1", kind="lost", submission="", what=str(error))
-        outcome = Outcome(volume="not ended", violations=[violation])
-    kinds = counts(outcome.violations)
+        outcome = Outcome(volume=NOT_ENDED, violations=[violation])
+    violations = [*outcome.violations]
+    if outcome.struck == 0:
+        what = "nothing has struck, so nothing was shown"
+        violations.append(Violation(invariant="I1", kind="other", submission="", what=what))
+    kinds = counts(violations)
     return Row(
         experiment=name,
         volume=outcome.volume,
         duplicates=kinds["duplicate"],
         orphans=kinds["orphan"],
         lost=kinds["lost"],
-        violations=len(outcome.violations),
+        violations=len(violations),
         seed=seed,
         seconds=round(monotonic() - started, 1),
-        found=[str(violation) for violation in outcome.violations][:20],
+        found=[str(violation) for violation in violations][:20],
         facts=outcome.facts,
     )
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from faults.__main__ import experiments, sabotages
 from faults.report import markdown
 from faults.results import RESULTS, Results
 from faults.table import Outcome, measured
@@ -21,6 +22,8 @@ def test_the_results_that_are_kept_are_of_full_volume_and_without_a_violation() 
     assert {row["share"] for row in kept["rows"] + kept["sabotage"]} == {1.0}
     assert {row["violations"] for row in kept["rows"]} == {0}
     assert all(row["violations"] for row in kept["sabotage"])
+    assert [row["experiment"] for row in kept["rows"]] == [*experiments(1)]
+    assert {row["experiment"] for row in kept["sabotage"]} == {f"without {safeguard}" for safeguard in sabotages(1)}
 
 
 def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ def test_what_never_comes_to_rest_is_a_row_with_a_violation() -> None:
     )
 
 
+def test_an_experiment_whose_faults_never_struck_has_shown_nothing() -> None:
+    row = measured("E0", 7, lambda: Outcome(volume="0 kills", struck=0, violations=[]))
+    assert (row.violations, row.found) == (1, ["I1 other: nothing has struck, so nothing was shown"])
+
+
 def test_the_table_shows_counts_and_the_seed() -> None:
     orphan = Violation(invariant="I3", kind="orphan", submission="", what="one runs")
     row = measured("E0", 7, lambda: Outcome(volume="1 thing", violations=[orphan]))
