@@ -28,9 +28,7 @@ def at_any_moment(arena: Arena, children: int) -> Outcome:
     told = _tell_to_end(arena, chance, children)
     settled(arena, [submission], sweeps=2)
     slow = [
-        Violation(
-            invariant="E8", kind="other", submission=submission.id, what=f"{one.label} held on to its line for long"
-        )
+        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to let go")
         for one, ended in told
         if not ended.result()
     ]

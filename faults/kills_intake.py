@@ -110,9 +110,7 @@ class _Intake:
         while self.dead:
             rounds += 1
             if rounds > _MOST_REDRIVES:
-                raise TimeoutError(
-                    f"{len(self.dead)} events have come back {_MOST_REDRIVES} times: {sorted(self.dead)}"
-                )
+                raise TimeoutError(f"after {_MOST_REDRIVES} redrives these are dead letters again: {sorted(self.dead)}")
             for event in self.dead.values():
                 self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
             self.dead.clear()

@@ -17,6 +17,12 @@ RESULTS = _CHECKOUT / "bench/results/faults.json"
 """The results that are kept with the code."""
 
 
+def _commit() -> str:
+    """Return the commit that is checked out, with a mark if files differ from it."""
+    described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(described, cwd=_CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Results:
     """Rows as they are written; each tells its commit, share and time.
@@ -29,7 +35,7 @@ class Results:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     sabotage: list[dict[str, Any]] = field(default_factory=list)
-    commit: str = field(default_factory=lambda: _commit())
+    commit: str = field(default_factory=_commit)
 
     def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
         """Add the row of an experiment that has just ended, with the share of the full volume that it was of."""
@@ -75,9 +81,3 @@ class Results:
 def _over(former: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = {row["experiment"] for row in now}
     return [row for row in former if row["experiment"] not in names] + now
-
-
-def _commit() -> str:
-    """Return the commit that is checked out, with a mark if files differ from it."""
-    described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(described, cwd=_CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()

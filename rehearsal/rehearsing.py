@@ -29,6 +29,7 @@ from traingrid.world_reading import read_world
 
 SWEEPS = 2
 """How often the reconciler may look at what children and events have left (`traingrid.world.SETTLED_SECONDS`)."""
+_SWEEPS_TRIED = 2 * SWEEPS
 _CHILDREN_AT_ONCE = 32
 _INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000
 """How long the intake may take here, a slow machine thought of, and how many lines it takes in a second more."""
@@ -175,12 +176,14 @@ class _Run:
         """Have the deployed reconciler look, and once more if it had something to do; nothing is too young for it."""
         functions = client("lambda", self.script.grid.home)
         name, asked = self.stage.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
-        while len(self.sweeps) < SWEEPS and (not self.sweeps or any(self.sweeps[-1].values())):
+        for _ in range(_SWEEPS_TRIED):
+            if len(self.sweeps) == SWEEPS or (self.sweeps and not any(self.sweeps[-1].values())):
+                return
             self.say(f"sweep {len(self.sweeps) + 1} of the reconciler")
             reply = functions.invoke(FunctionName=name, Payload=asked)
-            if "FunctionError" in reply:  # it comes again in five minutes, and does all of it then
-                continue
-            self.sweeps.append(json.loads(reply["Payload"].read()))
+            swept = json.loads(reply["Payload"].read())
+            if "FunctionError" not in reply:  # else the next sweep, in five minutes, does all of it
+                self.sweeps.append(swept)
             self.stage.at_rest()
 
 
