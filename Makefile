@@ -47,7 +47,7 @@ bench-control: setup-control .venv-bench/.installed  ## Measure the control plan
 	.venv/bin/python -m bench.control
 
 SEED ?= 1
-faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (half an hour or more)
+faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
 	.venv/bin/python -m faults --seed $(SEED)
 
 ##@ Set up (demo and test do this by themselves)
