@@ -1,9 +1,9 @@
 """The ledger: what is known of submissions and jobs, in one DynamoDB table.
 
-There are no locks; only an intake's claim of a submission holds for a time. Every write is conditional, so that any number
-of processes may write at any time, in any order and more than once: a submission exists once, an attempt at a job that has
-ended never changes again, and a job moves to its next attempt once. A cancel is an item of its own that is put and never
-taken away, so that it cannot be lost.
+There are no locks; only an intake's claim of a submission holds for a time. Every write is conditional, so that any
+number of processes may write at any time, in any order and more than once: a submission exists once, an attempt at a
+job that has ended never changes again, and a job moves to its next attempt once. A cancel is an item of its own that
+is put and never taken away, so that it cannot be lost.
 """
 
 from __future__ import annotations
