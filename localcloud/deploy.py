@@ -62,6 +62,7 @@ def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment = {**inherited, **user_environment(endpoint), **_QUIET}
     environment["CDK_HOME"] = str(work / "cdk-home")  # in the user's the CLI would remember an account for our keys
+    environment["TMPDIR"] = str(work)  # what jsii unpacks there stays behind when the CLI is killed
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
     program = _CHECKOUT / "node_modules/.bin/cdk"
     if not program.exists():
