@@ -103,11 +103,12 @@ def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
     careless = partial(stage.deployed, first="tests.rehearsal.careless:without_attaching")
     monkeypatch.setattr(rehearsing, "deployed", careless)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    result = rehearse(tmp_path, MANIFEST)
+    twice = MANIFEST + MANIFEST.partition("\n")[2]  # more are killed after the create than find no capacity
+    result = rehearse(tmp_path, twice)
     assert isinstance(result.exception, TraingridError), result.output
     assert result.exception.exit_code == 1
     assert re.search(
-        r"^I4 other: grid-[0-9a-f]{8}-\d-1 in \S+ was Completed, and the ledger says Failed$", result.output, re.M
+        r"^I4 other: grid-[0-9a-f]{8}-\d+-1 in \S+ was Completed, and the ledger says Failed$", result.output, re.M
     )
     counted = re.search(r"violations (\d+), seed 1$", result.output.rstrip())
     assert counted
