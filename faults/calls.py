@@ -35,13 +35,14 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
     submissions.append(arena.submit(each))
     settled(arena, submissions[-1:])
     struck += _struck(arena)
-    arena.plan(stub_seconds=300.0)
-    submissions.append(arena.submit(each))
-    until(lambda: len(arena.active()) == each, "every line trains")
-    _lose(arena, _BY_CANCEL, "*", each, stub_seconds=300.0)
-    for index in range(each):
-        arena.cancel(submissions[-1], index)
-    settled(arena, submissions[-1:], sweeps=2)
+    with arena.children_at_once(each):
+        arena.plan(stub_seconds=300.0)
+        submissions.append(arena.submit(each))
+        until(lambda: len(arena.active()) == each, "every line trains")
+        _lose(arena, _BY_CANCEL, "*", each, stub_seconds=300.0)
+        for index in range(each):
+            arena.cancel(submissions[-1], index)
+        settled(arena, submissions[-1:], sweeps=2)
     struck += _struck(arena)
     few = [
         Violation(invariant="E2", kind="other", submission="", what=f"only {times} replies to {call} were lost")
