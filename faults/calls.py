@@ -1,6 +1,7 @@
 """E2, E6: calls whose replies are lost, and calls that are throttled."""
 
 from collections import Counter
+from collections.abc import Iterator
 from math import ceil
 
 from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
@@ -25,16 +26,18 @@ SLOWEST_SECONDS = 2 * 3600.0
 
 def lost_replies(arena: Arena, each: int) -> Outcome:
     """E2: lose the reply of every kind of call that changes something, `each` times, in intake, children and cancel."""
-    struck: Counter[str] = Counter()
+    struck, few = Counter[str](), list[Violation]()
     with arena.short_lived_intake(_INTAKE_SECONDS):  # what Batch may have taken is not asked for again sooner
         _lose(arena, _BY_INTAKE, "lambda/*", each)
         submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
     settled(arena, submissions)
     struck += _struck(arena)
+    few += _too_few(arena, _BY_INTAKE, each)
     _lose(arena, _BY_CHILDREN, "batch/*", each)
     submissions.append(arena.submit(each))
     settled(arena, submissions[-1:])
     struck += _struck(arena)
+    few += _too_few(arena, _BY_CHILDREN, each)
     with arena.children_at_once(each):
         arena.plan(stub_seconds=300.0)
         submissions.append(arena.submit(each))
@@ -44,16 +47,21 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
             arena.cancel(submissions[-1], index)
         settled(arena, submissions[-1:], sweeps=2)
     struck += _struck(arena)
-    few = [
-        Violation(invariant="E2", kind="other", submission="", what=f"only {times} replies to {call} were lost")
-        for call, times in struck.items()
-        if times < each
-    ]
+    few += _too_few(arena, _BY_CANCEL, each)
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
         violations=[*arena.audit(*(submission.id for submission in submissions)), *few],
         facts={"by_call": dict(struck), "lines": sum(submission.lines for submission in submissions)},
     )
+
+
+def _too_few(arena: Arena, calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
+    """Find calls whose replies were lost less often than they should have been, whoever called."""
+    struck = Counter((call.service, call.action) for _, call in arena.cloud.faults.struck_calls())
+    for call in calls:
+        if struck[call] < each:
+            what = f"only {struck[call]} replies to {'.'.join(call)} were lost"
+            yield Violation(invariant="E2", kind="other", submission="", what=what)
 
 
 def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub_seconds: float = 0.5) -> None:
