@@ -36,7 +36,7 @@ def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
     """
     arena.plan(stub_seconds=20.0)
     submission, intake, violations = _submitted(arena, lines)
-    with arena.children_at_once(_CHILDREN_AT_ONCE):
+    with arena.children_at_once(_CHILDREN_AT_ONCE), arena.unscheduled():
         until(lambda: _created(arena, submission) >= begun, f"{begun} lines have a training job", patience(begun))
         started = time.monotonic()
         command = arena.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
