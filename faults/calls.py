@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from math import ceil
+
+from botocore.exceptions import BotoCoreError
 
 from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
 from faults.kills import otherwise_ended
@@ -18,6 +21,7 @@ _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "Update
 _BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
 _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
 _INTAKE_SECONDS = 15
+_PERSONS_TRIES = 5
 STALL_SECONDS = 65.0
 """Longer than a client waits for an answer (traingrid/clients.py)."""
 SLOWEST_SECONDS = 2 * 3600.0
@@ -44,7 +48,7 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
         until(lambda: len(arena.active()) == each, "every line trains")
         _lose(arena, _BY_CANCEL, "*", each, stub_seconds=300.0)
         for index in range(each):
-            arena.cancel(submissions[-1], index)
+            _cancelled(arena, submissions[-1], index)
         settled(arena, submissions[-1:], sweeps=2)
     struck += _struck(arena)
     few += _too_few(arena, _BY_CANCEL, each)
@@ -53,6 +57,15 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
         violations=[*arena.audit(*(submission.id for submission in submissions)), *few],
         facts={"by_call": dict(struck), "lines": sum(submission.lines for submission in submissions)},
     )
+
+
+def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
+    """Cancel a line as a person does, who gives the command again where AWS has not answered any of its tries."""
+    for _ in range(_PERSONS_TRIES):
+        with suppress(BotoCoreError):
+            arena.cancel(submission, index)
+            return
+    raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} tries")
 
 
 def _too_few(arena: Arena, calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
