@@ -3,17 +3,26 @@
 import json
 from typing import Any
 
+from faults.__main__ import experiments
 from faults.results import RESULTS
 
 _COLUMNS = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seconds")
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the rows of bench/results/faults.json, and what was found without each safeguard, as Markdown tables."""
+    """Return the rows of bench/results/faults.json as Markdown tables, and which experiments have none.
+
+    A row of less than the full volume, or with a violation, is shown as none.
+    """
     head = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
-    rows = ["| " + " | ".join(str(row[column]) for column in _COLUMNS) + " |\n" for row in results["rows"]]
+    rows = [row for row in results["rows"] if row["share"] >= 1 and not row["violations"]]
+    lines = ["| " + " | ".join(str(row[column]) for column in _COLUMNS) + " |\n" for row in rows]
+    shown = {row["experiment"] for row in rows}
+    missing = [name for name in experiments(1) if name not in shown]
+    none = f"\nNot run at full volume yet: {'; '.join(missing)}.\n" if missing else ""
     found = [f"| {row['experiment']} | {row['volume']} | {row['violations']} |\n" for row in results["sabotage"]]
-    return head + "".join(rows) + "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(found)
+    sabotage = "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(found) if found else ""
+    return head + "".join(lines) + none + sabotage
 
 
 if __name__ == "__main__":

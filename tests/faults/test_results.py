@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from faults.__main__ import experiments, sabotages
+from faults.__main__ import experiments
 from faults.report import markdown
 from faults.results import RESULTS, Results
 from faults.table import Outcome, measured
@@ -22,8 +22,15 @@ def test_the_results_that_are_kept_are_of_full_volume_and_without_a_violation() 
     assert {row["share"] for row in kept["rows"] + kept["sabotage"]} == {1.0}
     assert {row["violations"] for row in kept["rows"]} == {0}
     assert all(row["violations"] for row in kept["sabotage"])
-    assert [row["experiment"] for row in kept["rows"]] == [*experiments(1)]
-    assert {row["experiment"] for row in kept["sabotage"]} == {f"without {safeguard}" for safeguard in sabotages(1)}
+    assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1)}
+
+
+def test_the_document_names_the_experiments_that_have_no_results() -> None:
+    kept = json.loads(RESULTS.read_text())
+    left, gone = kept["rows"][1:], kept["rows"][0]["experiment"]
+    said = markdown({**kept, "rows": left}).partition("Not run at full volume yet: ")[2].partition(".\n")[0]
+    assert gone in said.split("; ")
+    assert f"| {gone} |" not in markdown({**kept, "rows": left})
 
 
 def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path) -> None:
