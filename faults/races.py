@@ -4,7 +4,6 @@ import random
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
@@ -49,19 +48,20 @@ def doubled(arena: Arena, pairs: int) -> Outcome:
 
 
 def zombies(arena: Arena, lines: int) -> Outcome:
-    """E5: a child whose write is on its way for long, while another brings its line to the end, and which then dies.
+    """E5: a child that dies while its write is on its way for long; another brings its line to the end meanwhile.
 
-    What it still says of the line ("InProgress") is no longer true when it arrives, and must not be written.
+    What the first still says of the line ("InProgress") is no longer true when it arrives, and must not be written.
     """
-    second: dict[str, Any] = {"action": "UpdateItem", "caller": "batch/*", "nth": 2}
-    late = CallFault(effect="delay", seconds=ZOMBIE_SECONDS, **second)
-    dies = CallFault(effect="kill_after", host_lost=False, **second)
+    late = CallFault(effect="delay", seconds=ZOMBIE_SECONDS, action="UpdateItem", caller="batch/*", nth=2)
     unheard = (EventFault(source="aws.sagemaker", drop=1.0),)
-    arena.plan(stub_seconds=1.0, calls=(late, dies), events=unheard)
+    arena.plan(stub_seconds=1.0, calls=(late,), events=unheard)
     submission = arena.submit(lines)
     until(lambda: arena.cloud.faults.struck().get("calls/0", 0) == lines, "every first child's write is on its way")
+    arrived = time.monotonic() + ZOMBIE_SECONDS
     arena.plan(stub_seconds=1.0, events=unheard)
-    arena.at_rest(arena.submit_again(submission), submission.batch_job)
+    arena.lose_children(submission)
+    arena.at_rest(arena.submit_again(submission))
+    time.sleep(max(0.0, arrived - time.monotonic()) + 1.0)
     return Outcome(
         volume=f"{lines} late writes",
         violations=arena.audit(submission.id),

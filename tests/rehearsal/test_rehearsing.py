@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from localcloud.faults import CallFault, EventFault, Plan, Stub
 from rehearsal import rehearsing, stage
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
@@ -103,8 +104,11 @@ def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
     careless = partial(stage.deployed, first="tests.rehearsal.careless:without_attaching")
     monkeypatch.setattr(rehearsing, "deployed", careless)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    twice = MANIFEST + MANIFEST.partition("\n")[2]  # more are killed after the create than find no capacity
-    result = rehearse(tmp_path, twice)
+    killed = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
+    unheard = EventFault(source="aws.sagemaker", drop=1.0)
+    plan = Plan(calls=(killed,), events=(unheard,), stubs=(Stub(seconds=1.0),))
+    monkeypatch.setattr(rehearsing, "plan_of", lambda *_: plan)
+    result = rehearse(tmp_path, MANIFEST)
     assert isinstance(result.exception, TraingridError), result.output
     assert result.exception.exit_code == 1
     assert re.search(
