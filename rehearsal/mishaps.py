@@ -135,6 +135,5 @@ def struck(faults: Faults, created: int) -> list[Struck]:
     for part, word in (("capacity", "no capacity for a training job"), ("quotas", "quota used up")):
         times = sum(number for name, number in counts.items() if name.startswith(f"{part}/"))
         found.append(Struck(what=word, times=times))
-    lags = faults.plan.lags
-    found.append(Struck(what=f"training job unknown for {lags[0].seconds:g} s", times=created if lags else 0))
+    found += [Struck(what=f"training job unknown for {lag.seconds:g} s", times=created) for lag in faults.plan.lags[:1]]
     return [each for each in found if each.times]
