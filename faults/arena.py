@@ -268,10 +268,8 @@ class Arena(Stage):
     def clear(self) -> None:
         """End everything that an experiment has left which did not come to its end, so that the next one can begin."""
         self.plan()
-        batch, queue = client("batch", "us-east-1"), self.plane.deployment.job_queue
-        for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"):
-            for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
-                batch.terminate_job(jobId=job["jobId"], reason="the experiment is over")
+        for batch_job in self._batch_jobs_left():
+            self.children().terminate(batch_job, "the experiment is over")
         for region in REGIONS:
             jobs = TrainingJobs(self.plane.deployment.grid.name, region)
             for job in jobs.listed(state="InProgress"):
@@ -295,10 +293,14 @@ class Arena(Stage):
 
     def children_left(self) -> bool:
         """Return whether Batch has anything to run or that runs."""
-        queue = self.plane.deployment.job_queue
-        statuses = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
-        batch = client("batch", "us-east-1")
-        return any(batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"] for status in statuses)
+        return any(self._batch_jobs_left())
+
+    def _batch_jobs_left(self) -> Iterator[str]:
+        """Yield the ids of Batch jobs that have not ended, as they are found."""
+        batch, queue = client("batch", "us-east-1"), self.plane.deployment.job_queue
+        for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"):
+            for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
+                yield job["jobId"]
 
     def sweep(self) -> Sweep:
         """Let the reconciler look once at everything, and not wait for anything to grow old."""

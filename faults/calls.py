@@ -1,4 +1,4 @@
-"""E2, E6: calls whose replies are lost, and calls that are throttled."""
+"""E2, E6, E7, E13: replies that are lost or late, calls that are throttled, credentials that have run out."""
 
 import time
 from collections import Counter
@@ -103,8 +103,8 @@ def _struck(arena: Arena) -> Counter[str]:
 def throttled(arena: Arena, share: float, lines: int) -> Outcome:
     """E6: throttle a share of what children ask of SageMaker and DynamoDB, and see that all come to their end.
 
-    All children run at once, because waiting as AWS asks for it is all that they do. At 95 % a call goes through once
-    in three minutes, and a child makes about fifteen: such a storm passes after `STORM_SECONDS`, as outages do.
+    All children run at once, because waiting as AWS asks for it is all that they do. A share that lets a call through
+    once in minutes would keep a child waiting for hours: such a storm passes after `STORM_SECONDS`, as outages do.
     """
     counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # by no time, to be counted
     strikes = [_to_all("throttle", service, share) for service in ("sagemaker", "dynamodb")]

@@ -183,8 +183,7 @@ class Reconciler:
     def _end_for_conflict(self, item: Item, index: int, seen: Seen, done: Sweep) -> None:
         """End a line whose child is gone and whose training job's name a stranger has taken."""
         name = names.training_job(self.grid, item["submission"], index, item["attempt"])
-        reason = f"A training job {name} exists in {item['region']} ({seen.arn}), and it is not this job."
-        facts = {"state": "Failed", "failure": CONFLICT.name, "reason": reason}
+        facts = {"state": "Failed", "failure": CONFLICT.name, "reason": seen.strangers(name, item["region"])}
         if self.ledger.record_job(item["submission"], index, item["attempt"], facts):
             done.closed.append(name)
 

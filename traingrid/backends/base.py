@@ -69,6 +69,10 @@ class Seen:
         """Whether the state is final."""
         return self.state in FINAL_STATES
 
+    def strangers(self, name: str, region: str) -> str:
+        """Say that this is a stranger's training job, which has the name of one's own."""
+        return f"A training job {name} exists in {region} ({self.arn}), and it is not this job."
+
     def facts(self) -> dict[str, Any]:
         """Return what the ledger keeps of this; nothing that is not known yet."""
         known: dict[str, Any] = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}

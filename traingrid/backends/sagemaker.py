@@ -49,8 +49,7 @@ class SageMaker:
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
         if seen and seen.fingerprint != fingerprint(request):
-            message = f"A training job {name} exists in {self._region} ({seen.arn}), and it is not this job."
-            raise LaunchError(CONFLICT, message)
+            raise LaunchError(CONFLICT, seen.strangers(name, self._region))
         return seen
 
     def _create(self, name: str, request: dict[str, Any]) -> Seen | None:
