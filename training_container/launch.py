@@ -63,6 +63,9 @@ def mpirun_command(job: TrainingJob, names: Iterable[str], interface: str | None
     command = ["mpirun", "--allow-run-as-root", "-np", str(job.world_size)]
     command += ["--host", ",".join(f"{host}:{job.launch.processes_per_host}" for host in hosts)]
     command += ["--bind-to", "none", "--map-by", "slot"]
+    # No topology in shared memory, which is of use to ranks that are bound: the daemons that write it have been seen to
+    # end by a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
+    command += ["-mca", "rtc_hwloc_vmhole", "none"]
     if len(job.hosts) > 1:
         # Attached sessions: the daemons on other hosts stay below ssh, so that nothing outlives it.
         command += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]

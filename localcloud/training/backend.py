@@ -64,7 +64,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             rules.check(request, self.account_id, self.region_name, stub=stub is not None)
             quotas.check(self.cloud.faults, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
-            runner = Runner(self.cloud, job)
+            runner = Runner(self.cloud, job, stub)
             self.training_jobs[name] = job
             self.runners[job.arn] = runner
         runner.start()

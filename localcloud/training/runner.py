@@ -33,11 +33,18 @@ NO_CAPACITY = (
 
 
 class Runner:
-    """The instances, containers and transfers of one job."""
+    """The instances, containers and transfers of one job.
 
-    def __init__(self, cloud: "LocalCloud", job: TrainingJob) -> None:
+    Args:
+        cloud: Where it runs.
+        job: What runs.
+        stub: How it pretends to train, as the plan of faults said when it was created; None for one that really does.
+    """
+
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None) -> None:
         self.job = job
         self._cloud = cloud
+        self._stub = stub
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -86,9 +93,8 @@ class Runner:
     def _live(self) -> None:
         self._step("Pending")
         self._wait_for_instances()
-        stub = self._cloud.faults.stub(self.job.region, self.job.name)
-        if stub:
-            self._pretend(stub)
+        if self._stub:
+            self._pretend(self._stub)
             return
         environment = self._environment()
         s3 = transfer.s3_client(environment)

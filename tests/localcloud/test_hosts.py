@@ -13,6 +13,8 @@ from tests.localcloud.compute import wait_until
 
 TRAINING_PYTHON = Path(__file__).parents[2] / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
+MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none")
+"""See training_container/launch.py for the parameter."""
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
 
 
@@ -88,7 +90,7 @@ def test_an_unknown_host_does_not_resolve_and_one_without_a_daemon_refuses(tmp_p
 @needs_mpirun
 def test_mpirun_starts_a_rank_on_each_host_though_their_names_do_not_resolve(hosts: TwoHosts) -> None:
     answer = hosts.run(
-        "mpirun", "--allow-run-as-root", "-host", "algo-1:1,algo-2:1",
+        *MPIRUN, "-host", "algo-1:1,algo-2:1",
         "sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $SAGEMAKER_BASE_DIR",
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
@@ -104,7 +106,7 @@ def test_horovod_sums_over_two_hosts(hosts: TwoHosts) -> None:
         "print('sum', int(hvd.allreduce(tf.constant(hvd.rank() + 1), op=hvd.Sum)), 'of', hvd.size(), hvd.local_size())"
     )
     answer = hosts.run(
-        "mpirun", "--allow-run-as-root", "-host", "algo-1:1,algo-2:1", "-x", "HOROVOD_CYCLE_TIME=1",
+        *MPIRUN, "-host", "algo-1:1,algo-2:1", "-x", "HOROVOD_CYCLE_TIME=1",
         str(TRAINING_PYTHON), "-c", code, seconds=120,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr

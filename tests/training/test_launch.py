@@ -31,6 +31,7 @@ def test_one_host_starts_its_ranks_without_ssh() -> None:
     assert pairs(command, "--host") == ["localhost:2"]
     assert pairs(command, "-x") == ["PATH", "SM_HPS"]
     assert "plm_rsh_agent" not in command
+    assert pairs(command, "rtc_hwloc_vmhole") == ["none"]
     assert command[-4:] == RANK
 
 
