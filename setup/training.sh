@@ -26,7 +26,9 @@ else
         "libopenmpi-dev' or 'brew install open-mpi', then 'make clean setup', adds MPI.)" >&2
 fi
 
-key=$( (echo "$horovod $mpi_version $(uname -sm)"; cat "$requirements" "$build_requirements") | cksum | cut -d ' ' -f 1)
+inputs=$(grep -hE '^(tensorflow|tensorflow-cpu|numpy|cmake|setuptools|wheel)==' "$requirements" "$build_requirements")
+python=$("$environment/bin/python" -c 'import sys; print(sys.implementation.cache_tag)')
+key=$(echo "$horovod $mpi_version $(uname -sm) $python $inputs" | cksum | cut -d ' ' -f 1)
 wheels=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/horovod-$horovod-$key
 if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
     echo "Compiling Horovod $horovod (about two minutes on two cores, once) ..."
