@@ -1,12 +1,14 @@
 import pytest
 
+from training_container.trainer.aliases import from_flags
 from training_container.trainer.config import Config, HyperparameterError
-from training_container.trainer.schedule import learning_rate
 
 
 def test_defaults_are_resnet50_on_imagenet() -> None:
     config = Config.from_hyperparameters({})
     assert (config.model, config.classes, config.image_size, config.epochs) == ("resnet50", 1000, 224, 90)
+    assert (config.batch_size, config.learning_rate, config.lr_schedule) == (256, 0.1, "polynomial")
+    assert (config.warmup_epochs, config.momentum, config.label_smoothing) == (10, 0.9, 0.1)
 
 
 def test_text_becomes_typed() -> None:
@@ -26,7 +28,11 @@ def test_text_becomes_typed() -> None:
         ("learning_rate", "nan", "it must be a number from 1e-09 to 100"),
         ("learning_rate", "fast", "it must be a number"),
         ("cache", "yes", "'cache' is 'yes'; it must be true or false"),
-        ("model", "vgg", "'model' is 'vgg'; it must be one of: resnet50, resnet8"),
+        ("model", "vgg", "'model' is 'vgg'; it must be one of: resnet50, resnet32"),
+        ("tensorboard_s3", "/tmp/events", "'tensorboard_s3' is '/tmp/events'; it must begin with 's3://' or be empty"),
+        ("lr_decay_mode", "steps", "'lr_schedule' is 'steps'; it must be one of: polynomial, cosine"),
+        ("accumulate_steps", "0", "'accumulate_steps' is '0'; it must be a whole number from 1 to"),
+        ("ema", "1", "'ema' is '1'; it must be a number from 0 to 0.999999"),
         ("warmup_epochs", "91", "warmup_epochs is 91, but there are only 90 epochs"),
     ],
 )
@@ -42,12 +48,29 @@ def test_all_wrong_hyperparameters_are_named_at_once() -> None:
     assert [line.split("'")[1] for line in str(caught.value).splitlines()] == ["epochs", "modle", "seed"]
 
 
-def test_the_rate_warms_up_to_all_ranks_and_ends_at_zero() -> None:
-    config = Config(learning_rate=0.1, warmup_epochs=5, epochs=25)
-    rates = [learning_rate(config, 8, epoch) for epoch in (0, 2.5, 5, 15, 25)]
-    assert rates == pytest.approx([0.1, 0.45, 0.8, 0.4, 0.0])
+def test_the_original_recipes_command_line_is_understood() -> None:
+    line = "--num_epochs 30 --b=128 --lr_decay_mode poly --warmup_epochs 5 --data_dir /data/train --clear_log"
+    config = Config.from_hyperparameters(from_flags(line.split()))
+    assert (config.epochs, config.batch_size, config.lr_schedule) == (30, 128, "polynomial")
+    assert (config.warmup_epochs, config.data_dir, config.clear_log) == (5.0, "/data/train", True)
 
 
-def test_one_rank_needs_no_warm_up() -> None:
-    config = Config(learning_rate=0.1, warmup_epochs=5, epochs=25)
-    assert learning_rate(config, 1, 0) == learning_rate(config, 1, 5) == pytest.approx(0.1)
+def test_an_alias_and_its_hyperparameter_may_agree_but_not_differ() -> None:
+    assert Config.from_hyperparameters({"epochs": "30", "num_epochs": "30"}).epochs == 30
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters({"epochs": "30", "num_epochs": "90"})
+    assert "'epochs' is given twice: epochs is '30' and num_epochs is '90'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("90", "Argument '90' is no flag"), ("--b 1 --b 2", "Flag --b is there twice"), ("-- 1", "'--' is no flag")],
+)
+def test_a_wrong_command_line_is_named(line: str, words: str) -> None:
+    with pytest.raises(HyperparameterError) as caught:
+        from_flags(line.split())
+    assert words in str(caught.value)
+
+
+def test_a_flags_value_may_be_negative() -> None:
+    assert from_flags(["--seed", "-1"]) == {"seed": "-1"}

@@ -45,7 +45,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     use_own_device()
     count_ranks(job)
     tf.keras.utils.set_random_seed(config.seed + hvd.rank())
-    tf.keras.mixed_precision.set_global_policy(config.precision)
+    tf.keras.mixed_precision.set_global_policy("float32" if config.precision == "auto" else config.precision)
 
     data = training_data(job.channels["train"], config)
     validation = validation_batches(job.channels["validation"], config) if "validation" in job.channels else None
