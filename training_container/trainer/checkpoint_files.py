@@ -1,0 +1,136 @@
+"""The files of a checkpoint: written so that a folder is whole or not there, read so that a broken one is recognised.
+
+A checkpoint is a folder `step-000000123`. It is written under another name, flushed to the disk, given a state.json
+with size and CRC32C of every other file, and renamed. SageMaker copies /opt/ml/checkpoints to S3 while training writes
+into it and brings back what it copied, in no promised order; so a folder that was whole here may come back with files
+missing or cut, and only the sizes and checksums tell. Imports no TensorFlow.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+STATE = "state.json"
+_WRITING = ".writing-"
+# A step that was trained twice (its first checkpoint came back broken) is written as step-000000123-2.
+_NAME = re.compile(r"step-(\d{9,})(?:-(\d+))?")
+_BLOCK_BYTES = 1 << 20
+
+
+class BrokenCheckpointError(ValueError):
+    """A checkpoint is not whole; the text says which file and why."""
+
+
+def folders(parent: Path) -> list[Path]:
+    """Return the checkpoints in a folder, whole or not, the oldest first."""
+    found = [(match, path) for path in parent.glob("step-*") if (match := _NAME.fullmatch(path.name)) and path.is_dir()]
+    return [path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 1)))]
+
+
+def begin(parent: Path, step: int) -> Path:
+    """Return a new, empty folder to write the checkpoint of a step into. What a killed process began is taken away."""
+    for left in parent.glob(f"{_WRITING}*"):
+        shutil.rmtree(left)
+    writing = parent / f"{_WRITING}step-{step:09d}"
+    writing.mkdir(parents=True)
+    return writing
+
+
+def finish(writing: Path, state: Mapping[str, Any]) -> Path:
+    """Make a written folder a checkpoint: flush its files, add state.json, rename. Return its path.
+
+    Nothing is overwritten, so that no moment is without the former checkpoint, and no name in S3 ever stands for two
+    contents.
+
+    Raises:
+        OSError: for example, the disk is full.
+    """
+    files = {}
+    for path in sorted(writing.rglob("*")):
+        if path.is_file():
+            _flush(path)
+            files[str(path.relative_to(writing))] = _size_and_checksum(path)
+    content = dict(state) | {"files": files}
+    text = json.dumps(content | {"crc32c": _checksum_of(content)}, indent=2)
+    (writing / STATE).write_text(text + "\n", encoding="utf-8")
+    _flush(writing / STATE)
+    _flush(writing)
+    name, again = writing.name.removeprefix(_WRITING), 2
+    final = writing.with_name(name)
+    while final.exists():
+        final, again = writing.with_name(f"{name}-{again}"), again + 1
+    writing.rename(final)
+    _flush(final.parent)
+    return final
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return state.json of a checkpoint after checking every byte of its files.
+
+    Raises:
+        BrokenCheckpointError: a file is missing, cut or changed.
+    """
+    state = read_state(folder)
+    for name, (size, checksum) in state["files"].items():
+        if (actual := _size_and_checksum(folder / name)) != [size, checksum]:
+            raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} says {checksum}")
+    return state
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return state.json of a checkpoint after checking it and the sizes of the other files.
+
+    Raises:
+        BrokenCheckpointError: a file is missing or cut, or state.json is not what was written.
+    """
+    try:
+        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        checksum = state.pop("crc32c")
+    except FileNotFoundError:
+        raise BrokenCheckpointError(f"{STATE} is missing") from None
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise BrokenCheckpointError(f"{STATE} is cut or is no state") from None
+    if checksum != _checksum_of(state):
+        raise BrokenCheckpointError(f"{STATE} has changed since it was written")
+    for name, (size, _) in state["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise BrokenCheckpointError(f"{name} is missing")
+        if path.stat().st_size != size:
+            raise BrokenCheckpointError(f"{name} has {path.stat().st_size} of its {size} bytes")
+    return dict(state)
+
+
+def remove(folder: Path) -> None:
+    """Remove a checkpoint; one that is interrupted in this leaves no whole one behind."""
+    (folder / STATE).unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _size_and_checksum(path: Path) -> list[int | str]:
+    checksum, size = google_crc32c.Checksum(), 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            checksum.update(block)
+            size += len(block)
+    return [size, str(checksum.hexdigest(), "ascii")]
+
+
+def _checksum_of(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return str(google_crc32c.Checksum(text.encode()).hexdigest(), "ascii")

@@ -1,0 +1,206 @@
+"""Checkpoints of any Keras model and optimizer, or of any other trackable objects of TensorFlow, by rank 0.
+
+In a script of one's own, on every rank:
+
+    saved = checkpoints.Checkpoints("/opt/ml/checkpoints", model=model, optimizer=optimizer)
+    progress = checkpoints.resume(saved)  # variables and progress are now the same on all ranks
+    ...
+    if hvd.rank() == 0:
+        saved.save(checkpoints.Progress(epoch=epoch + 1, ranks=hvd.size()))
+
+checkpoint_files.py says how a checkpoint is written and checked.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from training_container.trainer import checkpoint_files
+from training_container.trainer.checkpoint_files import BrokenCheckpointError
+from training_container.trainer.progress import Progress
+
+__all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]
+
+_VARIABLES = "variables"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written, or is of something else than what is trained."""
+
+
+class Checkpoints:
+    """The checkpoints of one training, a folder each. For rank 0 alone: ranks that write one file spoil it.
+
+    Args:
+        folder: where they lie: /opt/ml/checkpoints on SageMaker, which keeps it in S3 where the job asks for that.
+        keep: how many of the last ones are kept, beside the best.
+        identity: what is trained, as a person would say it, for example {"model": "resnet50", "classes": 1000}. A
+            checkpoint of another identity is refused.
+        tracked: what is saved, by name: models, optimizers, variables, tf.random.Generator. Build them first: what has
+            no variables yet cannot be restored.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, keep: int = 3, identity: Mapping[str, str | int] | None = None, **tracked: Any
+    ) -> None:
+        if keep < 1:
+            raise ValueError(f"keep is {keep}; at least one checkpoint must be kept.")
+        self.folder = Path(folder)
+        self.tracked = tracked
+        self._keep = keep
+        self._identity = dict(identity or {})
+
+    def restore(self, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
+        """Load the newest whole checkpoint into what is tracked and return its progress, None if there is none.
+
+        Args:
+            best: load the newest of those that were saved as the best one.
+            say: takes a sentence for each checkpoint that is not whole and is passed over.
+
+        Raises:
+            CheckpointError: the checkpoint is of something else than what is trained.
+        """
+        for path in reversed(checkpoint_files.folders(self.folder)):
+            try:
+                state = checkpoint_files.read(path)
+                progress = Progress.from_json(state["progress"])
+            except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
+                say(f"Checkpoint {path} is passed over, because it is not whole: {error}.")
+                continue
+            if not best or state["best"]:
+                self._check_identity(path, state["identity"])
+                self._load(path)
+                return progress
+        return None
+
+    def save(self, progress: Progress, *, best: bool = False) -> Path:
+        """Write a checkpoint and return its folder; only then remove those that need not be kept.
+
+        Before this, make equal on all ranks what is not so by itself (moving averages of batch normalization).
+
+        Args:
+            progress: where the training stands.
+            best: keep this one until another is the best, however old it gets.
+
+        Raises:
+            CheckpointError: it could not be written; the former ones are as they were.
+        """
+        state = {"progress": progress.to_json(), "identity": self._identity, "best": best}
+        writing = None
+        try:
+            writing = checkpoint_files.begin(self.folder, progress.step)
+            tf.train.Checkpoint(**self.tracked).write(str(writing / _VARIABLES))
+            path = checkpoint_files.finish(writing, state)
+        except (OSError, tf.errors.OpError) as error:
+            if writing is not None:
+                shutil.rmtree(writing, ignore_errors=True)
+            raise CheckpointError(self._not_written(progress.step, error)) from error
+        self._remove_old(path)
+        return path
+
+    def latest(self) -> Path | None:
+        """Return the newest checkpoint that looks whole by its sizes, for messages; None if there is none."""
+        return next((path for path in reversed(checkpoint_files.folders(self.folder)) if _state(path)), None)
+
+    def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
+        if saved != self._identity:
+            raise CheckpointError(
+                f"Checkpoint {path} is of {_shown(saved)}; this job trains {_shown(self._identity)}. Train what the "
+                "checkpoint is of, or give the job another place for its checkpoints."
+            )
+
+    def _load(self, path: Path) -> None:
+        _build_optimizers(self.tracked)
+        try:
+            status = tf.train.Checkpoint(**self.tracked).read(str(path / _VARIABLES))
+            status.expect_partial()  # or it repeats at exit what the next line says
+            status.assert_consumed()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            raise CheckpointError(_does_not_fit(path, error)) from error
+
+    def _not_written(self, step: int, error: Exception) -> str:
+        former = self.latest()
+        left = f"The last one is {former}." if former else "There is none before it."
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
+        try:
+            usage = shutil.disk_usage(self.folder)
+            room = f"{usage.free / 1e6:,.1f} MB of {usage.total / 1e6:,.1f} MB are free there"
+        except OSError as missing:
+            room = f"the folder cannot be used: {missing.strerror}"
+        return (
+            f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {left} "
+            "Give the job a larger volume_gb, or keep fewer checkpoints."
+        )
+
+    def _remove_old(self, newest: Path) -> None:
+        """Keep the newest ones and the best; what is not whole goes, for it is of no use to anybody."""
+        paths = [path for path in reversed(checkpoint_files.folders(self.folder)) if path != newest]
+        whole = {path: state for path in [newest, *paths] if (state := _state(path))}
+        kept = {*list(whole)[: self._keep], *[path for path, state in whole.items() if state["best"]][:1]}
+        for path in paths:
+            if path not in kept:
+                checkpoint_files.remove(path)
+
+
+def broadcast(progress: Progress | None) -> Progress | None:
+    """Return rank 0's progress on every rank. All ranks must call this together."""
+    result: Progress | None = hvd.broadcast_object(progress, root_rank=0, name="progress")
+    return result
+
+
+def resume(saved: Checkpoints, *, say: Callable[[str], None] = print) -> Progress | None:
+    """Restore on rank 0, then give every rank its variables and progress. All ranks must call this together.
+
+    Returns:
+        The progress of the newest whole checkpoint; None, on every rank, if there is none.
+
+    Raises:
+        CheckpointError: on rank 0, see Checkpoints.restore.
+    """
+    _build_optimizers(saved.tracked)
+    progress = broadcast(saved.restore(say=say) if hvd.rank() == 0 else None)
+    variables = [variable for entry in saved.tracked.values() for variable in _variables(entry)]
+    if variables:
+        hvd.broadcast_variables(variables, root_rank=0)
+    return progress
+
+
+def _state(path: Path) -> dict[str, Any] | None:
+    try:
+        return checkpoint_files.read_state(path)
+    except (BrokenCheckpointError, OSError):
+        return None
+
+
+def _build_optimizers(tracked: Mapping[str, Any]) -> None:
+    """Build Keras optimizers that no step has built yet, where one model says for which variables."""
+    models = [entry for entry in tracked.values() if isinstance(entry, tf.keras.Model) and entry.built]
+    for entry in tracked.values():
+        if isinstance(entry, tf.keras.optimizers.Optimizer) and not getattr(entry, "built", True) and len(models) == 1:
+            entry.build(models[0].trainable_variables)
+
+
+def _variables(entry: Any) -> list[Any]:
+    if isinstance(entry, tf.Variable):
+        return [entry]
+    found = getattr(entry, "variables", None)
+    if found is None:
+        state = getattr(entry, "state", None)  # of a tf.random.Generator
+        return [state] if isinstance(state, tf.Variable) else []
+    return list(found() if callable(found) else found)
+
+
+def _shown(identity: Mapping[str, str | int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "something without a name"
+
+
+def _does_not_fit(path: Path, error: Exception) -> str:
+    what = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
+    return (
+        f"Checkpoint {path} does not fit what this job trains: {what}. Train the model and the optimizer that the "
+        "checkpoint is of, build both before restoring, or give the job another place for its checkpoints."
+    )
