@@ -26,7 +26,7 @@ FORBIDDEN = {
     "app.py": {"localcloud", "training_container", "batch_job", "moto"},
     "localcloud": {"stacks", "training_container", "batch_job", "rehearsal", "faults", "aws_cdk", "tensorflow"},
     "rehearsal": {"stacks", "training_container", "batch_job", "faults", "aws_cdk", "tensorflow"},
-    "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto", "boto3"},
+    "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto"},
 }
 EXCEPTIONS = {  # the verbs that start them
     ("traingrid/cli/local.py", "localcloud"),

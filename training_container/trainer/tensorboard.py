@@ -1,0 +1,75 @@
+"""TensorBoard's events of rank 0, on the host and in S3, where anybody can watch while the training runs.
+
+`tensorboard --logdir s3://...` reads them where its TensorFlow has S3, else `aws s3 sync` brings them.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import tensorflow as tf
+from boto3.exceptions import Boto3Error
+from botocore.config import Config as ClientConfig
+from botocore.exceptions import BotoCoreError, ClientError
+
+ENVIRONMENT = "TRAINGRID_TENSORBOARD"
+# The training waits for a sync, so it must not wait long for a network that is not there.
+_CLIENT = ClientConfig(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
+
+
+class TensorBoard:
+    """Writes scalars, and copies the events' files to S3. For rank 0 alone.
+
+    Args:
+        folder: where the events lie.
+        s3_uri: `s3://bucket/prefix/` they are copied to; empty: what the environment variable TRAINGRID_TENSORBOARD
+            says, and if it says nothing they stay on the host.
+        client: of boto3, for S3; made when it is first needed (it honours AWS_ENDPOINT_URL).
+    """
+
+    def __init__(self, folder: str | Path, s3_uri: str = "", *, client: Any = None) -> None:
+        self._folder = Path(folder)
+        self._uri = s3_uri or os.environ.get(ENVIRONMENT, "")
+        self._client = client
+        self._events = tf.summary.create_file_writer(str(self._folder))
+        self._copied: dict[Path, int] = {}
+        self._said = False
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write scalars under the number of a step or an epoch."""
+        with self._events.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+        self._events.flush()
+
+    def sync(self) -> None:
+        """Copy to S3 what has grown since the last time. A failure is said once, and the training goes on."""
+        if not self._uri:
+            return
+        try:
+            self._copy()
+        except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
+            if not self._said:
+                reason = " ".join(str(error).split())
+                print(
+                    f"TensorBoard's events could not be copied to {self._uri} ({reason}). Training goes on; the "
+                    f"events stay in {self._folder}, and copying is tried again after each epoch without a word."
+                )
+            self._said = True
+
+    def _copy(self) -> None:
+        address = urlsplit(self._uri)
+        if address.scheme != "s3" or not address.netloc:
+            raise ValueError("it is no address in S3: write s3://bucket/prefix/")
+        if self._client is None:
+            self._client = boto3.client("s3", config=_CLIENT)
+        prefix = address.path.strip("/")
+        for path in sorted(self._folder.rglob("*")):
+            if not path.is_file() or self._copied.get(path) == (size := path.stat().st_size):
+                continue
+            key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
+            self._client.upload_file(str(path), address.netloc, key)
+            self._copied[path] = size
