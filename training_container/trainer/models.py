@@ -1,4 +1,4 @@
-"""Residual networks in Keras: ResNet-8 for small images, ResNet-50 v1.5 for ImageNet."""
+"""Residual networks in Keras: ResNet-50 v1.5 for ImageNet; ResNet-8, 20 and 32 for small images."""
 
 import tensorflow as tf
 
@@ -6,25 +6,33 @@ from training_container.trainer.config import Config
 
 layers = tf.keras.layers
 
+# Blocks in each of the three stages of a small network: its depth is 6 n + 2.
+SMALL = {"resnet8": 1, "resnet20": 3, "resnet32": 5}
+
 
 def build_model(config: Config) -> tf.keras.Model:
     """Return the network: images [batch, size, size, 3] in 0..255 to logits [batch, classes] in float32."""
     images = tf.keras.Input([config.image_size, config.image_size, 3])
     x = layers.Rescaling(1 / 127.5, offset=-1.0)(images)
-    x = _resnet8(x, config) if config.model == "resnet8" else _resnet50(x, config)
+    x = _small(x, config, SMALL[config.model]) if config.model in SMALL else _resnet50(x, config)
     x = layers.GlobalAveragePooling2D()(x)
     # float32 whatever the precision policy: a softmax of sixteen-bit logits is too coarse.
     logits = layers.Dense(config.classes)(x)
     return tf.keras.Model(images, layers.Activation("linear", dtype="float32")(logits), name=config.model)
 
 
-def _resnet8(x: tf.Tensor, config: Config) -> tf.Tensor:
-    """A stem and three basic blocks of 16, 32 and 64 channels (He et al., arXiv:1512.03385, section 4.2, n = 1)."""
+def _small(x: tf.Tensor, config: Config, blocks: int) -> tf.Tensor:
+    """A stem and three stages of basic blocks with 16, 32 and 64 channels (He et al., arXiv:1512.03385, section 4.2).
+
+    Where a shortcut changes shape it is a projection, the paper's option B.
+    """
     x = _relu(_normalised(_convolution(x, 16, 3), config))
-    for channels, stride in ((16, 1), (32, 2), (64, 2)):
-        y = _relu(_normalised(_convolution(x, channels, 3, stride), config))
-        y = _normalised(_convolution(y, channels, 3), config)
-        x = _relu(layers.Add()([_shortcut(x, channels, stride, config), y]))
+    for channels, first_stride in ((16, 1), (32, 2), (64, 2)):
+        for block in range(blocks):
+            stride = first_stride if block == 0 else 1
+            y = _relu(_normalised(_convolution(x, channels, 3, stride), config))
+            y = _normalised(_convolution(y, channels, 3), config)
+            x = _relu(layers.Add()([_shortcut(x, channels, stride, config), y]))
     return x
 
 

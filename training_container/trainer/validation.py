@@ -1,0 +1,66 @@
+"""Validation by all ranks together, every image weighing as much as it should and no more."""
+
+from collections.abc import Iterable
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from training_container.trainer.config import Config
+
+WeightedBatch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+TOP = 5
+
+
+class Validation:
+    """Loss, top-1 and top-5 of a network over the validation images of all ranks."""
+
+    def __init__(self, model: tf.keras.Model, config: Config) -> None:
+        self._model = model
+        # Top-5 of four classes would always be right.
+        self._top = TOP if config.classes > TOP else None
+        shape = [None, config.image_size, config.image_size, 3]
+        signature = [tf.TensorSpec(shape), tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
+        self._sums = tf.function(self._sums_of, autograph=False, input_signature=signature)
+
+    def __call__(self, batches: Iterable[WeightedBatch]) -> dict[str, float]:
+        """Return the metrics; all ranks take part, and get the same.
+
+        Args:
+            batches: this rank's share: images [batch, size, size, 3], labels [batch], weights [batch]. The ranks'
+                numbers of batches may differ: they meet once, after their last one.
+
+        Raises:
+            ValueError: no rank has an image.
+        """
+        sums = tf.zeros([4], tf.float64)
+        for images, labels, weights in batches:
+            sums += self._sums(images, labels, weights)
+        loss, first, top, weight = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy().tolist()
+        if weight == 0:
+            raise ValueError(
+                "The channel 'validation' has no records on any rank. Put TFRecord files under its S3 prefix, or leave "
+                "the channel out to train without validation."
+            )
+        metrics = {"validation_loss": loss / weight, "validation_top1": first / weight}
+        return metrics | ({"validation_top5": top / weight} if self._top else {})
+
+    def _sums_of(self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return the weighted sums of loss, top-1 and top-5 hits, and the sum of weights."""
+        logits = self._model(images, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        first = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
+        top = tf.cast(tf.math.in_top_k(labels, logits, self._top), tf.float32) if self._top else first
+        sums = [tf.reduce_sum(weights * values) for values in (losses, first, top, tf.ones_like(losses))]
+        return tf.cast(tf.stack(sums), tf.float64)
+
+
+def average_batch_norm_statistics(model: tf.keras.Model) -> None:
+    """Average the moving means and variances over ranks, so that all ranks validate what rank 0 keeps and exports.
+
+    Training does not look at them, and the average commutes with their updates: nothing depends on when this is done.
+    """
+    variables = model.non_trainable_variables
+    if variables:
+        averages = hvd.grouped_allreduce([variable.value() for variable in variables], name="batch_norm")
+        for variable, average in zip(variables, averages, strict=True):
+            variable.assign(average)
