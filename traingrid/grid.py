@@ -186,7 +186,10 @@ class JobDefaults(_Model):
     )
     """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""
     metrics: tuple[MetricName, ...] = Field(
-        default=("epoch", "train_loss", "validation_loss", "validation_top1", "images_per_second", "ranks"),
+        default=(
+            *("epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5", "learning_rate"),
+            *("images_per_second", "ranks", "step_seconds", "input_seconds"),
+        ),
         max_length=40,
         examples=[["train_loss", "validation_top1"]],
     )

@@ -1,8 +1,8 @@
 """The metrics that training prints, as `name=value` in a line, declared once. Imports no TensorFlow.
 
-SageMaker finds a value by a regular expression per metric; traingrid makes it from the name (traingrid.manifest_values.
-metric_regex), and its default metrics are these names (traingrid.grid.JobDefaults). tests/domain/test_metrics.py holds
-that both sides agree. SageMaker takes at most 40 metric definitions (AlgorithmSpecification in its API reference).
+SageMaker finds a value by a regular expression per metric, which traingrid makes from the name
+(traingrid/manifest_values.py). A job has the metrics BY_DEFAULT unless its manifest line or grid.yaml names others of
+these. tests/domain/test_metrics.py holds that both sides agree.
 """
 
 from collections.abc import Mapping
@@ -40,6 +40,12 @@ PROGRESS_METRICS = {
 
 METRICS = EPOCH_METRICS | TIME_METRICS | PROGRESS_METRICS
 """Name to meaning."""
+
+BY_DEFAULT = (
+    *("epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5", "learning_rate"),
+    *("images_per_second", "ranks", "step_seconds", "input_seconds"),
+)
+"""What a job's metric definitions hold unless told otherwise: few, because a submission repeats them in every line."""
 
 
 def line(epoch: int, values: Mapping[str, float]) -> str:

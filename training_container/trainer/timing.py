@@ -3,8 +3,8 @@
 How it is measured. *Input* is the time that the loop waits for a batch, in every step; batches are prepared in the
 background, so this is what input costs and not what it does. *Compute* and *allreduce* run at the same time: Horovod
 averages each gradient as soon as it is there, and no clock can tell the two apart. So now and then one step is made in
-parts, the average only after all gradients, and the device is waited for after each part. Such a sampled step is as exact
-as any other. The sum of its parts may be more than the mean step; the difference is what the overlap saves, so that
+parts, the average only after all gradients, and the device is waited for after each part. Such a sampled step is exact
+like any other. The sum of its parts may be more than the mean step; the difference is what the overlap saves, so that
 averaging costs other steps at most what it took there. Its time is also that of waiting for the slowest rank. All of it
 is rank 0's own. Imports no TensorFlow.
 """
