@@ -1,125 +1,204 @@
-"""Images from TFRecord files in the ImageNet schema, as tf.data pipelines of one rank."""
+"""Batches of images for one rank, in step with all others, from every input mode."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer.augment import moved, random_part, shifted_and_flipped
+from training_container.contract import Folders
+from training_container.trainer import augment, channels
 from training_container.trainer.config import Config
-from training_container.trainer.shards import Shard, shard, tfrecord_files
+from training_container.trainer.diagnosis import guarded
+from training_container.trainer.image_folder import check_classes, class_names
+from training_container.trainer.left_out import LeftOut
+from training_container.trainer.lockstep import Batch, Lockstep, LockstepError
+from training_container.trainer.pipe_channel import PipeChannel
+from training_container.trainer.reading import Reading
+from training_container.trainer.sources import Channel, Kept, Passing, Source
 
-Step = Callable[..., tuple[tf.Tensor, tf.Tensor]]
-
-# Source: the ImageNet schema of TensorFlow's TFRecord builder, models/research/inception/build_imagenet_data.py.
-FEATURES = {
-    "image/encoded": tf.io.FixedLenFeature([], tf.string),
-    "image/class/label": tf.io.FixedLenFeature([], tf.int64),
-}
+_KEEPING = 256  # images that are decoded at once to be kept in memory
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """One rank's endless stream of training batches, and the number of steps that make an epoch on every rank."""
+    """One rank's training batches, the same number on every rank.
 
-    batches: tf.data.Dataset
-    steps_per_epoch: int
-    images: int  # of all ranks
-
-
-def training_data(folder: Path, config: Config) -> TrainingData:
-    """Return this rank's training batches: images [batch, size, size, 3] float32 in 0..255 and labels [batch] int64.
-
-    All ranks take part: they agree on the steps of an epoch, since a rank with fewer would leave the others waiting.
+    Attributes:
+        classes: the names of the classes in the order of the model's outputs, where the channel is a folder of images.
     """
-    own = shard(tfrecord_files(folder), hvd.rank(), hvd.size())
-    # Each rank's steps, minimised over ranks; the sum counts the images of all.
-    steps = hvd.allreduce(tf.constant(max(own.records // config.batch_size, 1)), op=hvd.Min, name="steps_per_epoch")
-    images = hvd.allreduce(tf.constant(own.records), op=hvd.Sum, name="training_images")
-    if int(hvd.allreduce(tf.constant(own.records), op=hvd.Min, name="fewest_images")) == 0:
-        raise ValueError(f"{int(images)} training images are too few for {hvd.size()} ranks: a rank would have none.")
-    seed = config.seed + hvd.rank()
-    batches = _cached_batches(own, config, seed) if config.cache else _streamed_batches(own, config, seed)
-    return TrainingData(
-        batches=batches.prefetch(2), steps_per_epoch=config.steps_per_epoch or int(steps), images=int(images)
+
+    def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
+        self.classes = classes
+        self._config = config
+        self._channel = channel
+        self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
+        self._source = _source(config, channel, classes, self._left_out)
+        self._lockstep, self._repeat = self._agreed()
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Batches that make an epoch, on every rank; None until the first epoch of a stream has been read."""
+        return self._lockstep.steps
+
+    @property
+    def images(self) -> int | None:
+        """Records of all ranks; None until the first epoch of a stream has been read."""
+        return self._lockstep.images
+
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
+        """Yield an epoch's batches: images [batch, size, size, 3] float32 in 0..255, and labels [batch] int64.
+
+        The same seed, epoch and number of ranks make the same batches; all ranks iterate together.
+
+        Args:
+            epoch: its number from 0.
+            skip: how many of its batches were trained before, by a training that this one resumes.
+
+        Raises:
+            RecordError: a record cannot be read or trained on.
+            LockstepError: a rank's share ended before it should, or is smaller than a batch.
+        """
+        self._left_out.begin()
+        batch_size = self._config.batch_size
+        images = self._source.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
+        batches = guarded(
+            iter(self._augmented(images.batch(batch_size), epoch, skip).prefetch(2)),
+            self._channel,
+            self._config,
+            epoch=epoch,
+            first=skip,
+            size=batch_size,
+        )
+        yield from self._lockstep.epoch(self._left_out.checked(batches), epoch, skip)
+        self._left_out.tell(epoch)
+
+    def _augmented(self, batches: tf.data.Dataset, epoch: int, skip: int) -> tf.data.Dataset:
+        """Change whole batches at once where the augmentation allows it, which is cheap."""
+        config = self._config
+        change = {"affine": augment.moved, "crop_and_flip": augment.shifted_and_flipped}.get(config.augmentation)
+        if change is None or (config.augmentation == "crop_and_flip" and not config.cache):
+            return batches
+        seed = augment.mixed_seed(config.seed, epoch, hvd.rank(), 1)
+
+        def changed(number: tf.Tensor, batch: Batch) -> Batch:
+            images, labels = batch
+            return change(images, tf.stack([seed, number * config.batch_size])), labels
+
+        return batches.enumerate(start=skip).map(
+            tf.autograph.experimental.do_not_convert(changed), num_parallel_calls=tf.data.AUTOTUNE
+        )
+
+    def _agreed(self) -> tuple[Lockstep, bool]:
+        """Return the lockstep with the other ranks, and whether this rank must go round its share to keep up."""
+        config, name = self._config, self._channel.name
+        exact = config.cache or not config.tolerate_corrupt_records
+        known = config.cache or not config.train_records
+        count = self._source.count if known and exact else None
+        expected = config.train_records
+        if count is None:
+            steps = config.steps_per_epoch or None
+            return Lockstep(name, config.batch_size, steps=steps, exact=exact, expected=expected), False
+        counts = hvd.allgather(tf.constant([count], tf.int64), name="records_of_ranks").numpy().tolist()
+        if min(counts) == 0:
+            raise LockstepError(
+                f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
+                "none. Start fewer ranks, check the channel's S3 prefix, or let shard_by be record."
+            )
+        if sum(counts) < expected:
+            raise LockstepError(
+                f"Channel {name} has {sum(counts):,} records, but hyperparameter {name}_records says {expected:,}: a "
+                "part of it is missing."
+            )
+        steps = config.steps_per_epoch or max(min(counts) // config.batch_size, 1)
+        lockstep = Lockstep(name, config.batch_size, steps=steps, images=sum(counts))
+        return lockstep, steps * config.batch_size > count
+
+
+class ValidationData:
+    """One rank's share of the validation images, as uneven as it comes: no rank waits for another."""
+
+    def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
+        self._config = config
+        self._channel = channel
+        self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
+        self._source = _source(config, channel, classes, self._left_out)
+
+    def epoch(self, epoch: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        """Yield batches of (images, labels, weights [batch] float32), the last as short as it comes; maybe none.
+
+        Raises:
+            RecordError: a record cannot be read or validated on.
+        """
+        self._left_out.begin()
+        size = self._config.batch_size
+        images = self._source.images(epoch, 0, repeat=False, train=False)
+        batches = guarded(
+            iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
+        )
+        for images, labels in self._left_out.checked(batches):
+            yield images, labels, tf.ones(tf.shape(labels))
+        self._left_out.tell(epoch)
+
+
+def training_data(config: Config, folders: Folders | None = None) -> TrainingData:
+    """Return this rank's training data: the channel `train`, in whichever mode it comes. All ranks take part.
+
+    Args:
+        config: how it is read and augmented.
+        folders: where SageMaker put things; from the environment where not given.
+
+    Raises:
+        ChannelError, ShardError, ImageFolderError: there is no such channel, or it cannot be read.
+        LockstepError: there are fewer records than ranks.
+    """
+    folder = Path(config.data_dir) if config.data_dir else None
+    channel = channels.open("train", folders=folders, folder=folder, reading=_reading(config, train=True))
+    classes = class_names_of_all_ranks(channel)
+    if classes:
+        check_classes(classes, config.classes)
+    return TrainingData(config, channel, classes)
+
+
+def validation_data(config: Config, folders: Folders | None = None) -> ValidationData | None:
+    """Return this rank's validation data: the channel `validation`, in whichever mode it comes; None without one.
+
+    All ranks take part. Arguments and errors are those of training_data.
+    """
+    if not channels.exists("validation", folders):
+        return None
+    channel = channels.open("validation", folders=folders, reading=_reading(config, train=False))
+    # The classes of a folder of images are those of the training images.
+    train = channels.open("train", folders=folders) if channel.holds_images else channel
+    return ValidationData(config, channel, class_names_of_all_ranks(train))
+
+
+def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:
+    """Return the sorted names of the folders of classes on all hosts, each of which may hold some only; else none."""
+    if isinstance(channel, PipeChannel) or not channel.holds_images:
+        return ()
+    own = class_names(channel.folder, channel.files)
+    return tuple(sorted(set().union(*hvd.allgather_object(own, name=f"classes_of_{channel.name}"))))
+
+
+def _reading(config: Config, *, train: bool) -> Reading:
+    shuffled = train and not config.cache  # what is kept in memory is shuffled there
+    return Reading(
+        seed=config.seed,
+        shard_by=config.shard_by,
+        shuffle_files=shuffled and config.shuffle_files,
+        shuffle_records=config.shuffle_records if shuffled else 0,
+        parallel_reads=config.parallel_reads,
+        tolerate=config.tolerate_corrupt_records,
+        timeout_seconds=config.pipe_timeout_seconds,
     )
 
 
-def validation_batches(folder: Path, config: Config) -> tf.data.Dataset:
-    """Return this rank's part of the validation images, once, the last batch as short as it comes."""
-    own = shard(tfrecord_files(folder), hvd.rank(), hvd.size())
-    images = _records(own, config).map(_plain(config), num_parallel_calls=tf.data.AUTOTUNE)
-    if config.cache:
-        return images.batch(config.batch_size).cache()
-    return images.batch(config.batch_size).prefetch(2)
-
-
-def _cached_batches(own: Shard, config: Config, seed: int) -> tf.data.Dataset:
-    """Decode every image once and keep it; shuffle all of them."""
-    images = _records(own, config).map(_plain(config), num_parallel_calls=tf.data.AUTOTUNE)
-    images = images.cache().shuffle(own.records, seed=seed).repeat()
-    if config.augmentation == "crop_and_flip":
-        images = images.map(_plain_function(lambda image, label: (shifted_and_flipped(image), label)))
-    return _batches(images, config)
-
-
-def _streamed_batches(own: Shard, config: Config, seed: int) -> tf.data.Dataset:
-    """Read files in passing, shuffling encoded images (a decoded one takes ten times the memory)."""
-    records = _records(own, config).shuffle(min(own.records, 2048), seed=seed).repeat()
-    prepare = _cropped(config) if config.augmentation == "crop_and_flip" else _plain(config)
-    return _batches(records.map(prepare, num_parallel_calls=tf.data.AUTOTUNE), config)
-
-
-def _batches(images: tf.data.Dataset, config: Config) -> tf.data.Dataset:
-    """Batch, and move whole batches at once where asked to, which is cheap."""
-    batches = images.batch(config.batch_size, drop_remainder=True)
-    if config.augmentation != "affine":
-        return batches
-    return batches.map(_plain_function(lambda images, labels: (moved(images), labels)))
-
-
-def _records(own: Shard, config: Config) -> tf.data.Dataset:
-    """Yield (encoded image, class counted from 0) of this rank's records."""
-    explained = (
-        f"A label is outside {config.first_label} to {config.first_label + config.classes - 1}, which is what "
-        "the hyperparameters first_label and classes allow. The label is"
-    )
-
-    @_plain_function
-    def parse(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        example = tf.io.parse_single_example(record, FEATURES)
-        label = example["image/class/label"] - config.first_label
-        tf.debugging.Assert((label >= 0) & (label < config.classes), [explained, example["image/class/label"]])
-        return example["image/encoded"], label
-
-    records = tf.data.TFRecordDataset([str(path) for path in own.files])
-    if own.every > 1:
-        records = records.shard(own.every, own.offset)
-    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _plain(config: Config) -> Step:
-    """Return the step that decodes an image and brings it to size."""
-    return _plain_function(lambda encoded, label: (_resized(_decoded(encoded), config), label))
-
-
-def _cropped(config: Config) -> Step:
-    """Return the step that decodes an image, crops a part of it, mirrors it or not, and brings it to size."""
-    return _plain_function(lambda encoded, label: (_resized(random_part(_decoded(encoded)), config), label))
-
-
-def _decoded(encoded: tf.Tensor) -> tf.Tensor:
-    return tf.io.decode_image(encoded, channels=3, expand_animations=False)
-
-
-def _resized(image: tf.Tensor, config: Config) -> tf.Tensor:
-    image = tf.image.resize(image, [config.image_size, config.image_size])
-    return tf.ensure_shape(image, [config.image_size, config.image_size, 3])
-
-
-def _plain_function(step: Step) -> Step:
-    """Keep AutoGraph from rewriting a function that has no Python control flow: that took most of the start-up."""
-    converted: Step = tf.autograph.experimental.do_not_convert(step)
-    return converted
+def _source(config: Config, channel: Channel, classes: tuple[str, ...], left_out: LeftOut) -> Source:
+    passing = Passing(channel=channel, config=config, rank=hvd.rank(), left_out=left_out, classes=classes)
+    if not config.cache:
+        return passing
+    batches = iter(passing.images(0, 0, repeat=False, train=False).batch(_KEEPING).prefetch(1))
+    sound = guarded(batches, channel, config, epoch=0, first=0, size=_KEEPING)
+    kept = Kept(left_out.checked(sound), config, hvd.rank())
+    left_out.tell(0)
+    return kept

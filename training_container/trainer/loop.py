@@ -7,6 +7,7 @@ six changes; a comment marks each.
 """
 
 import dataclasses
+import itertools
 import math
 import os
 import time
@@ -19,7 +20,7 @@ from training_container.contract import TrainingJob
 from training_container.stopping import StoppedError
 from training_container.trainer.artifacts import Artifacts, export
 from training_container.trainer.config import Config
-from training_container.trainer.input import training_data, validation_batches
+from training_container.trainer.input import ValidationData, training_data, validation_data
 from training_container.trainer.models import build_model
 from training_container.trainer.schedule import learning_rate
 
@@ -47,8 +48,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     tf.keras.utils.set_random_seed(config.seed + hvd.rank())
     tf.keras.mixed_precision.set_global_policy("float32" if config.precision == "auto" else config.precision)
 
-    data = training_data(job.channels["train"], config)
-    validation = validation_batches(job.channels["validation"], config) if "validation" in job.channels else None
+    data, validation = training_data(config, job.folders), validation_data(config, job.folders)
     model = build_model(config)
     kernels = [variable for variable in model.trainable_variables if "kernel" in variable.name]
 
@@ -92,7 +92,9 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
 
     first_step, last_step = int(optimizer.iterations), config.epochs * data.steps_per_epoch
     started = epoch_started = time.perf_counter()
-    batches, loss_sum, epoch_steps, metrics = iter(data.batches), tf.zeros([]), 0, {}
+    epochs = itertools.count(first_step // data.steps_per_epoch)
+    batches = itertools.chain.from_iterable(data.epoch(epoch) for epoch in epochs)
+    loss_sum, epoch_steps, metrics = tf.zeros([]), 0, {}
     for step in range(first_step, last_step):
         if step % STEPS_BETWEEN_STOP_CHECKS == 0 and any_rank(stop_requested()):
             if artifacts:
@@ -185,12 +187,10 @@ def average_batch_norm_statistics(model: tf.keras.Model) -> None:
             variable.assign(average)
 
 
-def validate(
-    validation_step: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], batches: tf.data.Dataset
-) -> dict[str, float]:
+def validate(validation_step: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], data: ValidationData) -> dict[str, float]:
     """Return loss and top-1 over the validation images of all ranks, every image weighing the same."""
     sums = tf.zeros([3])
-    for images, labels in batches:
+    for images, labels, _ in data.epoch(0):
         sums += validation_step(images, labels)
     # One collective for all: the ranks' numbers of batches may differ.
     loss, hits, count = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy()

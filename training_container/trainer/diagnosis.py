@@ -1,0 +1,102 @@
+"""What went wrong while a channel was read, told as a sentence that names the channel, the file and the record."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from training_container.trainer.config import Config
+from training_container.trainer.examples import RecordError, first_problem, image_problem
+from training_container.trainer.file_channel import FileChannel
+from training_container.trainer.framing import FOOTER, HEADER, masked_crc
+from training_container.trainer.lockstep import Batch
+from training_container.trainer.pipe_channel import PipeChannel
+from training_container.trainer.shards import record_starts
+
+# TensorFlow's words for a wrong CRC and for a record that ends with its file (lib/io/record_reader.cc).
+_AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
+# Our own words, which come back within those of TensorFlow's Python functions and generators.
+_OWN = re.compile(r"(?:RecordError|StreamError): (Channel .*)")
+
+
+def guarded(  # noqa: PLR0913
+    batches: Iterator[Batch], channel: FileChannel | PipeChannel, config: Config, *, epoch: int, first: int, size: int
+) -> Iterator[Batch]:
+    """Yield a rank's batches; an error of reading or decoding becomes a RecordError.
+
+    Args:
+        batches: of `size` images each.
+        channel: where they come from.
+        config: what labels are allowed.
+        epoch: the epoch as the channel knows it.
+        first: the number of the first batch in the epoch.
+        size: images per batch.
+
+    Raises:
+        RecordError: says what is wrong with which record of which file, as far as it can be known.
+    """
+    for number in range(first, 2**62):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+            text = _explained(error, channel, config, epoch, range(number * size, (number + 1) * size))
+            raise RecordError(text) from error
+        yield batch
+
+
+def _explained(error: Exception, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
+    if isinstance(channel, FileChannel) and not config.tolerate_corrupt_records:
+        if found := _AT_BYTE.search(str(error)):
+            return f"Channel {channel.name}: {_corrupt_file(channel.shard.files, int(found[1]))}"
+        if what := _problem_in(channel, config, epoch, records):
+            return f"Channel {channel.name}: {what}"
+    if own := _OWN.search(str(error)):
+        return own[1]
+    return (
+        f"Channel {channel.name}: among records {records.start} to {records.stop - 1} of this rank in epoch "
+        f"{epoch + 1}: {' '.join(str(error).split())[:300]}"
+    )
+
+
+def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+    """Read the records of the batch that failed once more, one by one, until one is wrong."""
+    if channel.holds_images:
+        files = channel.image_files(epoch)
+        paths = (files[index % len(files)] for index in records)
+        found = ((path, image_problem(path.read_bytes())) for path in paths)
+        return next((f"{path.relative_to(channel.folder)}: {what}" for path, what in found if what), None)
+    again = channel.origins(epoch).repeat().skip(records.start).take(len(records))
+    try:
+        origins = (
+            (record, f"record {number} of {Path(path.decode()).name}")
+            for record, path, number in again.as_numpy_iterator()
+        )
+        return first_problem(origins, config)
+    except tf.errors.OpError:
+        return None  # It is not the record; the first error says more.
+
+
+def _corrupt_file(files: Sequence[Path], position: int) -> str:
+    """Say which file has a record at this byte whose CRC is wrong: TensorFlow tells the byte alone."""
+    for path in files:
+        if path.stat().st_size > position and position in record_starts(path, position) and not _sound(path, position):
+            return (
+                f"the record at byte {position:,} of {path.name} is corrupt: a CRC does not match, or the file is cut "
+                "off there. Write the object again, or allow a few with the hyperparameter tolerate_corrupt_records."
+            )
+    return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."
+
+
+def _sound(path: Path, position: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(position)
+        header = file.read(HEADER)
+        length = int.from_bytes(header[:8], "little")
+        if masked_crc(header[:8]) != int.from_bytes(header[8:], "little") or length > os.fstat(file.fileno()).st_size:
+            return False
+        data = file.read(length)
+        return masked_crc(data) == int.from_bytes(file.read(FOOTER), "little")

@@ -1,0 +1,108 @@
+"""A channel in files: SageMaker's input modes File and FastFile."""
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import tensorflow as tf
+
+from training_container.trainer import block_reader, image_folder
+from training_container.trainer.augment import mixed_seed
+from training_container.trainer.reading import ChannelError, Place, Reading
+from training_container.trainer.shards import Shard, files_of, shard
+
+Files = list[Path]
+
+
+class FileChannel:
+    """One rank's share of the TFRecord files in a folder. See channels.Channel.
+
+    Args:
+        name: of the channel.
+        folder: where its files are, the same ones in the same order on all ranks that share them.
+        place: which of the ranks this is.
+        reading: how it is shuffled and shared out.
+        among_local: the folder has this host's files alone (ShardedByS3Key), for the ranks of this host.
+    """
+
+    mode = "File"
+    streams = None
+
+    def __init__(self, name: str, folder: Path, place: Place, reading: Reading, *, among_local: bool = False) -> None:
+        self.name = name
+        self.folder = folder
+        self._rank = place.rank
+        self._among = (place.local_rank, place.local_size) if among_local else (place.rank, place.size)
+        self._reading = reading
+        self.files = files_of(folder, name)
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether the folder holds image files in folders of classes, and no records."""
+        return image_folder.is_image(self.files[0])
+
+    @cached_property
+    def shard(self) -> Shard:
+        """This rank's files; which of their records are its own."""
+        return shard(self.files, *self._among, by=self._reading.shard_by)
+
+    @cached_property
+    def count(self) -> int:
+        """How many records this rank's share has: the headers of its files are walked over once."""
+        return self.shard.count()
+
+    def records(self, epoch: int) -> tf.data.Dataset:
+        """Return this rank's records of an epoch, each a scalar tf.string."""
+        return self._arranged(epoch, tf.data.TFRecordDataset)
+
+    def origins(self, epoch: int) -> tf.data.Dataset:
+        """Return an epoch's records in the same order with where each is from: (record, file, its number there)."""
+
+        def numbered(path: tf.Tensor) -> tf.data.Dataset:
+            return tf.data.TFRecordDataset(path).enumerate().map(lambda number, record: (record, path, number))
+
+        return self._arranged(epoch, numbered)
+
+    def image_files(self, epoch: int) -> Files:
+        """Return this rank's image files of an epoch in the order they are read: every n-th of the channel's.
+
+        Raises:
+            ChannelError: the folder holds records.
+        """
+        if not self.holds_images:
+            raise ChannelError(f"Channel {self.name} holds {self.files[0].name} and is no folder of images.")
+        rank, ranks = self._among
+        own = self.files[rank::ranks]
+        if not self._reading.shuffle_files:
+            return list(own)
+        order = np.random.default_rng([self._reading.seed, epoch, self._rank]).permutation(len(own))
+        return [own[index] for index in order]
+
+    def _arranged(self, epoch: int, read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
+        """Put files in the epoch's order, keep this rank's records, and shuffle those."""
+        reading, names = self._reading, [str(path) for path in self.shard.files]
+        if reading.shuffle_files:
+            # Without the rank: by record, all ranks must read the files in one order.
+            order = np.random.default_rng([reading.seed, epoch]).permutation(len(names))
+            names = [names[index] for index in order]
+        records = self._interleaved(names, read)
+        if self.shard.every > 1:
+            records = records.shard(self.shard.every, self.shard.offset)
+        return shuffled(records, reading, epoch, self._rank)
+
+    def _interleaved(self, names: list[str], read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
+        """Read files one after the other, or so many at once, a record of each in turn."""
+        if self._reading.tolerate:
+            return block_reader.file_records(names, self.name, tolerate=self._reading.tolerate)
+        at_once = max(1, min(self._reading.parallel_reads, len(names)))
+        paths = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, shape=[len(names)]))
+        return paths.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
+
+
+def shuffled(records: tf.data.Dataset, reading: Reading, epoch: int, rank: int) -> tf.data.Dataset:
+    """Shuffle a rank's records within a buffer, in the same way for the same seed, epoch and rank."""
+    if reading.shuffle_records < 2:
+        return records
+    seed = mixed_seed(reading.seed, epoch, rank)
+    return records.shuffle(reading.shuffle_records, seed=seed, reshuffle_each_iteration=False)

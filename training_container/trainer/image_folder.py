@@ -1,0 +1,65 @@
+"""Raw images in folders of classes: <channel>/<class>/<image>.jpg, as of ImageNet's own archives."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif"})
+
+
+class ImageFolderError(ValueError):
+    """A folder of images cannot be trained on; the text says what is wrong with it."""
+
+
+def is_image(path: Path) -> bool:
+    """Return whether a file's name says that it is an image."""
+    return path.suffix.lower() in _SUFFIXES
+
+
+def class_names(folder: Path, files: Iterable[Path]) -> set[str]:
+    """Return the folders that the images lie in.
+
+    Raises:
+        ImageFolderError: an image lies in no folder of a class, or a file is no image.
+    """
+    names = set()
+    for path in files:
+        inner = path.relative_to(folder).parts
+        if len(inner) < 2 or not is_image(path):
+            raise ImageFolderError(
+                f"{'/'.join(inner)} is no image in a folder of its class. A channel of images holds "
+                "<class>/<image>.jpg or .png, and nothing else."
+            )
+        names.add(inner[0])
+    return names
+
+
+def labels_of(channel: str, folder: Path, files: Sequence[Path], names: Sequence[str]) -> list[int]:
+    """Return each image's class: the place of its folder among the sorted names of all classes, from 0.
+
+    Raises:
+        ImageFolderError: a folder is none of the classes.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    labels = []
+    for path in files:
+        name = path.relative_to(folder).parts[0]
+        if name not in places:
+            raise ImageFolderError(
+                f"Channel {channel} has a folder {name!r}, which is no class of the training images "
+                f"({', '.join(list(names)[:10])}{', ...' if len(names) > 10 else ''})."
+            )
+        labels.append(places[name])
+    return labels
+
+
+def check_classes(names: Sequence[str], classes: int) -> None:
+    """Check that there are as many folders as the hyperparameter `classes` says.
+
+    Raises:
+        ImageFolderError: there are more or fewer.
+    """
+    if len(names) != classes:
+        raise ImageFolderError(
+            f"Channel train has {len(names)} folder(s) of classes, but hyperparameter classes is {classes}. Set it to "
+            f"{len(names)}, or check the channel's S3 prefix; the first folders are: {', '.join(list(names)[:5])}."
+        )

@@ -1,0 +1,60 @@
+"""A channel in streams: SageMaker's input mode Pipe."""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+from training_container.trainer import fifo
+from training_container.trainer.file_channel import shuffled
+from training_container.trainer.reading import Place, Reading
+
+
+class PipeChannel:
+    """One rank's share of a streamed channel. See channels.Channel.
+
+    Args:
+        name: of the channel.
+        stream: the channel whose FIFO carries it: the same name, or with the rank's number.
+        folder: where the FIFOs appear.
+        place: which of the ranks this is.
+        reading: how it is shuffled.
+        streams: "rank" where the stream is this rank's own, "host" where the ranks of this host share it.
+    """
+
+    mode = "Pipe"
+    count = None
+    holds_images = False
+
+    def __init__(self, name: str, stream: str, folder: Path, place: Place, reading: Reading, *, streams: str) -> None:  # noqa: PLR0913
+        self.name = name
+        self.streams = streams
+        self._stream = stream
+        self._folder = folder
+        self._place = place
+        self._reading = reading
+        self._opened = 0
+
+    def records(self, epoch: int) -> tf.data.Dataset:
+        """Return this rank's records of an epoch, each a scalar tf.string, to be iterated once.
+
+        Every call is for the next FIFO, <channel>_0, <channel>_1, ..., whatever the epoch: SageMaker counts anew when a
+        training is resumed on another host. The epoch chooses how records are shuffled.
+        """
+        number, self._opened = self._opened, self._opened + 1
+        records = fifo.records(
+            self._path(number),
+            self._stream,
+            tolerate=self._reading.tolerate,
+            timeout_seconds=self._reading.timeout_seconds,
+        )
+        return shuffled(records, self._reading, epoch, self._place.rank)
+
+    def _path(self, number: int) -> str:
+        if self.streams == "rank" or self._place.local_size == 1:
+            return str(self._folder / f"{self._stream}_{number}")
+        from training_container.trainer import dealing  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        place = self._place
+        return dealing.dealt(  # type: ignore[no-any-return]
+            self._folder, self._stream, number, place.local_rank, place.local_size
+        )

@@ -1,0 +1,150 @@
+"""Decoded images of one rank's share of a channel: read in passing, or kept in memory."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import tensorflow as tf
+
+from training_container.trainer import augment
+from training_container.trainer.config import Config
+from training_container.trainer.examples import Step, parsed
+from training_container.trainer.file_channel import FileChannel
+from training_container.trainer.image_folder import labels_of
+from training_container.trainer.left_out import LeftOut
+from training_container.trainer.pipe_channel import PipeChannel
+
+Channel = FileChannel | PipeChannel
+
+
+class Source(Protocol):
+    """One rank's images of a channel."""
+
+    @property
+    def count(self) -> int | None:
+        """How many there are, or None where that shows at the end only."""
+
+    def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
+        """Return an epoch's (image [size, size, 3] float32, label int64), beginning with the image number `first`."""
+
+
+@dataclass(kw_only=True)
+class Passing:
+    """Images that are read and decoded anew every epoch; records are shuffled encoded, a tenth of the memory.
+
+    Attributes:
+        channel: where records come from, in their order.
+        config: size and augmentation.
+        rank: of this process: ranks augment differently.
+        left_out: counts images that do not decode, where some are tolerated.
+        classes: the names of the classes, where the channel is a folder of images.
+    """
+
+    channel: Channel
+    config: Config
+    rank: int
+    left_out: LeftOut
+    classes: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int | None:
+        """How many records this rank's share has; None for a stream."""
+        if isinstance(self.channel, FileChannel) and self.channel.holds_images:
+            return len(self.channel.image_files(0))
+        return self.channel.count
+
+    def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
+        """Return an epoch's images; see Source."""
+        elements, parse = self._elements(epoch)
+        if repeat:
+            elements = elements.repeat()
+        seed = augment.mixed_seed(self.config.seed, epoch, self.rank, 1)
+        bring = _bring_to_size(self.config, seed, train=train)
+        if self.left_out.tolerated:
+            # What is left out is not counted among the images before `first`, so those are decoded as well.
+            numbered = elements.map(_plain(parse), num_parallel_calls=tf.data.AUTOTUNE).enumerate()
+            return self.left_out.of(numbered, bring, self.config.image_size).skip(first)
+
+        def image(number: tf.Tensor, *element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            encoded, label = parse(*element)
+            return bring(number, encoded), label
+
+        numbered = elements.skip(first).enumerate(start=first)
+        if self._is_folder:
+            return numbered.map(_plain(lambda n, e: image(n, *e)), num_parallel_calls=tf.data.AUTOTUNE)
+        return numbered.map(_plain(image), num_parallel_calls=tf.data.AUTOTUNE)
+
+    @property
+    def _is_folder(self) -> bool:
+        return isinstance(self.channel, FileChannel) and self.channel.holds_images
+
+    def _elements(self, epoch: int) -> tuple[tf.data.Dataset, Step]:
+        """Return what is read, and the step from one of it to (encoded image, class)."""
+        channel = self.channel
+        if not (isinstance(channel, FileChannel) and channel.holds_images):
+            return channel.records(epoch), parsed(channel.name, self.config)
+        files = channel.image_files(epoch)
+        labels = labels_of(channel.name, channel.folder, files, self.classes)
+        names = tf.constant([str(path) for path in files], tf.string, shape=[len(files)])
+        pairs = tf.data.Dataset.from_tensor_slices((names, tf.constant(labels, tf.int64, shape=[len(files)])))
+        return pairs, lambda path, label: (tf.io.read_file(path), label)
+
+
+class Kept:
+    """Images that were decoded once and are kept in memory; an epoch shuffles all of them.
+
+    Args:
+        images: of the share, in batches of (images, labels).
+        config: seed, size and augmentation.
+        rank: of this process.
+    """
+
+    def __init__(self, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], config: Config, rank: int) -> None:
+        parts = [(images.numpy(), labels.numpy()) for images, labels in batches]
+        empty = np.zeros([0, config.image_size, config.image_size, 3], np.float32)
+        with tf.device("CPU"):
+            self._images = tf.constant(np.concatenate([empty, *(images for images, _ in parts)]))
+            self._labels = tf.constant(np.concatenate([np.zeros([0], np.int64), *(labels for _, labels in parts)]))
+        self._config = config
+        self._rank = rank
+
+    @property
+    def count(self) -> int:
+        """How many images there are."""
+        return int(self._labels.shape[0])
+
+    def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
+        """Return an epoch's images; see Source."""
+        places = np.arange(self.count)
+        if train:
+            places = np.random.default_rng([self._config.seed, epoch, self._rank]).permutation(self.count)
+        order = tf.data.Dataset.from_tensor_slices(places)
+        if repeat:
+            order = order.repeat()
+        return order.skip(first).map(
+            _plain(lambda place: (tf.gather(self._images, place), tf.gather(self._labels, place)))
+        )
+
+
+def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Return the step from (number of the image in the epoch, encoded image) to [size, size, 3] float32 in 0..255."""
+    # Small images, which are kept in memory, are shifted instead of cropped, a batch at once: see input.py.
+    crops = config.augmentation == "crop_and_flip" and not config.cache
+
+    def part(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
+        if not crops:
+            return augment.decoded(encoded)
+        return augment.random_part(encoded, tf.stack([seed, number])) if train else augment.middle_part(encoded)
+
+    def bring(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
+        image = tf.image.resize(part(number, encoded), [config.image_size, config.image_size])
+        return tf.ensure_shape(image, [config.image_size, config.image_size, 3])
+
+    return bring
+
+
+def _plain(step: Step) -> Step:
+    """Keep AutoGraph from rewriting a function that has no Python control flow: that took most of the start-up."""
+    converted: Step = tf.autograph.experimental.do_not_convert(step)
+    return converted
