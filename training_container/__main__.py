@@ -2,7 +2,7 @@
 
 By hand, on two ranks, where FOLDER stands for /opt/ml:
 
-    SAGEMAKER_BASE_DIR=FOLDER python -m training_container
+    SAGEMAKER_BASE_DIR=FOLDER python -m training_container [--epochs 2 ...]
 
 Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; else failed, and output/failure says why.
 Imports no TensorFlow: a wrong hyperparameter fails in a tenth of a second.
@@ -19,9 +19,10 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from training_container import hosts, launch
+from training_container import hosts, launch, open_mpi, scripts
 from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
 from training_container.failure import FailureWatch
+from training_container.rank_environment import rank_environment
 from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.trainer.config import Config, HyperparameterError
 
@@ -34,29 +35,37 @@ def main() -> int:
     folders = Folders.from_environment(os.environ)
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:
-        job = read_training_job(folders)
-        check(job)
+        job = read_training_job(folders, sys.argv[1:])
+        config = checked(job)
+        if job.launch.script:
+            scripts.prepare(job.launch.script, folders)
         with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
-            return run(job, Path(scratch) / "stop")
+            return run(job, config, Path(scratch) / "stop")
     except (ContractError, HyperparameterError, hosts.HostError) as error:
         return fail(folders, f"{error}\n")
 
 
-def check(job: TrainingJob) -> None:
-    """Check on every host what can be checked without TensorFlow.
+def checked(job: TrainingJob) -> Config | None:
+    """Check on every host what can be checked without TensorFlow, and return the trainer's hyperparameters.
+
+    Returns:
+        None for a script of the user's, which has hyperparameters and channels of its own.
 
     Raises:
         HyperparameterError, ContractError: what is wrong, in sentences.
     """
-    Config.from_hyperparameters(job.hyperparameters)
+    if job.launch.script:
+        return None
+    config = Config.from_hyperparameters(job.hyperparameters)
     if "train" not in job.channels:
         raise ContractError(
             f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "
             "Give it one whose S3 prefix holds TFRecord files."
         )
+    return config
 
 
-def run(job: TrainingJob, stop_file: Path) -> int:
+def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     """Start and follow the ranks on the main host; let them in on another. Return the exit status."""
     # On another host a stop is the main host's affair: it gets the same signal.
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
@@ -65,19 +74,20 @@ def run(job: TrainingJob, stop_file: Path) -> int:
     others, status = job.hosts[1:], 1
     try:
         hosts.wait_for(others, stop_file.exists)
-        status = STOPPED_STATUS if stop_file.exists() else follow(job, stop_file)
+        status = STOPPED_STATUS if stop_file.exists() else follow(job, config, stop_file)
     finally:
         hosts.tell_ended(others, status)
     return status
 
 
-def follow(job: TrainingJob, stop_file: Path) -> int:
+def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     """Start the ranks, pass their output on line by line, and return 0, 143 after a stop, or 1 with output/failure."""
-    environment = launch.rank_environment(job, os.environ, PACKAGE)
+    environment = rank_environment(job, os.environ, PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
     # Of the jobs of one user that share /tmp, Open MPI lets the last one remove a folder that the next one wants.
     environment["TMPDIR"] = str(stop_file.parent)
     command = launch_command(job, environment)
+    (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # where SM_OUTPUT_DATA_DIR points
     print(launch.shown(command))
     watch = FailureWatch()
     # In a session of its own: a signal to our process group must not reach mpirun, which kills the ranks at once.
@@ -109,8 +119,9 @@ def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
     names = [name for _, name in socket.if_nameindex()]
     interface = job.network_interface if job.network_interface in names else None
     wanted = job.launch.use_mpi and environment.get("HOROVOD_CONTROLLER") != "gloo"
-    command = launch.mpirun_command if wanted and has_mpi() else launch.gloo_command
-    return command(job, environment, interface)
+    if wanted and has_mpi():
+        return launch.mpirun_command(job, environment, interface, open_mpi.major_version())
+    return launch.gloo_command(job, environment, interface)
 
 
 def has_mpi() -> bool:

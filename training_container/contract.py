@@ -7,13 +7,14 @@ variables are those of AWS's sagemaker-training toolkit 5.1 (params.py, environm
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from training_container import launch_options
 from training_container.launch_options import LaunchOptions
+from training_container.trainer import aliases
 
 
 class ContractError(ValueError):
@@ -43,6 +44,11 @@ class Folders:
     def data(self) -> Path:
         """One folder per channel."""
         return self.base / "input" / "data"
+
+    @property
+    def code(self) -> Path:
+        """Where an archive with a script of the user's is unpacked."""
+        return self.base / "code"
 
     @property
     def model(self) -> Path:
@@ -81,7 +87,8 @@ class TrainingJob:
         network_interface: the interface the hosts talk over ("eth0" on SageMaker), or None where not said.
         channels: each input channel's name and folder on this host.
         hyperparameters: the trainer's own, as text; those that steer the launch are in `launch`.
-        launch: how ranks are started.
+        launch: how ranks are started, and what they run.
+        flags: what followed `train` on its command line; it is in `hyperparameters` as well.
     """
 
     folders: Folders
@@ -91,6 +98,7 @@ class TrainingJob:
     channels: Mapping[str, Path]
     hyperparameters: Mapping[str, str]
     launch: LaunchOptions
+    flags: tuple[str, ...] = ()
 
     @property
     def main_host(self) -> str:
@@ -108,11 +116,15 @@ class TrainingJob:
         return len(self.hosts) * self.launch.processes_per_host
 
 
-def read_training_job(folders: Folders) -> TrainingJob:
+def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJob:
     """Read this host's view of the training job.
 
+    Args:
+        folders: where SageMaker has put its files.
+        flags: the command line's `--name value`, which go before hyperparameters of the same name.
+
     Raises:
-        ContractError: a file is missing or malformed, or a launch hyperparameter is wrong.
+        ContractError: a file is missing or malformed, a launch hyperparameter is wrong, or a flag is none.
     """
     resources = _read_json(folders.config / "resourceconfig.json")
     hosts, current_host = tuple(sorted(resources.get("hosts", ()))), str(resources.get("current_host"))
@@ -122,6 +134,7 @@ def read_training_job(folders: Folders) -> TrainingJob:
     texts = {name: _text(value) for name, value in raw.items()}
     try:
         launch = launch_options.parse({name: text for name, text in texts.items() if name.startswith("sagemaker_")})
+        flagged = _flagged(flags)
     except ValueError as error:
         raise ContractError(str(error)) from error
     channel_names = _read_json(folders.config / "inputdataconfig.json", default={})
@@ -131,9 +144,23 @@ def read_training_job(folders: Folders) -> TrainingJob:
         current_host=current_host,
         network_interface=resources.get("network_interface_name"),
         channels={name: folders.data / name for name in channel_names},
-        hyperparameters={name: text for name, text in texts.items() if not name.startswith("sagemaker_")},
+        hyperparameters={name: text for name, text in texts.items() if not name.startswith("sagemaker_")} | flagged,
         launch=launch,
+        flags=tuple(flags),
     )
+
+
+def _flagged(flags: Sequence[str]) -> dict[str, str]:
+    """Return the hyperparameters of a command line.
+
+    Raises:
+        ValueError: an argument is no flag, or one that says how ranks are started, which other processes read too.
+    """
+    found = aliases.from_flags(flags)
+    for name in found:
+        if name.startswith("sagemaker_"):
+            raise ValueError(f"Flag --{name} is no flag of `train`. Write it into hyperparameters.json.")
+    return found
 
 
 def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
@@ -156,8 +183,24 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
         "SM_CHANNELS": json.dumps(sorted(job.channels)),
         "SM_HPS": json.dumps(dict(job.hyperparameters)),
     }
+    if script := job.launch.script:
+        variables |= {
+            "SM_MODULE_DIR": script.archive or str(folders.code),
+            "SM_MODULE_NAME": script.entry_point.removesuffix(".py"),
+            "SM_USER_ENTRY_POINT": script.entry_point,
+            "SM_USER_ARGS": json.dumps(script_arguments(job.hyperparameters)),
+        }
     variables |= {f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in job.channels.items()}
     return variables | {f"SM_HP_{name.upper()}": text for name, text in job.hyperparameters.items()}
+
+
+def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
+    """Return hyperparameters as a script's command line: `--name value`, sorted by name, `-n value` for one letter.
+
+    Source: sagemaker-training toolkit, mapping.to_cmd_args.
+    """
+    names = sorted(hyperparameters)
+    return [part for name in names for part in ("-" + "-" * (len(name) > 1) + name, hyperparameters[name])]
 
 
 def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from training_container.stalls import StallWatch
+
 # SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
 # Source: DescribeTrainingJob in the SageMaker API reference.
 SHOWN_CHARACTERS = 1024
@@ -25,7 +27,7 @@ _CONSEQUENCES = (
 )
 # How TensorFlow 2.15 starts the lines of a graph's traceback (framework/error_interpolation.py).
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
-# Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted".
+# Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; PRRTE has the same words.
 _ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\)")
 
 
@@ -63,6 +65,7 @@ class FailureWatch:
 
     failures: list[RankFailure] = field(default_factory=list)
     deaths: list[str] = field(default_factory=list)
+    stalls: StallWatch = field(default_factory=StallWatch)
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=10))
 
     def passes(self, line: str) -> bool:
@@ -74,6 +77,7 @@ class FailureWatch:
             except (ValueError, TypeError):
                 return True  # Another rank wrote into the line; its traceback is in the log all the same.
             return False
+        self.stalls.read(line)
         if match := _ABORTED.search(line):
             rank, node, number, name = match.groups()
             self.deaths.append(f"Rank {rank} on {node} was killed by signal {number} ({name}).")
@@ -92,6 +96,8 @@ class FailureWatch:
         causes = [failure for failure in self.failures if not failure.is_consequence]
         if causes:
             return _explained(causes[0])
+        if self.stalls.ended:  # what ranks and mpirun say then is its consequence
+            return self.stalls.reason()
         if self.deaths:
             hint = (
                 " Mostly this means that memory ran out: try a smaller batch_size."

@@ -19,7 +19,7 @@ from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import launch_gloo
 
-from training_container.launch import SSH
+from training_container.hosts import SSH
 
 
 def main(arguments: list[str]) -> int:

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from training_container.launch import SSH
-
+SSH = (
+    "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
+    "-o ConnectTimeout=10"
+)
 _ENDED = "training-ended"
 # On another host ssh's shell knows its own base folder, or it is SageMaker's.
 _TELL = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'

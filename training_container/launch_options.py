@@ -1,13 +1,32 @@
-"""The hyperparameters that say how ranks are started, under the names of AWS's sagemaker-training toolkit."""
+"""The hyperparameters that say what ranks run and how they are started.
+
+Their names are those of AWS's sagemaker-training toolkit 5.1 (params.py).
+"""
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 _PROCESSES = "sagemaker_mpi_num_of_processes_per_host"
 _OPTIONS = "sagemaker_mpi_custom_mpi_options"
 _ENABLED = "sagemaker_mpi_enabled"
+_PROGRAM = "sagemaker_program"
+_ARCHIVE = "sagemaker_submit_directory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """A program of the user's, run on every rank in place of the trainer.
+
+    Attributes:
+        entry_point: its path, inside the archive.
+        archive: S3 URI or path of the .tar.gz archive, or a folder; empty where the image has the program in
+            /opt/ml/code.
+    """
+
+    entry_point: str
+    archive: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,11 +37,13 @@ class LaunchOptions:
         use_mpi: mpirun starts the ranks; else Horovod's Gloo launcher does, which needs no MPI.
         processes_per_host: ranks on every host.
         mpi_options: appended to mpirun's command line as they are, after traingrid's own.
+        script: what ranks run; the image's own trainer where None.
     """
 
     use_mpi: bool = True
     processes_per_host: int = 1
     mpi_options: tuple[str, ...] = ()
+    script: Script | None = None
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -31,13 +52,8 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
     Others of that prefix describe the job (sagemaker_region, sagemaker_job_name, ...) and are the SDK's own business.
 
     Raises:
-        ValueError: a value is malformed, or a script of the user's is asked for, which this image does not run.
+        ValueError: a value is malformed.
     """
-    if hyperparameters.get("sagemaker_program"):
-        raise ValueError(
-            f"Hyperparameter sagemaker_program is {hyperparameters['sagemaker_program']!r}, but this image runs its "
-            "own trainer and no scripts. Leave it out, or name an image of your own that runs the script."
-        )
     enabled = hyperparameters.get(_ENABLED, "true").strip().lower()
     if enabled not in ("true", "false"):
         raise ValueError(f"Hyperparameter {_ENABLED} is {enabled!r}; it must be true or false.")
@@ -48,7 +64,33 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
         options = tuple(shlex.split(hyperparameters.get(_OPTIONS, "")))
     except ValueError as error:
         raise ValueError(f"Hyperparameter {_OPTIONS} is {hyperparameters[_OPTIONS]!r}: {error}.") from error
-    return LaunchOptions(use_mpi=enabled == "true", processes_per_host=int(processes), mpi_options=options)
+    return LaunchOptions(
+        use_mpi=enabled == "true",
+        processes_per_host=int(processes),
+        mpi_options=options,
+        script=_script(hyperparameters),
+    )
+
+
+def _script(hyperparameters: Mapping[str, str]) -> Script | None:
+    """Return what sagemaker_program and sagemaker_submit_directory say.
+
+    Raises:
+        ValueError: the program is not inside the archive, or is neither Python nor a shell script.
+    """
+    program, archive = hyperparameters.get(_PROGRAM, ""), hyperparameters.get(_ARCHIVE, "")
+    if not program:
+        if archive:
+            raise ValueError(
+                f"Hyperparameter {_ARCHIVE} is {archive!r}, but {_PROGRAM} is missing. Name the program in the archive."
+            )
+        return None
+    path = PurePosixPath(program)
+    if path.is_absolute() or ".." in path.parts or path.suffix not in (".py", ".sh"):
+        raise ValueError(
+            f"Hyperparameter {_PROGRAM} is {program!r}; it must be the path of a .py or .sh file inside the archive."
+        )
+    return Script(entry_point=program, archive=archive)
 
 
 def gpu_count(devices: Path = Path("/dev")) -> int:

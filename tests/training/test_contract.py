@@ -41,7 +41,9 @@ def test_strings_are_read_plain_and_as_the_sdk_encodes_them(
         ("sagemaker_mpi_num_of_processes_per_host", "two", "whole number from 1"),
         ("sagemaker_mpi_enabled", "maybe", "true or false"),
         ("sagemaker_mpi_custom_mpi_options", "-x 'A", "No closing quotation"),
-        ("sagemaker_program", "mine.py", "runs its own trainer"),
+        ("sagemaker_program", "../mine.py", "inside the archive"),
+        ("sagemaker_program", "mine.exe", "a .py or .sh file"),
+        ("sagemaker_submit_directory", "s3://b/source.tar.gz", "sagemaker_program is missing"),
     ],
 )
 def test_a_wrong_launch_hyperparameter_is_named(

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from training_container.contract import Folders, TrainingJob
-from training_container.launch import gloo_command, mpirun_command, rank_environment
-from training_container.launch_options import LaunchOptions, parse
+from training_container.launch import gloo_command, mpirun_command
+from training_container.launch_options import LaunchOptions, Script, parse
+from training_container.open_mpi import major_version
+from training_container.rank_environment import rank_environment
+from training_container.trainer.config import Config
 
 JOB = TrainingJob(
     folders=Folders(base=Path("/opt/ml")),
@@ -81,6 +84,55 @@ def test_gloo_puts_no_secret_on_a_command_line(name: str) -> None:
     assert name not in " ".join(gloo_command(JOB, [name, "A"], None))
 
 
+def test_a_script_is_started_like_the_trainer_and_finds_its_library() -> None:
+    job = replace(JOB, launch=LaunchOptions(script=Script(entry_point="mine.py")), flags=("--epochs", "2"))
+    for command in (mpirun_command(job, [], None), gloo_command(job, [], None)):
+        assert command[-4:] == ["-m", "training_container.script_rank", "--epochs", "2"]
+    assert rank_environment(job, {}, Path("/opt"))["PYTHONPATH"] == "/opt:/opt/training_container/script_path"
+
+
+def test_open_mpi_5_gets_the_names_of_prrte() -> None:
+    command = mpirun_command(replace(JOB, hosts=("algo-1", "algo-2")), [], "eth0", version=5)
+    assert pairs(command, "plm_ssh_agent")[0].startswith("ssh -o BatchMode=yes")
+    assert pairs(command, "plm_ssh_no_tree_spawn") == ["1"]
+    assert pairs(command, "btl_tcp_if_include") == pairs(command, "prte_if_include") == ["eth0"]
+    assert {"plm_rsh_agent", "rtc_hwloc_vmhole", "oob_tcp_if_include"}.isdisjoint(command)
+    assert {"plm_ssh_agent", "prte_if_include"}.isdisjoint(mpirun_command(JOB, [], "eth0", version=5))
+
+
+@pytest.mark.parametrize(
+    ("said", "version"), [("mpirun (Open MPI) 5.0.11\n", 5), ("mpirun (Open MPI) 4.1.4\n", 4), ("HYDRA 4.2", 4)]
+)
+def test_mpirun_is_asked_for_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, version: int
+) -> None:
+    (tmp_path / "mpirun").write_text(f"#!/bin/sh\necho '{said}'\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert major_version() == version
+
+
+def test_hyperparameters_set_what_they_name_of_horovod_and_the_environment_goes_before_them() -> None:
+    config = Config.from_hyperparameters(
+        {"fusion_mb": "32", "hierarchical_allreduce": "true", "timeline": "true", "stall_seconds": "120"}
+    )
+    environment = rank_environment(JOB, {"HOROVOD_FUSION_THRESHOLD": "0"}, Path("/opt"), config)
+    assert environment["HOROVOD_FUSION_THRESHOLD"] == "0"
+    assert environment["HOROVOD_HIERARCHICAL_ALLREDUCE"] == "1"
+    assert environment["HOROVOD_TIMELINE"] == "/opt/ml/output/data/timeline.json"
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "120"
+    assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "12"
+    plain = rank_environment(JOB, {}, Path("/opt"), Config())
+    assert {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TIMELINE"}.isdisjoint(plain)
+
+
+def test_looks_for_stalls_follow_a_limit_that_the_environment_sets() -> None:
+    """Horovod ends nothing where it looks less often than the limit."""
+    environment = rank_environment(JOB, {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}, Path("/opt"), Config())
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "4"
+    assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "1"
+
+
 def test_ranks_find_the_package_and_keep_the_users_settings() -> None:
     given = {"PYTHONPATH": "/mine", "TF_CPP_MIN_LOG_LEVEL": "0", "MY_SETTING": "1"}
     environment = rank_environment(JOB, given, Path("/opt/traingrid"))
@@ -88,4 +140,3 @@ def test_ranks_find_the_package_and_keep_the_users_settings() -> None:
     assert environment["TF_CPP_MIN_LOG_LEVEL"] == "0"
     assert environment["MY_SETTING"] == "1"
     assert environment["SM_HP_EPOCHS"] == "2"
-    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "600"

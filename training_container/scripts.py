@@ -1,0 +1,112 @@
+"""A script of the user's: its archive is fetched and unpacked on every host, and what it requires is installed there.
+
+As AWS's sagemaker-training toolkit does it (entry_point.py, modules.py, files.py): the archive goes into /opt/ml/code,
+and a requirements.txt in it is given to pip once per host, before any rank starts.
+"""
+
+import importlib.metadata
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from training_container.contract import ContractError, Folders
+from training_container.launch_options import Script
+
+# What Horovod was compiled against: with another version of one of these no rank would load it.
+_FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")
+
+
+def prepare(script: Script, folders: Folders) -> None:
+    """Bring a script and what it requires onto this host.
+
+    Raises:
+        ContractError: the archive cannot be had or unpacked, holds no such program, or pip cannot install.
+    """
+    if script.archive.startswith("s3://"):
+        with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
+            archive = Path(scratch) / "source.tar.gz"
+            _fetch(script.archive, archive)
+            _unpack(archive, script.archive, folders.code)
+    elif script.archive and not Path(script.archive).is_dir():
+        _unpack(Path(script.archive), script.archive, folders.code)
+    code = folder(script, folders)
+    if not (code / script.entry_point).is_file():
+        held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
+        raise ContractError(
+            f"There is no program {script.entry_point} in {script.archive or code}, which holds {held or 'nothing'}. "
+            "Put it at the archive's top, or write its path in the archive into entry_point."
+        )
+    if (code / "requirements.txt").is_file():
+        _install(code)
+
+
+def folder(script: Script, folders: Folders) -> Path:
+    """Return the folder on this host that a script lies and runs in."""
+    named = Path(script.archive)
+    return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
+
+
+def _fetch(uri: str, target: Path) -> None:
+    import boto3  # noqa: PLC0415  # a second that only scripts need
+    from boto3.exceptions import Boto3Error  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    try:
+        boto3.client("s3").download_file(bucket, key, str(target))
+    except (Boto3Error, BotoCoreError, ClientError) as error:
+        raise ContractError(
+            f"The script's archive {uri} cannot be read: {error}. Check that it exists, and that the training job's "
+            "execution role may read its bucket (s3:GetObject)."
+        ) from error
+
+
+def _unpack(archive: Path, named: str, target: Path) -> None:
+    """Unpack a .tar.gz; nothing in it may lie or lead outside (tarfile's filter `data`, PEP 706)."""
+    try:
+        with tarfile.open(archive, "r:gz") as opened:
+            target.mkdir(parents=True, exist_ok=True)
+            opened.extractall(target, filter="data")
+    except FileNotFoundError as error:
+        raise ContractError(f"The script's archive {named} does not exist on this host.") from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ContractError(
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz whose names and links "
+            "stay inside it; make it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+        ) from error
+
+
+def _install(code: Path) -> None:
+    """Give requirements.txt to pip, which installs nothing where all is there already."""
+    print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
+        constraints.flush()
+        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-color"]
+        command += ["--constraint", constraints.name, "--requirement", "requirements.txt"]
+        pip = subprocess.run(command, cwd=code, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    print(pip.stdout, end="", flush=True)
+    if pip.returncode:
+        said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
+        raise ContractError(
+            f"The script's requirements.txt cannot be installed: {said or pip.stderr.strip()[-500:]} "
+            f"Requirements must agree with the image's own {', '.join(name for name, _ in _fixed_versions())}. Where "
+            "no package index can be reached, put the packages into an image of your own."
+        )
+
+
+def _fixed_versions() -> list[tuple[str, str]]:
+    found = []
+    for name in _FIXED:
+        try:
+            found.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def program(script: Script, folders: Folders) -> Path:
+    """Return the path of a script's program on this host."""
+    return folder(script, folders) / PurePosixPath(script.entry_point)
