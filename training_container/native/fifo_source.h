@@ -1,0 +1,122 @@
+// Bytes from a FIFO that may not exist yet. trainer/byte_blocks.py is the same in Python.
+#ifndef TRAINGRID_NATIVE_FIFO_SOURCE_H_
+#define TRAINGRID_NATIVE_FIFO_SOURCE_H_
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace traingrid {
+
+constexpr int kPipeSize = 1 << 20;  // what /proc/sys/fs/pipe-max-size allows without privileges, by default
+
+// Returns what a demultiplexer has to say about why its FIFO ended, "" if all is well or there was none.
+inline std::string FailureBeside(const std::string& path) {
+  std::ifstream file(path + ".ending");
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class FifoSource {
+ public:
+  FifoSource(std::string channel, std::string path, double timeout_seconds)
+      : channel_(std::move(channel)), path_(std::move(path)), timeout_(timeout_seconds) {}
+  ~FifoSource() {
+    if (file_ >= 0) close(file_);
+  }
+  FifoSource(const FifoSource&) = delete;
+
+  // Waits until there is a byte or the end; false where that takes too long or `stop()` says so, and failure() says why.
+  template <typename Stop>
+  bool Wait(Stop stop) {
+    const auto start = Clock::now();
+    while (!stop()) {
+      if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+      if (file_ < 0 && errno != ENOENT) return Fail("cannot be read: " + std::string(std::strerror(errno)) + ".");
+      if (file_ >= 0 && Ready(kLookMilliseconds)) {
+        if (!begun_) fcntl(file_, F_SETPIPE_SZ, kPipeSize);  // refused: this user's pipes hold enough already
+        begun_ = true;
+        return true;
+      }
+      if (file_ >= 0 && !begun_ && Replaced() && !Ready(0)) {
+        close(file_);
+        file_ = -1;
+      }
+      if (Clock::now() - start > std::chrono::duration<double>(timeout_)) return Fail(TooLate());
+      if (file_ < 0) std::this_thread::sleep_for(std::chrono::milliseconds(kLookMilliseconds));
+    }
+    return false;
+  }
+
+  // Reads up to `size` bytes, waiting for the first; 0 at the end, -1 where Wait() says false.
+  template <typename Stop>
+  ssize_t Read(char* buffer, size_t size, Stop stop) {
+    for (;;) {
+      const ssize_t got = file_ < 0 || !begun_ ? -1 : read(file_, buffer, size);
+      if (got >= 0) {
+        position_ += got;
+        return got;
+      }
+      if (begun_ && errno != EAGAIN && errno != EINTR) {
+        Fail("cannot be read: " + std::string(std::strerror(errno)) + ".");
+        return -1;
+      }
+      if (!Wait(stop)) return -1;
+    }
+  }
+
+  int file() const { return file_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kLookMilliseconds = 50;
+
+  bool Ready(int milliseconds) const {
+    pollfd one = {file_, POLLIN, 0};
+    return poll(&one, 1, milliseconds) > 0;
+  }
+
+  // Whether the path names another file by now: what an earlier run has left there has no writer any more.
+  bool Replaced() const {
+    struct stat own, now;
+    if (fstat(file_, &own) != 0 || stat(path_.c_str(), &now) != 0) return true;
+    return own.st_dev != now.st_dev || own.st_ino != now.st_ino;
+  }
+
+  std::string TooLate() const {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", timeout_);
+    if (begun_) {
+      return path_ + " has been silent for " + seconds + " s after byte " + std::to_string(position_) +
+             ". Its writer hangs; pipe_timeout_seconds sets how long to wait.";
+    }
+    return "nothing wrote to " + path_ + " within " + seconds +
+           " s. Check that the channel is in Pipe mode and has objects; pipe_timeout_seconds sets how long to wait.";
+  }
+  bool Fail(const std::string& text) {
+    failure_ = "Channel " + channel_ + ": " + text;
+    return false;
+  }
+
+  const std::string channel_, path_;
+  const double timeout_;
+  std::string failure_;
+  int file_ = -1;
+  bool begun_ = false;  // a byte or the end was there: the writer has come
+  uint64_t position_ = 0;
+};
+
+}  // namespace traingrid
+
+#endif  // TRAINGRID_NATIVE_FIFO_SOURCE_H_

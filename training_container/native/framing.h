@@ -1,0 +1,150 @@
+// A stream's TFRecord framing, followed as its bytes pass: where records start, and everything that is wrong.
+// trainer/framing.py is the same in Python, and says the same sentences.
+#ifndef TRAINGRID_NATIVE_FRAMING_H_
+#define TRAINGRID_NATIVE_FRAMING_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "crc32c.h"
+
+namespace traingrid {
+
+constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
+constexpr size_t kFooter = 4;                // CRC of the data
+constexpr uint64_t kLongest = 1ull << 30;    // bytes of data of a record: a forged length would be allocated
+
+class Framing {
+ public:
+  Framing(std::string channel, std::string source) : channel_(std::move(channel)), source_(std::move(source)) {}
+
+  // Follows `size` more bytes and returns how many of them may be handed on: all, or those before the one that would
+  // complete a broken header or record. Then failure() says why, and nothing behind counts.
+  size_t Accept(const char* data, size_t size) {
+    size_t at = 0;
+    while (at < size && failure_.empty()) {
+      if (held_ < kHeader) {
+        at += Header(data + at, size - at);
+      } else if (left_ > 0) {
+        at += Data(data + at, size - at);
+      } else {
+        at += Footer(data + at, size - at);
+      }
+    }
+    return at;
+  }
+
+  // Says whether the stream may end here; if not, failure() has the reason.
+  bool Finish() {
+    if (!failure_.empty()) return false;
+    const uint64_t end = position();
+    if (held_ == 0 && end > 0) return true;
+    if (end == 0) {
+      Fail(source_ + " ended without a single byte. Check that the channel's S3 prefix or manifest holds TFRecord "
+           "objects.");
+    } else {
+      Fail(source_ + " was cut at byte " + std::to_string(end) + ", inside " +
+           (held_ < kHeader ? "the header of " : "") + "record " + std::to_string(record_) + ", which starts at byte " +
+           std::to_string(start_) + ". Its writer ended too early, or an object is incomplete.");
+    }
+    return false;
+  }
+
+  const std::string& failure() const { return failure_; }
+  uint64_t position() const { return start_ + held_ + done_ + footer_held_; }
+  const std::string& channel() const { return channel_; }
+  const std::string& source() const { return source_; }
+
+  // Checks a whole header and sets the length of its data; false where it is broken.
+  bool Length(const char* header, uint64_t* length) {
+    uint32_t crc;
+    std::memcpy(length, header, sizeof *length);
+    std::memcpy(&crc, header + sizeof *length, sizeof crc);
+    if (Masked(ExtendCrc(~0u, header, sizeof *length)) != crc) {
+      Fail("the header of " + Here() + " is corrupt: the CRC of its length does not match. The objects are damaged, "
+           "compressed, or no TFRecords.");
+      return false;
+    }
+    if (*length <= kLongest) return true;
+    Fail(Here() + " claims " + std::to_string(*length) + " bytes, more than the " + std::to_string(kLongest) +
+         " that a record may have. The object is damaged.");
+    return false;
+  }
+
+  // Counts a record of `length` bytes of data that was handed on by other means.
+  void Passed(uint64_t length) {
+    start_ += kHeader + length + kFooter;
+    ++record_;
+  }
+
+  // Notes that a stream has ended inside a record, after its header and `size` bytes that were handed on by other means.
+  void Cut(const char* header, uint64_t size) {
+    Accept(header, kHeader);
+    done_ = size;
+  }
+
+  uint64_t records() const { return record_; }
+
+ private:
+  size_t Header(const char* data, size_t size) {
+    const size_t taken = std::min(kHeader - held_, size);
+    std::memcpy(header_ + held_, data, taken);
+    if (held_ + taken == kHeader) {
+      if (!Length(header_, &length_)) return taken - 1;
+      left_ = length_;
+      done_ = 0;
+      crc_ = ~0u;
+    }
+    held_ += taken;
+    return taken;
+  }
+
+  size_t Data(const char* data, size_t size) {
+    const size_t taken = static_cast<size_t>(std::min<uint64_t>(left_, size));
+    crc_ = ExtendCrc(crc_, data, taken);
+    left_ -= taken;
+    done_ += taken;
+    return taken;
+  }
+
+  size_t Footer(const char* data, size_t size) {
+    const size_t taken = std::min(kFooter - footer_held_, size);
+    std::memcpy(stored_ + footer_held_, data, taken);
+    if (footer_held_ + taken < kFooter) {
+      footer_held_ += taken;
+      return taken;
+    }
+    uint32_t stored;
+    std::memcpy(&stored, stored_, sizeof stored);
+    if (stored != Masked(crc_)) {
+      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Write the object "
+           "again, or allow a few with the hyperparameter tolerate_corrupt_records.");
+      return taken - 1;
+    }
+    Passed(length_);
+    held_ = footer_held_ = 0;
+    done_ = 0;
+    return taken;
+  }
+
+  std::string Here() const {
+    return "record " + std::to_string(record_) + " at byte " + std::to_string(start_) + " of " + source_;
+  }
+  void Fail(const std::string& text) { failure_ = "Channel " + channel_ + ": " + text; }
+
+  const std::string channel_, source_;
+  std::string failure_;
+  uint64_t start_ = 0;   // the byte at which the record starts
+  uint64_t record_ = 0;  // its number
+  uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: all, still to come, passed
+  size_t held_ = 0, footer_held_ = 0;          // bytes of its header and footer that have passed
+  uint32_t crc_ = ~0u;
+  char header_[kHeader], stored_[kFooter];
+};
+
+}  // namespace traingrid
+
+#endif  // TRAINGRID_NATIVE_FRAMING_H_
