@@ -5,20 +5,19 @@ import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
-from training_container.trainer.input import FEATURES
-from training_container.trainer.shards import tfrecord_files
+from training_container.trainer.examples import IMAGE, LABEL
+from training_container.trainer.shards import files_of
+
+FEATURES = {IMAGE: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFeature([], tf.int64)}
 
 
 def scans(folder: Path) -> list[tuple[bytes, int]]:
     """Return (pixels, label) of every record, read as the trainer reads them."""
     examples = [
         tf.io.parse_single_example(record, FEATURES)
-        for record in tf.data.TFRecordDataset([str(path) for path in tfrecord_files(folder)])
+        for record in tf.data.TFRecordDataset([str(path) for path in files_of(folder, "train")])
     ]
-    return [
-        (tf.io.decode_png(example["image/encoded"]).numpy().tobytes(), int(example["image/class/label"]))
-        for example in examples
-    ]
+    return [(tf.io.decode_png(example[IMAGE]).numpy().tobytes(), int(example[LABEL])) for example in examples]
 
 
 def test_campaigns_and_the_held_out_part_are_disjoint_and_together_all_scans(campaigns: Path) -> None:

@@ -1,11 +1,12 @@
 import itertools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.shards import ShardError, record_count, shard, tfrecord_files
+from training_container.trainer.shards import Shard, ShardError, balanced, files_of, record_count, record_starts, shard
 
 
 def write(folder: Path, *counts: int) -> tuple[Path, ...]:
@@ -13,33 +14,63 @@ def write(folder: Path, *counts: int) -> tuple[Path, ...]:
     for number, count in enumerate(counts):
         with tf.io.TFRecordWriter(str(folder / f"part-{number:03d}.tfrecord")) as writer:
             for record in range(count):
-                writer.write(f"{number}/{record}".encode())
-    return tfrecord_files(folder)
+                writer.write(f"{number:03d}/{record:03d}".encode())
+    return files_of(folder, "train")
 
 
-def contents(files: tuple[Path, ...], every: int, offset: int) -> list[str]:
-    dataset = tf.data.TFRecordDataset([str(path) for path in files]).shard(every, offset)
-    return [record.decode() for record in dataset.as_numpy_iterator()]
+def contents(share: Shard) -> list[str]:
+    dataset = tf.data.TFRecordDataset(tf.constant([str(path) for path in share.files], tf.string))
+    return [record.decode() for record in dataset.shard(share.every, share.offset).as_numpy_iterator()]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("by", ["auto", "file", "record"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
 @pytest.mark.parametrize("counts", [(5, 7, 1, 3), (10,), (2, 2, 2), (1,) * 30])
-def test_shards_are_disjoint_and_complete(tmp_path: Path, counts: tuple[int, ...], ranks: int) -> None:
+def test_shares_are_disjoint_and_complete(tmp_path: Path, counts: Sequence[int], ranks: int, by: str) -> None:
     files = write(tmp_path, *counts)
-    parts = [shard(files, rank, ranks) for rank in range(ranks)]
-    read = [contents(part.files, part.every, part.offset) for part in parts]
-    assert sorted(itertools.chain(*read)) == sorted(contents(files, 1, 0))
-    assert [len(records) for records in read] == [part.records for part in parts]
+    shares = [shard(files, rank, ranks, by) for rank in range(ranks)]
+    read = [contents(share) for share in shares]
+    assert sorted(itertools.chain(*read)) == contents(shard(files, 0, 1))
+    assert [len(records) for records in read] == [share.count() for share in shares]
 
 
-def test_enough_files_are_shared_out_whole(tmp_path: Path) -> None:
-    parts = [shard(write(tmp_path, 2, 2, 2, 2), rank, 2) for rank in range(2)]
-    assert [len(part.files) for part in parts] == [2, 2]
+@pytest.mark.parametrize(
+    ("counts", "ranks", "by"),
+    [
+        ((2, 2, 2, 2), 2, "file"),
+        ((9, 9, 9, 9, 8), 2, "record"),  # 27 of 44 with one rank: a quarter more than the mean
+        ((1,) * 17, 2, "file"),  # 9 of 17 with one rank: 1/17 more than the mean
+        ((6, 6, 6), 2, "record"),
+        ((5,), 2, "record"),
+    ],
+)
+def test_whole_files_are_read_where_no_rank_gets_an_eighth_too_much(
+    tmp_path: Path, counts: Sequence[int], ranks: int, by: str
+) -> None:
+    assert {shard(write(tmp_path, *counts), rank, ranks).by for rank in range(ranks)} == {by}
 
 
-def test_too_few_files_are_shared_out_by_record(tmp_path: Path) -> None:
-    parts = [shard(write(tmp_path, 6, 6, 6), rank, 2) for rank in range(2)]
-    assert [part.records for part in parts] == [9, 9]
+def test_records_are_dealt_in_turn(tmp_path: Path) -> None:
+    files = write(tmp_path, 3, 2)
+    assert contents(shard(files, 1, 2, "record")) == ["000/001", "001/000"]
+
+
+def test_whole_files_are_balanced_by_their_bytes_and_read_in_the_order_of_their_keys() -> None:
+    assert balanced([1, 2, 3, 9, 3], 3) == [[3], [1, 2], [0, 4]]
+
+
+def test_files_come_in_the_order_of_their_s3_keys(tmp_path: Path) -> None:
+    keys = ["a-b/x", "a/x", "a0", "é"]
+    for key in keys:
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_bytes(b"x")
+    assert [path.relative_to(tmp_path).as_posix() for path in files_of(tmp_path, "train")] == keys
+
+
+def test_records_are_found_up_to_a_byte(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, 3)
+    assert list(record_starts(path)) == [0, 23, 46]
+    assert list(record_starts(path, 23)) == [0, 23]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
@@ -58,7 +89,7 @@ def test_what_is_no_tfrecord_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_channel_without_files_is_named(tmp_path: Path) -> None:
-    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "_SUCCESS").write_text("done")
     (tmp_path / "folder-marker").touch()
-    with pytest.raises(ShardError, match="has no files"):
-        tfrecord_files(tmp_path)
+    with pytest.raises(ShardError, match="Channel validation has no files"):
+        files_of(tmp_path, "validation")

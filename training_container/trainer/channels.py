@@ -144,6 +144,11 @@ def _opened(
     several_hosts = place.size > place.local_size
     if settings.get("TrainingInputMode", "File") != "Pipe":
         return FileChannel(name, folders.data / name, place, reading, among_local=by_key and several_hosts)
+    if settings.get("RecordWrapperType", "None") == "RecordIO":
+        raise ChannelError(
+            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are no records "
+            "themselves. Set it to None: the channel must hold TFRecord files."
+        )
     if several_hosts and not by_key:
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "

@@ -17,8 +17,8 @@ from training_container.trainer.shards import record_starts
 
 # TensorFlow's words for a wrong CRC and for a record that ends with its file (lib/io/record_reader.cc).
 _AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
-# Our own words, which come back within those of TensorFlow's Python functions and generators.
-_OWN = re.compile(r"(?:RecordError|StreamError): (Channel .*)")
+# Our own words, which come back within TensorFlow's.
+_OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
 
 
 def guarded(  # noqa: PLR0913
@@ -42,23 +42,29 @@ def guarded(  # noqa: PLR0913
             batch = next(batches)
         except StopIteration:
             return
-        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            text = _explained(error, channel, config, epoch, range(number * size, (number + 1) * size))
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
+            text = _explained(_message(error), channel, config, epoch, range(number * size, (number + 1) * size))
             raise RecordError(text) from error
         yield batch
 
 
-def _explained(error: Exception, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
+def _message(error: Exception) -> str:
+    """Return an error's text; TensorFlow quotes records that it cannot parse, and Python cannot read those words."""
+    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _explained(message: str, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
     if isinstance(channel, FileChannel) and not config.tolerate_corrupt_records:
-        if found := _AT_BYTE.search(str(error)):
+        if found := _AT_BYTE.search(message):
             return f"Channel {channel.name}: {_corrupt_file(channel.shard.files, int(found[1]))}"
         if what := _problem_in(channel, config, epoch, records):
             return f"Channel {channel.name}: {what}"
-    if own := _OWN.search(str(error)):
-        return own[1]
+    if own := _OWN.search(message):
+        hint = " Raw images cannot be streamed: give their channel the input mode File or FastFile."
+        return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
     return (
         f"Channel {channel.name}: among records {records.start} to {records.stop - 1} of this rank in epoch "
-        f"{epoch + 1}: {' '.join(str(error).split())[:300]}"
+        f"{epoch + 1}: {' '.join(message.split())[:300]}"
     )
 
 
@@ -81,13 +87,20 @@ def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range
 
 
 def _corrupt_file(files: Sequence[Path], position: int) -> str:
-    """Say which file has a record at this byte whose CRC is wrong: TensorFlow tells the byte alone."""
+    """Say which file has a corrupt record at this byte: TensorFlow tells the byte alone.
+
+    Args:
+        files: of this rank.
+        position: where the record's data starts, or the record, if its length is what is corrupt.
+    """
     for path in files:
-        if path.stat().st_size > position and position in record_starts(path, position) and not _sound(path, position):
-            return (
-                f"the record at byte {position:,} of {path.name} is corrupt: a CRC does not match, or the file is cut "
-                "off there. Write the object again, or allow a few with the hyperparameter tolerate_corrupt_records."
-            )
+        for start in (position - HEADER, position):
+            if start in record_starts(path, start) and not _sound(path, start):
+                return (
+                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is cut "
+                    "off there. Write the object again, or allow a few with the hyperparameter "
+                    "tolerate_corrupt_records."
+                )
     return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."
 
 

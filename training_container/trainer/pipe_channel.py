@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer import fifo
+from training_container.trainer import dealing, fifo
 from training_container.trainer.file_channel import shuffled
 from training_container.trainer.reading import Place, Reading
 
@@ -50,11 +50,10 @@ class PipeChannel:
         return shuffled(records, self._reading, epoch, self._place.rank)
 
     def _path(self, number: int) -> str:
-        if self.streams == "rank" or self._place.local_size == 1:
+        """Return the FIFO to read, in which the demultiplexer deals this rank's records where the host shares them."""
+        if self.streams == "rank":
             return str(self._folder / f"{self._stream}_{number}")
-        from training_container.trainer import dealing  # type: ignore[attr-defined]  # noqa: PLC0415
-
-        place = self._place
-        return dealing.dealt(  # type: ignore[no-any-return]
-            self._folder, self._stream, number, place.local_rank, place.local_size
+        place, timeout = self._place, self._reading.timeout_seconds
+        return dealing.dealt(
+            self._folder, self._stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
         )

@@ -1,0 +1,148 @@
+"""What one rank sees of a channel; the rank's place is given, so that no second process is needed."""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.training.streams import feed
+from training_container.contract import Folders
+from training_container.trainer import channels
+from training_container.trainer.channels import ChannelError, Ranks
+from training_container.trainer.reading import Reading
+
+IN_ORDER = Reading(shuffle_files=False, shuffle_records=0)
+Job = Callable[[Mapping[str, Mapping[str, str]]], Folders]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A job with these settings of channels; the files of `train` are part-0 to part-3, two records each."""
+
+    def write(settings: Mapping[str, Mapping[str, str]]) -> Folders:
+        folders = Folders(base=tmp_path)
+        folders.config.mkdir(parents=True)
+        (folders.config / "inputdataconfig.json").write_text(json.dumps(settings))
+        (folders.data / "train").mkdir(parents=True)
+        for number in range(4):
+            write_records(folders.data / "train" / f"part-{number}", f"{number}a", f"{number}b")
+        return folders
+
+    return write
+
+
+def write_records(path: Path, *records: str) -> Path:
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record.encode())
+    return path
+
+
+def place(rank: int, size: int, local_rank: int | None = None, local_size: int | None = None) -> Ranks:
+    return Ranks(
+        rank=rank,
+        size=size,
+        local_rank=rank if local_rank is None else local_rank,
+        local_size=local_size or size,
+    )
+
+
+def read(channel: channels.Channel, epoch: int = 0) -> list[str]:
+    return [record.decode() for record in channel.records(epoch).as_numpy_iterator()]
+
+
+def test_a_copied_and_a_mounted_channel_are_files(job: Job) -> None:
+    train = channels.open("train", cluster=place(1, 2), folders=job({"train": {}}), reading=IN_ORDER)
+    assert (train.name, train.mode, train.streams, train.count) == ("train", "File", None, 4)
+    assert read(train) == ["1a", "1b", "3a", "3b"]
+
+
+def test_hosts_that_have_everything_share_it_and_hosts_with_their_own_files_do_not(job: Job) -> None:
+    folders = job({"train": {"S3DistributionType": "ShardedByS3Key"}})
+    # Rank 3 is the second of the second host.
+    train = channels.open("train", cluster=place(3, 4, 1, 2), folders=folders, reading=IN_ORDER)
+    assert read(train) == ["1a", "1b", "3a", "3b"]
+    (folders.config / "inputdataconfig.json").write_text('{"train": {"S3DistributionType": "FullyReplicated"}}')
+    train = channels.open("train", cluster=place(3, 4, 1, 2), folders=folders, reading=IN_ORDER)
+    assert read(train) == ["3a", "3b"]
+
+
+def test_an_epoch_is_shuffled_in_its_own_way_and_always_in_the_same(job: Job) -> None:
+    folders = job({"train": {}})
+
+    def opened(seed: int = 0) -> channels.Channel:
+        return channels.open("train", cluster=place(0, 1), folders=folders, reading=Reading(seed=seed))
+
+    assert read(opened(), 3) == read(opened(), 3)
+    assert sorted(read(opened(), 3)) == sorted(read(opened(), 4))
+    assert len({tuple(read(opened(seed), epoch)) for seed in (0, 1) for epoch in (3, 4)}) == 4
+
+
+@pytest.mark.parametrize("by", ["file", "record"])
+def test_ranks_read_each_record_once_in_every_epoch(job: Job, by: str) -> None:
+    folders = job({"train": {}})
+    ranks = [
+        channels.open("train", cluster=place(rank, 3), folders=folders, reading=Reading(shard_by=by))
+        for rank in range(3)
+    ]
+    for epoch in (0, 5):
+        shares = [read(rank, epoch) for rank in ranks]
+        assert sorted(itertools.chain(*shares)) == [f"{number}{letter}" for number in range(4) for letter in "ab"]
+        assert [len(share) for share in shares] == [rank.count for rank in ranks]
+
+
+def test_several_files_are_read_at_once_in_one_order(job: Job) -> None:
+    reading = Reading(shuffle_files=False, shuffle_records=0, parallel_reads=2)
+    train = channels.open("train", cluster=place(0, 1), folders=job({"train": {}}), reading=reading)
+    assert read(train) == ["0a", "1a", "0b", "1b", "2a", "3a", "2b", "3b"]
+
+
+def test_a_rank_with_a_stream_of_its_own_reads_its_next_fifo_every_time(job: Job, tmp_path: Path) -> None:
+    folders = job({"train_0": {"TrainingInputMode": "Pipe"}, "train_1": {"TrainingInputMode": "Pipe"}})
+    contents = [write_records(tmp_path / f"epoch-{epoch}", f"epoch {epoch}").read_bytes() for epoch in range(2)]
+    threading.Thread(target=feed, args=(folders.data, "train_1", contents), daemon=True).start()
+    train = channels.open("train", cluster=place(1, 2), folders=folders)
+    assert (train.name, train.mode, train.streams, train.count) == ("train", "Pipe", "rank", None)
+    # A training that is resumed in epoch 7: SageMaker counts its streams from 0 again.
+    assert [read(train, epoch) for epoch in (7, 8)] == [["epoch 0"], ["epoch 1"]]
+
+
+def test_a_stream_of_the_host_is_read_by_its_only_rank(job: Job, tmp_path: Path) -> None:
+    folders = job({"train": {"TrainingInputMode": "Pipe", "S3DistributionType": "ShardedByS3Key"}})
+    content = write_records(tmp_path / "object", "a", "b").read_bytes()
+    threading.Thread(target=feed, args=(folders.data, "train", [content]), daemon=True).start()
+    train = channels.open("train", cluster=place(1, 2, 0, 1), folders=folders, reading=IN_ORDER)
+    assert train.streams == "host"
+    assert read(train) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranks", "words"),
+    [
+        ({"training": {}, "test": {}}, place(0, 1), r"no channel train \(the job's channels: test, training\)"),
+        (
+            {f"train_{rank}": {"TrainingInputMode": "Pipe"} for rank in range(2)},
+            place(0, 4),
+            r"2 rank\(s\) \(train_0, train_1\), but there are 4 ranks.*streams: host",
+        ),
+        (
+            {"train": {"TrainingInputMode": "Pipe", "S3DistributionType": "FullyReplicated"}},
+            place(0, 4, 0, 2),
+            "to 2 hosts in full.*ShardedByS3Key",
+        ),
+        (
+            {"train": {"TrainingInputMode": "Pipe", "RecordWrapperType": "RecordIO"}},
+            place(0, 1),
+            "RecordWrapperType RecordIO.*None",
+        ),
+    ],
+)
+def test_a_channel_that_these_ranks_cannot_read_is_explained(
+    job: Job, settings: Mapping[str, Mapping[str, str]], ranks: Ranks, words: str
+) -> None:
+    with pytest.raises(ChannelError, match=words):
+        channels.open("train", cluster=ranks, folders=job(settings))
