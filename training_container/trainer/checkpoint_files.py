@@ -58,7 +58,7 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
             files[str(path.relative_to(writing))] = _size_and_checksum(path)
     content = dict(state) | {"files": files}
     text = json.dumps(content | {"crc32c": _checksum_of(content)}, indent=2)
-    (writing / STATE).write_text(text + "\n", encoding="utf-8")
+    (writing / STATE).write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
     _flush(writing / STATE)
     _flush(writing)
     name, again = writing.name.removeprefix(_WRITING), 2

@@ -177,10 +177,10 @@ def _state(path: Path) -> dict[str, Any] | None:
 
 
 def _build_optimizers(tracked: Mapping[str, Any]) -> None:
-    """Build Keras optimizers that no step has built yet, where one model says for which variables."""
+    """Build Keras optimizers, where one model says for which variables; one that is built already stays as it is."""
     models = [entry for entry in tracked.values() if isinstance(entry, tf.keras.Model) and entry.built]
     for entry in tracked.values():
-        if isinstance(entry, tf.keras.optimizers.Optimizer) and not getattr(entry, "built", True) and len(models) == 1:
+        if isinstance(entry, tf.keras.optimizers.Optimizer) and len(models) == 1:
             entry.build(models[0].trainable_variables)
 
 

@@ -1,0 +1,283 @@
+"""Checkpoints that are whole or not there: killed while written, half brought back from S3, on a full disk."""
+
+import json
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.training.conftest import REPOSITORY
+from training_container.trainer import checkpoint_files
+from training_container.trainer.checkpoints import CheckpointError, Checkpoints, Progress
+
+
+def network(units: int = 4) -> tf.keras.Model:
+    return tf.keras.Sequential([tf.keras.layers.Dense(units, input_shape=(3,)), tf.keras.layers.BatchNormalization()])
+
+
+def sgd() -> tf.keras.optimizers.Optimizer:
+    return tf.keras.optimizers.SGD(0.1, momentum=0.9)
+
+
+@pytest.fixture
+def weight() -> tf.Variable:
+    return tf.Variable(0.0)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, weight: tf.Variable) -> Checkpoints:
+    """Three checkpoints, of steps 1 to 3, whose weight is the number of the step."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", weight=weight)
+    for step in (1, 2, 3):
+        weight.assign(step)
+        checkpoints.save(Progress(step=step))
+    return checkpoints
+
+
+def names(checkpoints: Checkpoints) -> list[str]:
+    return sorted(path.name for path in checkpoints.folder.iterdir())
+
+
+def test_model_optimizer_and_progress_come_back_exactly(tmp_path: Path) -> None:
+    model, optimizer = network(), sgd()
+    checkpoints = Checkpoints(tmp_path, model=model, optimizer=optimizer)
+    assert checkpoints.restore() is None
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(tf.random.normal([8, 3]), training=True) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+    progress = Progress(epoch=1, step_in_epoch=2, step=3, ranks=2, loss_sum=0.1 + 0.2, best=1 / 3, images=48)
+    checkpoints.save(progress)
+    fresh, fresh_optimizer = network(), sgd()
+    assert Checkpoints(tmp_path, model=fresh, optimizer=fresh_optimizer).restore() == progress
+    for ours, theirs in zip(
+        [*model.variables, *optimizer.variables], [*fresh.variables, *fresh_optimizer.variables], strict=True
+    ):
+        assert (ours.numpy() == theirs.numpy()).all(), ours.name
+    assert int(fresh_optimizer.iterations) == 3
+
+
+def test_a_random_generator_goes_on_where_it_was(tmp_path: Path) -> None:
+    generator = tf.random.Generator.from_seed(7)
+    generator.normal([3])
+    checkpoints = Checkpoints(tmp_path, generator=generator)
+    checkpoints.save(Progress())
+    expected = generator.normal([3]).numpy()
+    generator.reset_from_seed(1)
+    checkpoints.restore()
+    assert (generator.normal([3]).numpy() == expected).all()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("spoil", [cut, flip, Path.unlink, lambda path: path.write_bytes(b"")])
+@pytest.mark.parametrize("file", ["state.json", "variables.index", "variables.data-00000-of-00001"])
+def test_a_checkpoint_with_one_spoilt_file_is_passed_over(
+    saved: Checkpoints, weight: tf.Variable, file: str, spoil: Callable[[Path], None]
+) -> None:
+    spoil(saved.folder / "step-000000003" / file)
+    said: list[str] = []
+    restored = saved.restore(say=said.append)
+    assert restored is not None
+    assert (restored.step, weight.numpy()) == (2, 2)
+    assert len(said) == 1
+    assert "step-000000003 is passed over" in said[0]
+    assert file in said[0]
+
+
+def test_what_s3_brought_back_in_part_is_passed_over_however_far_it_came(
+    saved: Checkpoints, weight: tf.Variable, tmp_path: Path
+) -> None:
+    """SageMaker copies file by file; an instance may vanish after any of them, and a copy may be an old one."""
+    whole = saved.folder / "step-000000003"
+    for files in ([], ["state.json"], ["variables.index"], ["state.json", "variables.index"]):
+        half = Checkpoints(tmp_path / f"half-{len(files)}-{'-'.join(files)}", weight=weight)
+        shutil.copytree(saved.folder / "step-000000002", half.folder / "step-000000002")
+        (half.folder / "step-000000003").mkdir()
+        (half.folder / ".writing-step-000000004").mkdir()
+        for name in files:
+            shutil.copy(whole / name, half.folder / "step-000000003")
+        restored = half.restore(say=lambda _: None)
+        assert restored is not None
+        assert restored.step == 2
+        assert half.latest() == half.folder / "step-000000002"
+        half.save(Progress(step=3))
+        assert half.latest() == half.folder / "step-000000003-2"
+        assert names(half) == ["step-000000002", "step-000000003-2"]
+
+
+def test_without_a_whole_one_training_begins_anew(saved: Checkpoints, weight: tf.Variable) -> None:
+    for path in saved.folder.glob("*/state.json"):
+        path.unlink()
+    said: list[str] = []
+    assert saved.restore(say=said.append) is None
+    assert len(said) == 3
+    assert weight.numpy() == 3
+
+
+def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2, weight=weight)
+    for step in range(1, 7):
+        weight.assign(step)
+        checkpoints.save(Progress(step=step), best=step in (1, 3))
+    assert names(checkpoints) == ["step-000000003", "step-000000005", "step-000000006"]
+    best = checkpoints.restore(best=True)
+    assert best is not None
+    assert (best.step, weight.numpy()) == (3, 3)
+
+
+def test_a_step_that_is_saved_twice_leaves_both(saved: Checkpoints, weight: tf.Variable) -> None:
+    weight.assign(33)
+    saved.save(Progress(step=3, epoch=1))
+    assert names(saved) == ["step-000000002", "step-000000003", "step-000000003-2"]
+    restored = saved.restore()
+    assert restored is not None
+    assert (restored.epoch, weight.numpy()) == (1, 33)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (lambda: network(5), r"shape \(4,\) when attempting to restore variable with shape \(5,\)"),
+        (
+            lambda: tf.keras.Sequential([tf.keras.layers.Dense(4, input_shape=(3,))]),
+            "does not fit what this job trains",
+        ),
+        (lambda: tf.keras.Sequential([network(), tf.keras.layers.Dense(2)]), "does not fit what this job trains"),
+    ],
+)
+def test_variables_that_do_not_fit_are_a_sentence(
+    tmp_path: Path, model: Callable[[], tf.keras.Model], reason: str
+) -> None:
+    Checkpoints(tmp_path, model=network(), optimizer=sgd()).save(Progress(step=1))
+    with pytest.raises(CheckpointError, match=reason) as caught:
+        Checkpoints(tmp_path, model=model(), optimizer=sgd()).restore()
+    assert "\n" not in str(caught.value)
+    assert "step-000000001 does not fit" in str(caught.value)
+
+
+def test_a_checkpoint_of_another_model_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
+    model = network()
+    Checkpoints(tmp_path, identity={"model": "resnet50", "classes": 1000}, model=model).save(Progress(step=1))
+    weights = model.get_weights()
+    model.set_weights([array * 0 for array in weights])
+    other = Checkpoints(tmp_path, identity={"model": "resnet8", "classes": 10}, model=model)
+    with pytest.raises(
+        CheckpointError, match="is of model resnet50, classes 1000; this job trains model resnet8, classes 10"
+    ):
+        other.restore()
+    assert not model.get_weights()[0].any()
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Let nobody write a file of more than 10,000 bytes: the write fails as it does where a disk is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, former)
+
+
+def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_there_is(
+    saved: Checkpoints, weight: tf.Variable, small_files: None
+) -> None:
+    saved.tracked["large"] = tf.Variable(tf.zeros([10_000]))
+    with pytest.raises(CheckpointError) as caught:
+        saved.save(Progress(step=4))
+    sentence = str(caught.value)
+    assert sentence.startswith(f"The checkpoint of step 4 could not be written to {saved.folder} (")
+    assert "MB are free there" in sentence
+    assert f"The last one is {saved.folder / 'step-000000003'}." in sentence
+    assert names(saved) == ["step-000000001", "step-000000002", "step-000000003"]
+    del saved.tracked["large"]
+    assert saved.restore() == Progress(step=3)
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, weight: tf.Variable) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"could not be written to .*Not a directory"):
+        Checkpoints(tmp_path / "file" / "checkpoints", weight=weight).save(Progress())
+
+
+SAVING = """
+import itertools, sys
+import tensorflow as tf
+from training_container.trainer.checkpoints import Checkpoints, Progress
+
+weight = tf.Variable(tf.zeros([250_000]))
+checkpoints = Checkpoints(sys.argv[1], keep=2, weight=weight)
+begun = checkpoints.restore()
+assert begun is None or (weight.numpy() == begun.step).all(), (begun, weight)
+for step in itertools.count((begun.step if begun else 0) + 1):
+    weight.assign(tf.fill([250_000], float(step)))
+    checkpoints.save(Progress(step=step))
+    print(step, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_while_it_saves_leaves_the_newest_whole_one(tmp_path: Path) -> None:
+    """Killed at another moment of a save each time; what was announced as saved is there, and nothing half."""
+    weight = tf.Variable(tf.zeros([250_000]))
+    checkpoints = Checkpoints(tmp_path, weight=weight)
+    for pause in (0.0, 0.001, 0.004, 0.011):
+        with subprocess.Popen(
+            [sys.executable, "-c", SAVING, tmp_path], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        ) as saving:
+            assert saving.stdout is not None
+            announced = [saving.stdout.readline() for _ in range(3)]
+            time.sleep(pause)
+            saving.kill()
+            announced += saving.stdout.read().splitlines()
+        assert saving.returncode == -signal.SIGKILL
+        said: list[str] = []
+        restored = checkpoints.restore(say=said.append)
+        assert restored is not None
+        assert restored.step in (int(announced[-1]), int(announced[-1]) + 1)
+        assert (weight.numpy() == restored.step).all()
+        assert not said
+
+
+def test_every_byte_of_a_state_counts(saved: Checkpoints) -> None:
+    path = saved.folder / "step-000000003" / checkpoint_files.STATE
+    state = json.loads(path.read_text())
+    state["progress"]["step"] = 4
+    path.write_text(json.dumps(state))
+    with pytest.raises(checkpoint_files.BrokenCheckpointError, match="has changed since it was written"):
+        checkpoint_files.read(path.parent)
+
+
+def test_a_changed_number_of_ranks_keeps_the_part_of_the_epoch() -> None:
+    before = Progress(epoch=3, step_in_epoch=50, step=350, ranks=2, batch_size=32, loss_sum=5.0, loss_steps=50)
+    now = before.rescaled(4, 32, steps_per_epoch=50)
+    assert (now.epoch, now.step_in_epoch, now.step, now.ranks) == (3, 25, 175, 4)
+    assert (now.loss_sum, now.loss_steps) == (5.0, 50)
+    sentence = before.change(4, 32)
+    assert sentence is not None
+    assert "2 ranks with 32 images each, and this job has 4 ranks" in sentence
+    assert "128 images a step instead of 64" in sentence
+    assert before.change(2, 32) is None
+    assert before.rescaled(2, 32, steps_per_epoch=100) is before
+
+
+def test_a_stream_of_unknown_length_begins_its_epoch_again_with_other_ranks() -> None:
+    before = Progress(epoch=3, step_in_epoch=50, step=350, ranks=2, batch_size=32, loss_sum=5.0, loss_steps=50)
+    now = before.rescaled(1, 32, steps_per_epoch=None)
+    assert (now.step_in_epoch, now.step, now.loss_sum, now.loss_steps) == (0, 300, 0.0, 0)
