@@ -48,6 +48,8 @@ class Channel:
         sharded: Whether each host gets its share of the keys (ShardedByS3Key) instead of all.
         content_type: MIME type given by the user.
         record_wrapper: None or RecordIO.
+        piped: Whether it comes as a stream through FIFOs (Pipe), rather than as files (File, and FastFile alike).
+        shuffle_seed: Seed of ShuffleConfig; None where there is none.
     """
 
     name: str
@@ -56,11 +58,13 @@ class Channel:
     sharded: bool
     content_type: str | None
     record_wrapper: str
+    piped: bool
+    shuffle_seed: int | None
 
     def config(self) -> dict[str, str]:
         """Its entry in inputdataconfig.json; FastFile shows as File there."""
         entry = {
-            "TrainingInputMode": "File",
+            "TrainingInputMode": "Pipe" if self.piped else "File",
             "S3DistributionType": "ShardedByS3Key" if self.sharded else "FullyReplicated",
             "RecordWrapperType": self.record_wrapper,
         }
@@ -77,7 +81,8 @@ class Host:
 
 
 def channels(request: Mapping[str, Any]) -> list[Channel]:
-    """The channels of a request, in its order."""
+    """The channels of a request, in its order. A channel without a mode has that of the AlgorithmSpecification."""
+    mode = request["AlgorithmSpecification"].get("TrainingInputMode")
     return [
         Channel(
             name=entry["ChannelName"],
@@ -86,6 +91,8 @@ def channels(request: Mapping[str, Any]) -> list[Channel]:
             sharded=entry["DataSource"]["S3DataSource"].get("S3DataDistributionType") == "ShardedByS3Key",
             content_type=entry.get("ContentType"),
             record_wrapper=entry.get("RecordWrapperType", "None"),
+            piped=entry.get("InputMode", mode) == "Pipe",
+            shuffle_seed=entry.get("ShuffleConfig", {}).get("Seed"),
         )
         for entry in request.get("InputDataConfig") or []
     ]

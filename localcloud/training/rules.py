@@ -62,16 +62,17 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
             _refuse(f"{name} is not supported by localcloud; leave it out")
     if request["AlgorithmSpecification"].get("AlgorithmName"):
         _refuse("AlgorithmName is not supported by localcloud; give a TrainingImage")
-    modes = [request["AlgorithmSpecification"].get("TrainingInputMode")]
-    modes += [channel.get("InputMode") for channel in request.get("InputDataConfig") or []]
-    if "Pipe" in modes:
-        _refuse("Pipe input mode is not supported by localcloud; use File or FastFile")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource")
         if source is None or source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
             _refuse(
                 f"channel {channel['ChannelName']}: localcloud reads S3DataSource of type S3Prefix or ManifestFile only"
             )
+        if channel.get("CompressionType", "None") != "None":
+            _refuse(f"channel {channel['ChannelName']}: localcloud does not unpack data; leave CompressionType out")
+    for piped in (channel for channel in channels(request) if channel.piped):
+        if piped.record_wrapper != "None":
+            _refuse(f"channel {piped.name}: localcloud streams objects as they are; leave RecordWrapperType out")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
     if not local.startswith("/opt/ml/"):
         _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")

@@ -17,6 +17,7 @@ from localcloud.training.cluster import Cluster, host_environment, log_streams
 from localcloud.training.folders import FAILURE_CHARACTERS, OptMl, algorithm_error
 from localcloud.training.job import TrainingJob, now
 from localcloud.training.metrics import Metrics
+from localcloud.training.pipe import Pipes
 from localcloud.training.request import S3Uri, channels, hosts
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Runner:
         self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
         self._metrics = Metrics(job.request["AlgorithmSpecification"].get("MetricDefinitions") or [])
         self._cluster: Cluster | None = None
+        self._pipes: Pipes | None = None
         self._overtime = False
         self._abandoned = False
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
@@ -161,7 +163,8 @@ class Runner:
         checkpoints = self._checkpoints()
         if self._channels or checkpoints:
             self._step("Downloading")
-        for channel in self._channels:
+        self._pipes = Pipes(s3, self._channels, [each.base for each in self._opt_ml.values()])
+        for channel in (channel for channel in self._channels if not channel.piped):
             downloader.channel(channel, [each.base / "input/data" / channel.name for each in self._opt_ml.values()])
         if checkpoints:
             for folder in checkpoints[1]:
@@ -198,9 +201,13 @@ class Runner:
                 cluster.kill()
             if sync:
                 sync.start()
+            if self._pipes:
+                self._pipes.start(cluster.stop)
             cluster.follow(self._on_overtime)
         finally:
             cluster.kill()
+            if self._pipes:
+                self._pipes.close()
             network.close()
             for stream in logs.values():
                 stream.flush()
@@ -229,6 +236,8 @@ class Runner:
             self._finish("MaxRuntimeExceeded", has_artifacts=True)
         elif self.job.progress.status == "Stopping":
             self._finish("Stopped", has_artifacts=True)
+        elif self._pipes and self._pipes.failure:
+            self._fail(self._pipes.failure)
         elif failure:
             host, code = failure
             self._fail(algorithm_error(self._opt_ml[host].failure(), code))

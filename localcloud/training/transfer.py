@@ -58,7 +58,7 @@ class Downloader:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
         try:
-            for number, (source, relative) in enumerate(sorted(self._objects(channel))):
+            for number, (source, relative) in enumerate(sorted(objects(self._s3, channel))):
                 targets = [folders[number % len(folders)]] if channel.sharded else folders
                 self._fetch(source, relative, targets)
         except (ClientError, BotoCoreError, OSError, ValueError) as error:
@@ -69,28 +69,11 @@ class Downloader:
         """Bring everything below a prefix, which may be nothing (checkpoints of an earlier job)."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            for source, relative in self._below(uri):
+            for source, relative in _below(self._s3, uri):
                 self._fetch(source, relative, [folder])
         except (ClientError, BotoCoreError) as error:
             message = f"ClientError: Data download failed:Unable to download {uri} ({error})"
             raise TransferError(message) from error
-
-    def _objects(self, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:
-        uri = S3Uri.parse(channel.uri)
-        if channel.data_type == "S3Prefix":
-            yield from self._below(uri)
-            return
-        manifest = json.loads(self._s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read())
-        prefix = manifest[0]["prefix"]
-        for relative in manifest[1:]:
-            place = S3Uri.parse(f"{prefix}{relative}")
-            yield (place.bucket, place.key), relative
-
-    def _below(self, uri: S3Uri) -> Iterator[tuple[tuple[str, str], str]]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=uri.key)
-        for page in pages:
-            for entry in page.get("Contents", []):
-                yield (uri.bucket, entry["Key"]), relative_key(uri.key, entry["Key"])
 
     def _fetch(self, source: tuple[str, str], relative: str, folders: Sequence[Path]) -> None:
         if self._interrupted():
@@ -106,6 +89,31 @@ class Downloader:
         for other in others:
             other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(first, other)
+
+
+def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield bucket and key of a channel's objects, and where each lies in the channel: as listed, or by the manifest.
+
+    Raises:
+        ClientError: S3 refuses.
+        ValueError: The manifest cannot be read.
+    """
+    uri = S3Uri.parse(channel.uri)
+    if channel.data_type == "S3Prefix":
+        yield from _below(s3, uri)
+        return
+    manifest = json.loads(s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read())
+    prefix = manifest[0]["prefix"]
+    for relative in manifest[1:]:
+        place = S3Uri.parse(f"{prefix}{relative}")
+        yield (place.bucket, place.key), relative
+
+
+def _below(s3: Any, uri: S3Uri) -> Iterator[tuple[tuple[str, str], str]]:
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=uri.key)
+    for page in pages:
+        for entry in page.get("Contents", []):
+            yield (uri.bucket, entry["Key"]), relative_key(uri.key, entry["Key"])
 
 
 def relative_key(prefix: str, key: str) -> str:

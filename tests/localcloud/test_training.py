@@ -410,12 +410,6 @@ def test_channels_have_different_names(sagemaker: SageMaker) -> None:
     assert "'train' is used more than once" in refusal(sagemaker, request)
 
 
-def test_pipe_mode_is_refused(sagemaker: SageMaker) -> None:
-    request = sagemaker.request()
-    request["AlgorithmSpecification"]["TrainingInputMode"] = "Pipe"
-    assert "Pipe input mode is not supported by localcloud" in refusal(sagemaker, request)
-
-
 @pytest.mark.parametrize(
     ("uri", "sentence"),
     [
