@@ -17,6 +17,7 @@ from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
 from stacks.retention import log_retention
 from traingrid import names
+from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 from traingrid.grid import Grid
 
 
@@ -149,8 +150,25 @@ class ControlStack(Stack):
             because=whose,
         )
         grant(role, ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob"], jobs, because=whose)
+        self._let_write_manifest_files(role)
         self._let_pass_execution_roles(role)
         self._let_read_training_logs(role)
+
+    def _let_write_manifest_files(self, role: iam.Role) -> None:
+        """Allow what a stream for each rank takes: to see which objects there are, and to say which rank reads which.
+
+        No data is read. Listing the output buckets tells an object that is missing from one that may not be read.
+        """
+        grid, account = self._grid, Aws.ACCOUNT_ID
+        outputs = [names.output_bucket(grid.name, account, region) for region in grid.regions]
+        data = [bucket for region in grid.regions for bucket in grid.data_buckets(account, region)]
+        grant(role, ["s3:ListBucket"], [f"arn:aws:s3:::{bucket}" for bucket in (*data, *outputs)])
+        grant(
+            role,
+            ["s3:GetObject", "s3:PutObject"],
+            [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
+            because="The ManifestFiles of any training job lie below its own output, and nothing else is called so",
+        )
 
     def _let_pass_execution_roles(self, role: iam.Role) -> None:
         """Allow passing exactly one role for each Region, and to SageMaker only."""

@@ -39,6 +39,7 @@ from traingrid.fields import (
     Text,
     broken_rule,
 )
+from traingrid.job import Streams
 
 NAME_LIMIT = 24
 """Longest name of a grid. An S3 bucket's name has at most 63 characters
@@ -198,6 +199,12 @@ class JobDefaults(_Model):
         default=("train", "validation"), min_length=1, max_length=20, examples=[["train", "validation"]]
     )
     """Folders below a manifest line's S3 URI, each a channel of the job."""
+    input_mode: Literal["File", "FastFile", "Pipe"] = Field(default="File", examples=["FastFile"])
+    """How data comes to a host: downloaded before the training, on demand, or as a stream through a pipe."""
+    streams: Streams = Field(default="host", examples=["rank"])
+    """In Pipe mode: whether the ranks of a host share a channel's stream, or each rank has one of its own."""
+    shuffle_seed: Annotated[int, Field(ge=0, strict=True)] | None = Field(default=None, examples=[7])
+    """In Pipe mode: seed by which SageMaker shuffles a channel's objects anew in every epoch; not unless it is set."""
     retries: Annotated[int, Field(ge=0, le=30, strict=True)] = Field(default=2, examples=[2])
     """How often a training is repeated that failed by no fault of its own; at most 30 (SageMaker's RetryStrategy)."""
 

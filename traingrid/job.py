@@ -6,6 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Streams = Literal["host", "rank"]
+"""In Pipe mode: whether the ranks of a host share a channel's stream, or each has one of its own."""
+
 
 class Channel(BaseModel):
     """One input channel of a training job.
@@ -23,12 +26,15 @@ class Channel(BaseModel):
     manifest: bool = False
 
 
+Inputs = dict[str, Channel]
+
+
 class Replica(BaseModel):
     """What of a job is another in another Region, because SageMaker reads, pulls and writes in its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    inputs: dict[str, Channel]
+    inputs: Inputs
     output: str
     image: str = ""
     algorithm: str = ""
@@ -44,7 +50,10 @@ class Job(BaseModel):
     line: int = Field(ge=1, description="The line of the manifest as the user's editor shows it")
     name: str
     region: str
-    inputs: dict[str, Channel]
+    inputs: Inputs
+    streams: Streams = Field(
+        default="host", description="Whose the streams of Pipe mode are; means nothing where no channel is in it"
+    )
     image: str = Field(default="", description="Image URI in the job's Region; empty where `algorithm` is given")
     algorithm: str = Field(
         default="", description="Name or ARN of a SageMaker algorithm resource, in place of an image"
@@ -64,6 +73,7 @@ class Job(BaseModel):
     environment: dict[str, str] = {}
     tags: dict[str, str] = {}
     output: str = Field(description="S3 prefix below which SageMaker puts the job's results")
+    tensorboard: bool = Field(default=False, description="Whether the training is told where its TensorBoard data goes")
     checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty: they are not kept")
     priority: int = Field(default=0, description="Jobs of a higher one have a smaller index, and so start first")
     retries: int = Field(

@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid import manifest_values as values
-from traingrid.job import Channel
+from traingrid.manifest_channels import channel, wrong_channels
 from traingrid.manifest_columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest_errors import LineError
-from traingrid.manifest_limits import broken_limit, choices, most
-from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, channels, hyperparameters
+from traingrid.manifest_limits import most
+from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_ours
 from traingrid.manifest_values import RefusedError, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from traingrid.manifest_line import Inputs
+    from traingrid.job import Inputs
     from traingrid.manifest_rows import Row
     from traingrid.manifest_rules import Rules
     from traingrid.s3_uri import S3Uri
@@ -27,7 +27,6 @@ _T = TypeVar("_T")
 _MAX_ERRORS = 20
 _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
-_URI = "Write s3://bucket/prefix."
 # Tags that every training job carries beside its own (traingrid/names.py: TAG_GRID, TAG_SUBMISSION, TAG_JOB).
 _OUR_TAGS = 3
 # The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
@@ -56,8 +55,8 @@ class _Check:
         settings = self._settings(wanted) if len(row.values) > 2 else {}
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
         name = self._read("name", _name) or _name_of(data, inputs)
-        for place in (data or inputs, *replicas.values()):
-            self._check_channels(place)
+        if not self.errors:
+            self._check_channels((data or inputs, *replicas.values()), settings)
         if self.errors:
             return self.errors[:_MAX_ERRORS]
         return Line(
@@ -135,29 +134,10 @@ class _Check:
         found = {}
         for name, value in self._mapping("inputs").items():
             label = self._label("inputs", name)
-            channel = self._entry(label, value, partial(self._channel, name, region=region))
-            if channel:
-                found[name] = channel
+            read = self._entry(label, value, partial(channel, name, region=region, rules=self.rules))
+            if read:
+                found[name] = read
         return found
-
-    def _channel(self, name: str, value: object, region: str) -> Channel:
-        broken = broken_limit("ChannelName", name)
-        if broken:
-            raise RefusedError(f"the name of the channel cannot be used: {broken}", "Give the channel another name.")
-        said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
-        unknown = [key for key in said if key not in Channel.model_fields]
-        if unknown or "uri" not in said:
-            reason = f"there is no such key as {literal(unknown[0])}" if unknown else "the key uri is missing"
-            raise RefusedError(reason, f"A channel has {', '.join(Channel.model_fields)}.")
-        uri = str(self.rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
-        seed = said.get("shuffle_seed")
-        return Channel(
-            uri=uri,
-            input_mode=_choice(said.get("input_mode", "File"), "TrainingInputMode"),
-            distribution=_choice(said.get("distribution", "FullyReplicated"), "S3DataDistribution"),
-            shuffle_seed=None if seed is None else values.count(0, 2**63 - 1)(seed),
-            manifest=values.flag(said.get("manifest", False)),
-        )
 
     def _settings(self, region: str) -> dict[str, Any]:
         settings: dict[str, Any] = {
@@ -216,8 +196,8 @@ class _Check:
             example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
             raise RefusedError("it does not name the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
         return {
-            name: self._channel(name, {**channel.model_dump(exclude={"uri"}), "uri": uris[name]}, other)
-            for name, channel in inputs.items()
+            name: channel(name, {**said.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
+            for name, said in inputs.items()
         }
 
     def _check_combinations(self, found: dict[str, Any]) -> None:
@@ -238,10 +218,11 @@ class _Check:
 
     def _check_numbers(self, found: dict[str, Any]) -> None:
         job = self.rules.grid.job
+        variables = len(found.get("environment", {})) + is_ours(found, self.rules.grid)
         added = _PROGRAM * ("source" in found) + _MPI * ("algorithm" not in found)
         numbers = (
             ("hyperparameters", len(hyperparameters(found, job)) + added, most("HyperParameters")),
-            ("environment", len(found.get("environment", {})), most("TrainingEnvironmentMap")),
+            ("environment", variables, most("TrainingEnvironmentMap")),
             ("tags", len(found.get("tags", {})) + _OUR_TAGS, most("TagList")),
         )
         for name, number, greatest in numbers:
@@ -249,25 +230,16 @@ class _Check:
                 reason = f"with those of the grid there are {number}, and SageMaker takes at most {greatest}"
                 self._refuse(name, "", RefusedError(reason, "Take some away."))
 
-    def _check_channels(self, place: S3Uri | Inputs) -> None:
-        inputs = channels(place, self.rules.grid.job) if place else {}
-        if len(inputs) > most("InputDataConfig"):
-            reason = f"there are {len(inputs)} channels, and SageMaker takes at most {most('InputDataConfig')}"
-            self._refuse("inputs", "", RefusedError(reason, "Take some away."))
-        for channel in inputs.values():
-            broken = broken_limit("S3Uri", channel.uri)
-            if broken:
-                field_name = "inputs" if isinstance(place, dict) else "s3_uri"
-                self._refuse(field_name, channel.uri, RefusedError(f"as a channel {broken}", "Use a shorter path."))
+    def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
+        told = set()
+        for place in places:
+            for label, value, refused in wrong_channels(place, settings, self.rules.grid.job):
+                if (label, refused.reason) not in told:
+                    self._refuse(label, value, refused)
+                told.add((label, refused.reason))
 
 
 _KNOWN = frozenset(FIELDS)
-
-
-def _choice(value: object, shape: str) -> Any:
-    if value not in choices(shape):
-        raise RefusedError(f"{literal(value)} is not what SageMaker offers", f"Write {', '.join(choices(shape))}.")
-    return value
 
 
 def _name(name: object) -> str:

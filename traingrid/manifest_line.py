@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.job import Channel, Job, Replica
+from traingrid.channels import channels, setting, streamed, streams_of
+from traingrid.job import Job, Replica
 from traingrid.manifest_values import metric_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.deployment import Deployment
-    from traingrid.grid import JobDefaults
+    from traingrid.grid import Grid, JobDefaults
+    from traingrid.job import Inputs
     from traingrid.s3_uri import S3Uri
 
 MAX_NAME_CHARACTERS = 128
 # Spot: how much longer than the training itself a job may wait for capacity unless its line says so.
 _WAIT_SECONDS = 24 * 3600
-
-Inputs = dict[str, Channel]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Line:
         region: A training Region of the grid.
         name: What the user calls the job; the last part of where its data lies where they did not say.
         data: The folder above the grid's channels; None where the line names its channels itself.
-        inputs: The channels that the line names itself.
+        inputs: The channels that the line names itself; what it does not say of them is not set in them.
         settings: The job fields that it sets, by their names in a manifest, with checked values.
         replicas: By Region: the folder, or the channels, of the same data there.
     """
@@ -51,7 +51,7 @@ class Line:
 
     def setting(self, name: str, defaults: JobDefaults) -> Any:
         """Return a field's value, the grid's where the line leaves it out."""
-        return self.settings[name] if name in self.settings else getattr(defaults, name)
+        return setting(self.settings, name, defaults)
 
 
 def in_order(lines: Sequence[Line]) -> Sequence[Line]:
@@ -92,6 +92,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         line=line.number,
         name=line.name,
         region=line.region,
+        streams=streams_of(line.settings, defaults) if streamed(here.inputs) else "host",
         instance_type=line.setting("instance_type", defaults),
         instance_count=line.setting("instance_count", defaults),
         volume_gb=line.setting("volume_gb", defaults),
@@ -106,6 +107,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         metrics={} if algorithm else line.settings.get("metrics") or default_metrics(defaults),
         environment=line.settings.get("environment", {}),
         tags=line.settings.get("tags", {}),
+        tensorboard=is_ours(line.settings, deployment.grid),
         priority=line.priority(),
         retries=line.setting("retries", defaults),
         replicas={
@@ -114,6 +116,14 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         },
         **{name: getattr(here, name) for name in Replica.model_fields},
     )
+
+
+def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
+    """Return whether a job's image is the grid's own training image, which writes TensorBoard data where it is told."""
+    if "algorithm" in settings:
+        return False
+    image = grid.images.get(settings.get("image", grid.job.image))
+    return image is not None and image.repository == names.TRAINING_REPOSITORY
 
 
 def hyperparameters(settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, str]:
@@ -125,13 +135,6 @@ def hyperparameters(settings: Mapping[str, Any], defaults: JobDefaults) -> dict[
 def default_metrics(defaults: JobDefaults) -> dict[str, str]:
     """Return the grid's metrics with the regular expressions that find them."""
     return {name: metric_regex(name) for name in defaults.metrics}
-
-
-def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
-    """Return the channels of a job: its own, or the grid's below the folder where its data lies."""
-    if isinstance(data, dict):
-        return data
-    return {channel: Channel(uri=f"{data / channel}/") for channel in defaults.channels}
 
 
 def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]) -> Replica:
@@ -148,5 +151,9 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
     algorithm = settings.get("algorithm", "").replace("{region}", region)
     image = "" if algorithm else grid.image_uri(settings.get("image", grid.job.image), account, region)
     return Replica(
-        inputs=channels(data, grid.job), output=output, image=image, algorithm=algorithm, checkpoints=kept or ""
+        inputs=channels(data, settings, grid.job),
+        output=output,
+        image=image,
+        algorithm=algorithm,
+        checkpoints=kept or "",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.fields import MAX_RUNTIME_LIMIT, parse_duration
 from traingrid.manifest_errors import shown
-from traingrid.manifest_limits import MAX_INTEGER, broken_limit, most
+from traingrid.manifest_limits import MAX_INTEGER, broken_limit, choices, most
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +83,27 @@ def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
         return value
 
     return read
+
+
+def choice(*offered: str) -> Callable[[object], str]:
+    """Return a reader of one of a few words."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value not in offered:
+            raise RefusedError("it is not what there is", f"Write {', '.join(offered)}.")
+        return value
+
+    return read
+
+
+def input_mode(value: object) -> str:
+    """Return how SageMaker brings data to a host."""
+    return choice(*choices("TrainingInputMode"))(value)
+
+
+def shuffle_seed(value: object) -> int:
+    """Return a seed of SageMaker's ShuffleConfig, a 64-bit number."""
+    return count(0, 2**63 - 1)(value)
 
 
 def flag(value: object) -> bool:
@@ -189,6 +210,9 @@ def _retries(value: object) -> int:
 
 
 SETTINGS: dict[str, Callable[[object], Any]] = {
+    "input_mode": input_mode,
+    "streams": choice("host", "rank"),
+    "shuffle_seed": shuffle_seed,
     "instance_count": count(1),
     "volume_gb": count(1),
     "processes_per_host": count(1),

@@ -16,6 +16,9 @@ SUBMISSION_PREFIX = "submissions/"
 REPORT_SUFFIX = ".report.json"
 """What the intake puts behind a manifest's key to write its report next to it. Never a manifest itself."""
 
+TRAINING_REPOSITORY = "training"
+"""What grid.yaml calls the ECR repository, the same in every training Region, of the training image."""
+
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
@@ -84,7 +87,7 @@ def repository(grid: str, name: str) -> str:
 
 def training_repository(grid: str) -> str:
     """Return the name of the ECR repository, the same in every training Region, of the training image."""
-    return repository(grid, "training")
+    return repository(grid, TRAINING_REPOSITORY)
 
 
 def orchestrator_repository(grid: str) -> str:

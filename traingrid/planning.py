@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.clients import client
 from traingrid.manifest_line import iter_jobs
-from traingrid.s3_uri import S3Uri
+from traingrid.s3_uri import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,9 +68,8 @@ def not_found() -> Callable[[Job], str]:
 
     @cache
     def data_is_there(region: str, uri: str) -> bool:
-        source = S3Uri.parse(uri.rstrip("/"))
-        prefix = source.key + "/" * uri.endswith("/")
-        return _seen(lambda: s3(region).list_objects_v2(Bucket=source.bucket, Prefix=prefix, MaxKeys=1)["KeyCount"])
+        prefix = prefix_of(uri)
+        return _seen(lambda: s3(region).list_objects_v2(Bucket=prefix.bucket, Prefix=prefix.key, MaxKeys=1)["KeyCount"])
 
     @cache
     def image_is_there(region: str, uri: str) -> bool:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # After these another Region of the line's own is worth more than the same one again.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
 _NOT_ENDED = "its line has changed, but it has not failed; submit the line as a manifest of its own"
+# Not of the line's making: where it stands, and what a version of this program asks for beside it.
+_NO_CHANGE = ("line", "tensorboard")
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
@@ -125,7 +127,7 @@ class Retrier:
         return {
             job.index: job
             for job in iter_jobs(lines, self.deployment, submission)
-            if job.model_copy(update={"line": jobs[job.index].line}) != jobs[job.index]
+            if job.model_copy(update={name: getattr(jobs[job.index], name) for name in _NO_CHANGE}) != jobs[job.index]
         }
 
     def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:

@@ -59,6 +59,16 @@ class S3Uri:
         return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def prefix_of(text: str) -> S3Uri:
+    """Return the prefix that `s3://bucket/prefix` names: as it stands there, with a slash at its end if it has one.
+
+    Raises:
+        ValueError: The text is no S3 URI.
+    """
+    uri = S3Uri.parse(text)
+    return S3Uri(uri.bucket, uri.key + "/" * bool(uri.key and text.endswith("/")))
+
+
 @dataclass(frozen=True)
 class ObjectVersion(S3Uri):
     """One version of an object: what was read under it once is what is read ever after.

@@ -127,6 +127,35 @@ class Storage:
             if tries == _UPLOADS:
                 raise lost
 
+    def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
+        """Write an object unless there is one of this key, whoever wrote it; return False if there is.
+
+        False also where this very call has written it and the reply was lost, because botocore sends it again.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+        """
+        request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
+        tries = 0
+        while True:
+            try:
+                self._s3.put_object(**request, IfNoneMatch="*")
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "PreconditionFailed":
+                    return False
+                tries += 1
+                if code != "ConditionalRequestConflict" or tries == _UPLOADS:  # another write of it is under way
+                    raise
+                time.sleep(backoff_seconds(tries, OUTAGE_CAP))
+            else:
+                return True
+
+    def sizes(self, prefix: S3Uri) -> Iterator[tuple[str, int]]:
+        """Yield key and size in bytes of every object whose key begins with that of `prefix`."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=prefix.bucket, Prefix=prefix.key)
+        for page in pages:
+            for entry in page.get("Contents", []):
+                yield entry["Key"], entry["Size"]
+
     def _marked(self, uri: S3Uri, mark: str) -> str | None:
         """Return the version of an object that bears a mark, if one of its last versions does."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)

@@ -85,6 +85,12 @@ def actions(template: Template, role: str) -> set[str]:
     return {action for statement in statements(template, role) for action in statement["Action"]}
 
 
+def on(template: Template, role: str, action: str) -> set[str]:
+    """Return the resources on which a role may do something."""
+    found = (statement for statement in statements(template, role) if action in statement["Action"])
+    return {resource for statement in found for resource in statement["Resource"]}
+
+
 def flat(value: Any) -> str:
     """Return a value as one string, references as <Name> or <Name.Attribute>."""
     match value:

@@ -1,11 +1,14 @@
 """Who may do what: least privilege, statement by statement."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 
 from stacks.grants import grant
-from tests.stacks.templates import REGIONS, Template, actions, flat, resources, statements
+from tests.stacks.templates import REGIONS, Template, a_grid, actions, flat, on, resources, statements, synthesise
 
 INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
 RECONCILER = "ReconcilerSweepRole"
@@ -59,6 +62,8 @@ def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None
     assert actions(control, CHILD) == {
         "s3:GetObject",
         "s3:GetObjectVersion",
+        "s3:ListBucket",
+        "s3:PutObject",
         "dynamodb:GetItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
@@ -70,6 +75,22 @@ def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None
         "iam:PassRole",
         "logs:GetLogEvents",
         "logs:DescribeLogStreams",
+    }
+
+
+def test_a_child_lists_data_without_reading_it_and_writes_nothing_but_manifest_files(
+    layer: Path, tmp_path: Path
+) -> None:
+    regions: dict[str, Any] = {"us-east-1": {"data_buckets": ["mine-east"]}, "eu-west-1": {}}
+    control = synthesise(a_grid(regions), layer, tmp_path)["traingrid-control"]
+    own = [f"arn:aws:s3:::traingrid-data-<AWS::AccountId>-{region}" for region in regions]
+    outputs = [f"arn:aws:s3:::traingrid-output-<AWS::AccountId>-{region}" for region in regions]
+    (manifests,) = resources(control, "AWS::S3::Bucket")
+    assert on(control, CHILD, "s3:ListBucket") == {*own, *outputs, "arn:aws:s3:::mine-east"}
+    assert on(control, CHILD, "s3:PutObject") == {f"{bucket}/*/input/*.manifest" for bucket in outputs}
+    assert on(control, CHILD, "s3:GetObject") - on(control, CHILD, "s3:PutObject") == {
+        f"<{manifests}.Arn>/submissions/*",
+        f"<{manifests}.Arn>/manifests/*",
     }
 
 

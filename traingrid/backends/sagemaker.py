@@ -8,9 +8,12 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.channels import by_rank
 from traingrid.clients import client, once
-from traingrid.failures import CONFLICT, SERVICE_ERROR, of_refusal
+from traingrid.failures import CONFLICT, DATA, PERMISSION, SERVICE_ERROR, of_refusal
 from traingrid.outage import is_expired, is_outage
+from traingrid.rank_manifests import TooFewObjectsError, write_rank_manifests
+from traingrid.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,18 +42,39 @@ class SageMaker:
         self._region = region
         self._sagemaker: Any = client("sagemaker", region)
         self._creating: Any = None
+        self._storage: Storage | None = None
         self._logs: Any = None
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
         request = self._request(name, job, tags)
         try:
-            seen = self.describe(name) or self._create(name, request)
+            seen = self.describe(name)
+            if seen is None:
+                self._write_manifests(name, job)
+                seen = self._create(name, request)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
         if seen and seen.fingerprint != fingerprint(request):
             raise LaunchError(CONFLICT, seen.strangers(name, self._region))
         return seen
+
+    def _write_manifests(self, name: str, job: Job) -> None:
+        """Write what the request names and nobody else makes: the ManifestFiles of a stream for each rank."""
+        if not by_rank(job.inputs, job.streams):
+            return
+        self._storage = self._storage or Storage(self._region)
+        try:
+            write_rank_manifests(self._storage, job, name)
+        except TooFewObjectsError as error:
+            raise LaunchError(DATA, str(error)) from error
+        except ClientError as error:
+            if is_outage(error):
+                raise  # nothing is lost, and the whole is done again
+            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            failure = PERMISSION if of_refusal(code) is PERMISSION else DATA
+            what = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
+            raise LaunchError(failure, what) from error
 
     def _create(self, name: str, request: dict[str, Any]) -> Seen | None:
         """Send CreateTrainingJob once; if it is not clear what came of that, see whether there is such a job now."""
@@ -85,7 +109,7 @@ class SageMaker:
         if is_expired(error) or not is_outage(error):
             return error
         failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
-        what = f"SageMaker in {self._region} does not say now whether {name} exists: {error}."
+        what = f"AWS in {self._region} does not say now whether {name} exists, or what its data is: {error}."
         return LaunchError(failure, what, unresolved=True)
 
     def stop(self, name: str) -> None:

@@ -1,10 +1,16 @@
-"""From a job to a CreateTrainingJob request: pure functions."""
+"""From a job to a CreateTrainingJob request: pure functions, whose answer for a job that was submitted never changes.
+
+The fingerprint of the training job that a former version of this program has made of it must stay the same: a field of
+`Job` that asks for more leaves the request as it is by default.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any
+
+from traingrid.channels import channels_in_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +25,8 @@ MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
 # And by which they are told what to run: an archive in S3, and a file in it.
 SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 PROGRAM = "sagemaker_program"
+TENSORBOARD = "TRAINGRID_TENSORBOARD"
+"""The environment variable by which our training image is told the S3 prefix of its TensorBoard data."""
 
 
 def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -34,7 +42,7 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         "TrainingJobName": name,
         "AlgorithmSpecification": _algorithm(job),
         "HyperParameters": {**job.hyperparameters, **_launch(job)},
-        "InputDataConfig": [_channel(channel, source) for channel, source in job.inputs.items()],
+        "InputDataConfig": [_channel(channel, source) for channel, source in channels_in_request(job, name).items()],
         "OutputDataConfig": {"S3OutputPath": job.output},
         "ResourceConfig": {
             "InstanceType": job.instance_type,
@@ -50,8 +58,9 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         request["StoppingCondition"]["MaxWaitTimeInSeconds"] = job.max_wait_seconds
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
-    if job.environment:
-        request["Environment"] = dict(job.environment)
+    environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
+    if environment:
+        request["Environment"] = environment
     if job.retries:  # SageMaker repeats by itself what failed by an internal error of its own, and nothing else
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.retries}
     return request

@@ -1,0 +1,117 @@
+"""Checking what a line says of its channels: each by itself, and all that SageMaker will be asked for together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid import manifest_values as values
+from traingrid.channels import by_rank, channels, names_in_request, setting, streamed, streams_of
+from traingrid.job import Channel
+from traingrid.manifest_limits import broken_limit, choices, most
+from traingrid.manifest_values import RefusedError, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traingrid.grid import JobDefaults
+    from traingrid.job import Inputs
+    from traingrid.manifest_rules import Rules
+    from traingrid.s3_uri import S3Uri
+
+_URI = "Write s3://bucket/prefix."
+_READERS: dict[str, Callable[[object], Any]] = {
+    "input_mode": lambda value: _choice(value, "TrainingInputMode"),
+    "distribution": lambda value: _choice(value, "S3DataDistribution"),
+    "shuffle_seed": lambda value: None if value is None else values.shuffle_seed(value),
+    "manifest": values.flag,
+}
+"""What a channel may say beside its URI."""
+
+Wrong = tuple[str, object, RefusedError]
+"""A field, the value that is wrong in it, and why."""
+
+
+def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
+    """Return a channel as a line describes it, by its URI or by an object; what it does not say is not set.
+
+    Raises:
+        RefusedError: Anything is wrong with it.
+    """
+    broken = broken_limit("ChannelName", name)
+    if broken:
+        raise RefusedError(f"the name of the channel cannot be used: {broken}", "Give the channel another name.")
+    said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
+    unknown = [key for key in said if key not in Channel.model_fields]
+    if unknown or "uri" not in said:
+        reason = f"there is no such key as {literal(unknown[0])}" if unknown else "the key uri is missing"
+        raise RefusedError(reason, f"A channel has {', '.join(Channel.model_fields)}.")
+    uri = str(rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
+    return Channel(uri=uri, **{key: read(said[key]) for key, read in _READERS.items() if key in said})
+
+
+def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Iterator[Wrong]:
+    """Yield what is wrong with the channels of a job in one Region, though each is good by itself."""
+    inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
+    yield from _without_streams(inputs, settings)
+    yield from _too_many(inputs, settings, defaults)
+    for name in by_rank(inputs, streams_of(settings, defaults)):
+        yield from _not_for_ranks(name, inputs[name])
+    for found in inputs.values():
+        broken = broken_limit("S3Uri", found.uri)
+        if broken:
+            yield at, found.uri, RefusedError(f"as a channel {broken}", "Use a shorter path.")
+
+
+def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wrong]:
+    for name in ("streams", "shuffle_seed"):
+        if name in settings and not streamed(inputs):
+            reason = "it is for Pipe mode, and no channel of the line is in it"
+            yield name, settings[name], RefusedError(reason, "Write input_mode Pipe, or take it away.")
+    if settings.get("streams") == "rank" and "algorithm" in settings:
+        reason = "an algorithm brings a program of its own, which knows of no stream for each rank"
+        yield "streams", "rank", RefusedError(reason, "Write host, or take it away.")
+
+
+def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Iterator[Wrong]:
+    streams, ranks = streams_of(settings, defaults), _ranks(settings, defaults)
+    dealt, greatest = by_rank(inputs, streams), most("InputDataConfig")
+    number = len(inputs) + len(dealt) * (ranks - 1)
+    if number > greatest and dealt:
+        reason = (
+            f"a stream for each of {ranks} ranks of {' and '.join(dealt)} makes {number} channels, "
+            f"and SageMaker takes at most {greatest}"
+        )
+        next_step = "Write streams host, which takes one channel for all ranks, or train on fewer ranks."
+        yield "streams", settings.get("streams", ""), RefusedError(reason, next_step)
+    elif number > greatest:
+        reason = f"there are {number} channels, and SageMaker takes at most {greatest}"
+        yield "inputs", "", RefusedError(reason, "Take some away.")
+    if number > greatest or not dealt:
+        return
+    asked = names_in_request(inputs, streams, ranks)
+    twice = sorted({name for name in asked if asked.count(name) > 1})
+    long = [name for name in asked if broken_limit("ChannelName", name)]
+    for name, why in ((twice, "stands there twice"), (long, "is too long a name")):
+        if name:
+            reason = f"with a stream for each rank the channel {name[0]} {why}"
+            yield "inputs", "", RefusedError(reason, "Give the channel another name, or write streams host.")
+
+
+def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
+    if found.manifest:
+        reason = f"the channel {name} is a ManifestFile, and for a stream of each rank traingrid writes those itself"
+        yield "inputs", found.uri, RefusedError(reason, "Name the folder of its objects, or write streams host.")
+    if found.distribution != "FullyReplicated":
+        reason = f"the channel {name} is sharded by host, and each rank has a stream of its own objects already"
+        yield "inputs", found.distribution, RefusedError(reason, "Take distribution away, or write streams host.")
+
+
+def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
+    hosts, processes = (setting(settings, name, defaults) for name in ("instance_count", "processes_per_host"))
+    return int(hosts * processes)
+
+
+def _choice(value: object, shape: str) -> Any:
+    if value not in choices(shape):
+        raise RefusedError(f"{literal(value)} is not what SageMaker offers", f"Write {', '.join(choices(shape))}.")
+    return value

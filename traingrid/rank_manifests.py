@@ -1,0 +1,126 @@
+"""A stream for each rank: one ManifestFile for each, so that no object is copied or moved.
+
+SageMaker shards a channel by host and not by rank. So the objects of a channel are dealt to the ranks here, and each
+rank gets a channel of its own that lists its objects.
+
+Before a training job is created, everybody who may create it writes its ManifestFiles, and all must write the same,
+though the objects under the prefix may change meanwhile. So the shares of all ranks are written first, as one object
+that nobody replaces: whoever comes later, after a death or at the same time, takes those. The ManifestFiles are made of
+nothing else. They are the training job's own, as its name is: another attempt, or a replica in another Region, lists
+anew what is there then.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from typing import TYPE_CHECKING
+
+from traingrid.channels import by_rank, manifest_uri, rank_channels
+from traingrid.errors import UsageError
+from traingrid.s3_uri import prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Protocol
+
+    from traingrid.job import Job
+    from traingrid.s3_uri import S3Uri
+
+    class Objects(Protocol):
+        """What is needed of `traingrid.storage.Storage`."""
+
+        def sizes(self, prefix: S3Uri) -> Iterable[tuple[str, int]]:
+            """See `Storage.sizes`."""
+
+        def read_if_exists(self, uri: S3Uri) -> bytes | None:
+            """See `Storage.read_if_exists`."""
+
+        def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
+            """See `Storage.write_if_none`."""
+
+
+ManifestFile = list[dict[str, str] | str]
+"""What https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html says of ManifestFile: the prefix
+of all keys, and the rest of each."""
+
+_SHARES = ".shares"
+_JSON = "application/json"
+
+
+class TooFewObjectsError(UsageError):
+    """A channel has fewer objects than the job has ranks."""
+
+
+def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
+    """Write the ManifestFiles of a training job, or leave those that are there.
+
+    Killed anywhere and run again, or run twice at once, it leaves the same objects.
+
+    Args:
+        objects: S3 in the job's Region.
+        job: What to train.
+        training_job: The training job's name.
+
+    Raises:
+        TooFewObjectsError: A rank would have nothing to read.
+    """
+    for name in by_rank(job.inputs, job.streams):
+        shares = _agreed(objects, job, training_job, name)
+        for one, manifest in zip(rank_channels(name, job.ranks), shares, strict=True):
+            objects.write_if_none(manifest_uri(job, training_job, one), _encoded(manifest), _JSON)
+
+
+def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[ManifestFile]:
+    """Return the ManifestFile of each rank, as whoever was first has written them."""
+    uri = manifest_uri(job, training_job, f"{name}{_SHARES}")
+    written = objects.read_if_exists(uri)
+    if written is None:
+        content = _encoded(_manifests(objects, job, name))
+        written = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
+    shares: list[ManifestFile] = json.loads(written or b"[]")
+    return shares
+
+
+def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
+    uri = job.inputs[name].uri
+    prefix = prefix_of(uri)
+    sizes = {key: size for key, size in objects.sizes(prefix) if _is_data(key, size)}
+    if len(sizes) < job.ranks:
+        what = (
+            f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, and each of its {job.ranks} ranks"
+        )
+        next_step = "Split the data into more objects, train on fewer ranks, or write streams host in the manifest."
+        raise TooFewObjectsError(f"{what} reads a stream of its own.", next_step)
+    folder = prefix.key[: prefix.key.rfind("/") + 1]
+    start = {"prefix": f"s3://{prefix.bucket}/{folder}"}
+    return [[start, *(key[len(folder) :] for key in share)] for share in shares_by_bytes(sizes, job.ranks)]
+
+
+def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
+    """Return the objects of each rank: those of the most bytes first, each to the rank with the fewest bytes so far.
+
+    No rank has more than 4/3 of the bytes that it has in the best of all possible distributions (R. L. Graham, Bounds
+    on Multiprocessing Timing Anomalies, 1969). The trainer deals the files of File mode by the same rule, so that both
+    train on the same shares.
+
+    Args:
+        sizes: Bytes of each object, by key.
+        ranks: How many ranks there are.
+    """
+    shares: list[list[str]] = [[] for _ in range(ranks)]
+    fewest = [(0, rank) for rank in range(ranks)]
+    for key, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        held, rank = heapq.heappop(fewest)
+        shares[rank].append(key)
+        heapq.heappush(fewest, (held + size, rank))
+    return [sorted(share) for share in shares]
+
+
+def _is_data(key: str, size: int) -> bool:
+    """Return whether an object holds records: no marker of a folder, nothing empty, nothing hidden (`_SUCCESS`)."""
+    return size > 0 and not key.endswith("/") and not key.rpartition("/")[2].startswith(("_", "."))
+
+
+def _encoded(document: object) -> bytes:
+    return json.dumps(document).encode()
