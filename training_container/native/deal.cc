@@ -23,7 +23,7 @@ int main(int count, char** arguments) {
   const std::vector<std::string> fifos(arguments + 4, arguments + count);
   traingrid::Dealer dealer(arguments[1], arguments[2], std::strtod(arguments[3], nullptr), STDIN_FILENO, fifos);
   const bool sound = dealer.Deal();
-  dealer.SetEndings(dealer.failure());
+  dealer.SetEndings();
   if (!sound) std::fprintf(stderr, "%s\n", dealer.failure().c_str());
   return sound ? 0 : 1;
 }

@@ -39,9 +39,10 @@ class Dealer {
     return DealInBlocks();
   }
 
-  // Tells every rank how its FIFO ends.
-  void SetEndings(const std::string& sentence) const {
-    for (const auto& rank : ranks_) rank.SetEnding(sentence);
+  // Tells every rank how its FIFO ends. Where nobody wanted the rest, there is nothing to tell.
+  void SetEndings() const {
+    if (!complete_ && failure_.empty()) return;
+    for (const auto& rank : ranks_) rank.SetEnding(failure_);
   }
 
   const std::string& failure() const { return failure_; }
@@ -218,7 +219,7 @@ class Dealer {
         rank.Flush();
         return rank.opened() && rank.queued() == 0;
       });
-      if (all) return true;
+      if (all) break;
       Progress(kPatienceMilliseconds);
     }
     return failure_.empty();
