@@ -31,6 +31,12 @@ format: .venv/.installed  ## Format the code and mend what the linter can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
+test-containers: setup  ## Build the CPU training image and train on two containers (root, podman, buildah, runc, debootstrap)
+	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
+
+image-cpu image-gpu:  ## Build the training image for CPUs or GPUs with buildah, and print its id
+	@containers/build.sh $(@:image-%=%)
+
 synth: setup-control  ## Write the CloudFormation templates to cdk.out/
 	npx cdk synth --quiet
 
@@ -41,10 +47,15 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
+		requirements-gpu.in --output-file requirements-gpu.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
+
+bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their aims, into bench/results/
+	.venv-training/bin/python -m bench.training
 
 SEED ?= 1
 faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
@@ -84,7 +95,8 @@ build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv/bin/python -m batch_job.service_models build/models
 
-.venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh
+.venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh \
+		$(wildcard training_container/native/*)
 	@setup/prerequisites.sh control training
 	@setup/training.sh .venv-training
 	@touch $@
@@ -100,4 +112,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control clean demo faults format help lint lock setup setup-control synth test
+.PHONY: bench-control bench-training clean demo faults format help image-cpu image-gpu lint lock setup setup-control synth test test-containers
