@@ -163,9 +163,10 @@ def resume(saved: Checkpoints, *, say: Callable[[str], None] = print) -> Progres
     """
     _build_optimizers(saved.tracked)
     progress = broadcast(saved.restore(say=say) if hvd.rank() == 0 else None)
-    variables = [variable for entry in saved.tracked.values() for variable in _variables(entry)]
+    # Each once: a model's weights may be held by what averages them, too.
+    variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
     if variables:
-        hvd.broadcast_variables(variables, root_rank=0)
+        hvd.broadcast_variables(list(variables.values()), root_rank=0)
     return progress
 
 
