@@ -37,8 +37,11 @@ class TrainingData:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Batches that make an epoch, on every rank; None until the first epoch of a stream has been read."""
-        return self._lockstep.steps
+        """Batches that make an epoch, on every rank.
+
+        Until the first epoch of a stream has been read, what hyperparameter train_records makes of it; else None.
+        """
+        return self._lockstep.steps or self._config.train_records // (hvd.size() * self._config.batch_size) or None
 
     @property
     def images(self) -> int | None:

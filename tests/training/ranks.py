@@ -1,0 +1,67 @@
+"""A function of a test file on two real ranks. The test calls `on_two_ranks`; mpirun runs this file as a program."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_SECONDS = 300  # only a stall takes so long
+
+
+def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) -> list[Any]:
+    """Run a function of a module on two ranks and return what each of them returned, as JSON.
+
+    Args:
+        function: takes the texts `arguments`, after hvd.init().
+        folder: an empty one for the results.
+        arguments: see `function`.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))} | {
+        "PYTHONPATH": str(REPOSITORY),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "OMP_NUM_THREADS": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+        "OMPI_MCA_rtc_hwloc_vmhole": "none",
+        "TMPDIR": str(folder),
+        "SAGEMAKER_BASE_DIR": str(folder / "none"),
+    }
+    module = (
+        f"tests.training.{function.__module__.rpartition('.')[2]}"  # pytest imports test files by their names alone
+    )
+    command = ["mpirun", "--allow-run-as-root", "-np", "2", "--host", "localhost:2", "--bind-to", "none"]
+    command += [sys.executable, "-m", "tests.training.ranks", str(folder), module, function.__name__]
+    ended = subprocess.run(
+        [*command, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return [json.loads((folder / f"result-{rank}.json").read_text()) for rank in range(2)]
+
+
+def main(folder: str, module: str, function: str, *arguments: str) -> None:
+    """Be one of the ranks."""
+    from training_container.trainer import cluster  # noqa: PLC0415  # TensorFlow takes seconds, and the test has it
+
+    rank = cluster.start().rank
+    try:
+        result = getattr(importlib.import_module(module), function)(*arguments)
+    except Exception:  # noqa: BLE001  # whatever it is: the test shows it
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # an orderly exit would wait for the other rank
+    (Path(folder) / f"result-{rank}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

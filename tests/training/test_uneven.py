@@ -1,0 +1,113 @@
+"""Two ranks whose shares differ: nobody waits for ever, nothing is counted twice."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.digits.write_campaigns import example
+from tests.training.ranks import on_two_ranks
+from tests.training.streams import feed
+from training_container.contract import Folders
+from training_container.trainer.config import Config
+from training_container.trainer.input import training_data, validation_data
+from training_container.trainer.lockstep import LockstepError
+from training_container.trainer.validation import Validation
+
+pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
+
+CONFIG = Config(
+    model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none", shard_by="file"
+)
+
+
+def records(path: Path, count: int) -> Path:
+    """Write so many images, the n-th of which is the digit n mod 10 and as bright."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(count):
+            writer.write(example(np.full((8, 8, 1), 20 * (number % 10), np.uint8), number % 10))
+    return path
+
+
+def declare(folders: Folders, **channels: str) -> None:
+    for folder in (folders.config, folders.data):
+        folder.mkdir(parents=True)
+    settings = {name: {"TrainingInputMode": mode} for name, mode in channels.items()}
+    (folders.config / "inputdataconfig.json").write_text(json.dumps(settings))
+
+
+def three_epochs(base: str) -> dict[str, Any]:
+    """Read what a rank can of three epochs; the third of rank 1 is cut."""
+    data = training_data(CONFIG, Folders(base=Path(base)))
+    before = data.steps_per_epoch
+    steps = [len(list(data.epoch(epoch))) for epoch in range(2)]
+    try:
+        steps.append(len(list(data.epoch(2))))
+        error = ""
+    except LockstepError as cut:
+        error = str(cut)
+    return {"before": before, "steps": steps, "after": data.steps_per_epoch, "images": data.images, "error": error}
+
+
+def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is_noticed(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, train_0="Pipe", train_1="Pipe")
+    for rank, counts in enumerate([(5 * 4 + 1,) * 3, (3 * 4 + 2, 3 * 4 + 2, 4 + 1)]):
+        epochs = [records(tmp_path / f"{rank}-{epoch}", count).read_bytes() for epoch, count in enumerate(counts)]
+        threading.Thread(target=feed, args=(folders.data, f"train_{rank}", epochs), daemon=True).start()
+    first, second = on_two_ranks(three_epochs, tmp_path, str(folders.base))
+    assert first == {"before": None, "steps": [3, 3, 3], "after": 3, "images": 21 + 14, "error": ""}
+    assert second["steps"] == [3, 3]
+    assert second["error"].startswith(
+        "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
+    )
+
+
+def brightness_model() -> tf.keras.Model:
+    """Logits that depend on an image's brightness, and are right for some digits only."""
+    images = tf.keras.Input([8, 8, 3])
+    brightness = tf.keras.layers.GlobalAveragePooling2D()(images)[:, :1] / 20.0
+    return tf.keras.Model(images, -((brightness - tf.range(10.0) * 0.7) ** 2))
+
+
+def validated(*bases: str) -> list[dict[str, Any]]:
+    results = []
+    for base in bases:
+        data = validation_data(CONFIG, Folders(base=Path(base)))
+        assert data is not None
+        batches = list(data.epoch(0))
+        results.append({"batches": len(batches), "metrics": Validation(brightness_model(), CONFIG)(batches)})
+    return results
+
+
+def expected(counts: tuple[int, ...]) -> dict[str, float]:
+    """Return the metrics of all images, worked out by hand."""
+    labels = np.array([number % 10 for count in counts for number in range(count)])
+    logits = -((labels[:, None] - np.arange(10) * 0.7) ** 2)
+    losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
+    places = (logits > logits[np.arange(len(labels)), labels][:, None]).sum(axis=1)
+    return {
+        "validation_loss": losses.mean(),
+        "validation_top1": (places < 1).mean(),
+        "validation_top5": (places < 5).mean(),
+    }
+
+
+def test_validation_weighs_every_image_the_same_however_they_are_shared_out(tmp_path: Path) -> None:
+    jobs = {(13, 20): Folders(base=tmp_path / "two-files"), (23,): Folders(base=tmp_path / "one-file")}
+    for counts, folders in jobs.items():
+        declare(folders, validation="File")
+        (folders.data / "validation").mkdir()
+        for number, count in enumerate(counts):
+            records(folders.data / "validation" / f"part-{number}", count)
+    ranks = on_two_ranks(validated, tmp_path, *(str(folders.base) for folders in jobs.values()))
+    # By file; the larger of two goes to rank 0, and of one rank 1 has nothing.
+    assert [[result["batches"] for result in rank] for rank in ranks] == [[5, 6], [4, 0]]
+    for rank in ranks:
+        for counts, result in zip(jobs, rank, strict=True):
+            assert result["metrics"] == pytest.approx(expected(counts), rel=1e-5)
