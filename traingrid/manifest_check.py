@@ -163,7 +163,7 @@ class _Check:
         return self.rules.output(value, region) if is_uri else values.flag(value)
 
     def _source(self, uri: object, region: str) -> str:
-        next_step = "Write s3://bucket/…/sourcedir.tar.gz."
+        next_step = "Write s3://bucket/…/sourcedir.tar.gz; only `traingrid submit` packs and uploads a local folder."
         parsed = str(self.rules.data(uri, region, next_step))
         if not parsed.endswith(".tar.gz"):
             raise RefusedError("it is no .tar.gz archive", next_step)

@@ -13,6 +13,9 @@ MANIFEST_PREFIX = "manifests/"
 SUBMISSION_PREFIX = "submissions/"
 """Where the intake writes the normalised submissions that Batch children read."""
 
+SOURCE_PREFIX = "sources/"
+"""Where `traingrid submit` puts packed scripts in a Region's data bucket, named by their SHA-256."""
+
 REPORT_SUFFIX = ".report.json"
 """What the intake puts behind a manifest's key to write its report next to it. Never a manifest itself."""
 

@@ -13,6 +13,7 @@ from traingrid import names
 from traingrid.cli.console import console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
+from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError
 from traingrid.manifest import MAX_BYTES, parse
 from traingrid.manifest_errors import ManifestError
@@ -58,7 +59,13 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     """
     storage = Storage(deployment.grid.home)
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
-    version = storage.write_new(uri, manifest.read_bytes(), "text/csv")
+    found = packed(manifest, deployment)
+    if found.sources:
+        _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+        found.upload()
+        for source in found.sources:
+            click.echo(f"uploaded {source}")
+    version = storage.write_new(uri, found.content, "text/csv")
     click.echo(f"uploaded {uri} (version {version})")
     report = wait_for_report(storage, uri, version)
     if report["state"] == "rejected":
@@ -68,23 +75,33 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
     """Print what a manifest would do; reads only."""
-    found = list(planned(read_manifest(manifest, deployment), deployment))
+    content = packed(manifest, deployment)
+    found = list(planned(_parsed(manifest, content.content, deployment), deployment))
     console().print(plan_table(found))
+    for source in content.sources:
+        click.echo(f"would upload {source}")
     troubled = sum(1 for line in found if line.trouble)
     click.echo(f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {troubled} would fail as things are")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
 def read_manifest(manifest: Path, deployment: Deployment) -> list[Line]:
-    """Return the lines of a manifest on this machine, checked as the intake checks them.
+    """Return the lines of a manifest on this machine, checked as the intake checks them, and upload their sources.
 
     Raises:
         TraingridError: It is wrong; the text names everything that is.
     """
-    if manifest.stat().st_size > MAX_BYTES:
-        raise too_large(manifest.stat().st_size)
+    found = packed(manifest, deployment)
+    lines = _parsed(manifest, found.content, deployment)
+    found.upload()
+    return lines
+
+
+def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]:
+    if len(content) > MAX_BYTES:
+        raise too_large(len(content))
     try:
-        return parse(manifest.read_bytes(), deployment)
+        return parse(content, deployment)
     except ManifestError as error:
         raise _rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
 

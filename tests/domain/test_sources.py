@@ -1,0 +1,182 @@
+"""Local folders that a manifest names: what is packed, where it goes, and what the manifest then says."""
+
+import io
+import json
+import os
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.domain.deployments import SAMPLE_BUCKETS
+from traingrid import names
+from traingrid.cli import main
+from traingrid.cli import submit as command
+from traingrid.cli.sources import packed
+from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
+from traingrid.manifest import parse
+from traingrid.manifest_errors import ManifestError
+from traingrid.submission import iter_jobs
+
+DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"
+OTHER_DATA = f"s3://{SAMPLE_BUCKETS['us-west-2']}/x"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    (folder / "part").mkdir(parents=True)
+    (folder / "train.py").write_text("print('trained')\n")
+    (folder / "part" / "model.py").write_text("size = 3\n")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "model.cpython-311.pyc").write_bytes(b"compiled")
+    return folder
+
+
+def line(**more: object) -> bytes:
+    fields = {"region": "us-east-1", "s3_uri": DATA, "source": "./mine", "entry_point": "train.py"} | more
+    return json.dumps(fields).encode() + b"\n"
+
+
+def manifest_of(tmp_path: Path, content: bytes, name: str = "m.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+def bucket(deployment: Deployment, region: str) -> str:
+    return names.data_bucket(deployment.grid.name, deployment.account, region)
+
+
+def test_a_folder_becomes_an_archive_in_the_lines_region(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    content = b"# two lines\n" + line() + line(region="us-west-2", s3_uri=OTHER_DATA)
+    found = packed(manifest_of(tmp_path, content), deployment)
+    jobs = list(iter_jobs(parse(found.content, deployment), deployment, "0" * 8))
+    assert [job.source for job in jobs] == [str(source.uri) for source in found.sources]
+    assert [source.uri.bucket for source in found.sources] == [
+        bucket(deployment, region) for region in ("us-east-1", "us-west-2")
+    ]
+    assert {source.uri.key for source in found.sources} == {found.sources[0].uri.key}
+    assert [job.line for job in jobs] == [2, 3]
+    with tarfile.open(fileobj=io.BytesIO(found.sources[0].archive)) as archive:
+        assert archive.getnames() == ["part/model.py", "train.py"]
+
+
+def test_the_same_files_have_the_same_name_and_others_another(
+    script: Path, tmp_path: Path, deployment: Deployment
+) -> None:
+    manifest = manifest_of(tmp_path, line())
+    (first,) = packed(manifest, deployment).sources
+    os.utime(script / "train.py", (1, 1))
+    (script / "__pycache__" / "train.cpython-311.pyc").write_bytes(b"compiled")
+    (again,) = packed(manifest, deployment).sources
+    assert again == first
+    (script / "train.py").write_text("print('more')\n")
+    (other,) = packed(manifest, deployment).sources
+    assert other.uri != first.uri
+
+
+def test_in_csv_only_the_cell_changes(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    text = f'# jobs: 2\r\nregion,s3_uri,source,entry_point,hp.note\r\nus-east-1,{DATA},mine,train.py,"a, b"\r\n'
+    plain = f"us-west-2,{OTHER_DATA},,,\r\n"
+    found = packed(manifest_of(tmp_path, (text + plain).encode(), "m.csv"), deployment)
+    (source,) = found.sources
+    assert found.content.decode() == text.replace(",mine,", f",{source.uri},") + plain
+
+
+@pytest.mark.parametrize(
+    "content", [b"us-east-1,s3://ragab-ml/x\n", b"\xff\xfe", b"", line(source="s3://ragab-ml/a.tar.gz")]
+)
+def test_a_manifest_without_local_sources_stays_as_it_is(
+    tmp_path: Path, deployment: Deployment, content: bytes
+) -> None:
+    found = packed(manifest_of(tmp_path, content), deployment)
+    assert (found.content, found.sources) == (content, [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"source": "./nowhere"}, r"m.jsonl:1: source ./nowhere: there is no folder .*nowhere"),
+        ({"entry_point": "mine.py"}, r"m.jsonl:1: source ./mine: there is no mine.py in "),
+    ],
+)
+def test_what_is_not_there_is_named_with_its_line(
+    script: Path, tmp_path: Path, deployment: Deployment, fields: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        packed(manifest_of(tmp_path, line(**fields)), deployment)
+
+
+def test_a_folder_of_data_is_refused(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.cli.sources.MAX_BYTES", 10)
+    with pytest.raises(UsageError, match="Put data into a channel"):
+        packed(manifest_of(tmp_path, line()), deployment)
+
+
+def test_a_manifest_that_comes_by_s3_says_how_a_folder_gets_there(deployment: Deployment) -> None:
+    with pytest.raises(ManifestError) as rejected:
+        parse(line(), deployment)
+    (error,) = rejected.value.errors
+    assert (error.field, "traingrid submit" in error.next_step) == ("source", True)
+
+
+@pytest.fixture
+def cloud(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Any:
+    s3: Any = boto3.client("s3")
+    s3.create_bucket(Bucket=bucket(deployment, "us-east-1"))
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    monkeypatch.setattr(
+        command,
+        "wait_for_report",
+        lambda *_: {"state": "submitted", "jobs": 1, "submission": "ab", "batch_job": "b"},
+    )
+    return s3
+
+
+def run(*arguments: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["traingrid", "submit", *arguments])
+        try:
+            main.main()
+        except SystemExit as ended:
+            return int(ended.code or 0)
+    return 0
+
+
+def stored(s3: Any, where: str) -> list[str]:
+    return [item["Key"] for item in s3.list_objects_v2(Bucket=where).get("Contents", [])]
+
+
+def test_submit_uploads_the_archive_and_then_the_manifest_that_names_it(
+    script: Path,
+    tmp_path: Path,
+    deployment: Deployment,
+    cloud: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(str(manifest_of(tmp_path, line()))) == 0
+    (key,) = stored(cloud, bucket(deployment, "us-east-1"))
+    assert key.startswith("sources/")
+    assert f"uploaded source {script}: 2 files, 1 KiB packed -> s3://" in capsys.readouterr().out
+    body = cloud.get_object(Bucket=deployment.manifest_bucket, Key="manifests/m.jsonl")["Body"].read()
+    assert json.loads(body)["source"] == f"s3://{bucket(deployment, 'us-east-1')}/{key}"
+
+
+def test_a_plan_says_what_it_would_upload_and_a_wrong_manifest_uploads_nothing(
+    script: Path,
+    tmp_path: Path,
+    deployment: Deployment,
+    cloud: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--plan", str(manifest_of(tmp_path, line()))) == 0
+    assert f"would upload source {script}: 2 files" in capsys.readouterr().out
+    assert run(str(manifest_of(tmp_path, line(instance_count=0)))) == 2
+    assert stored(cloud, bucket(deployment, "us-east-1")) == stored(cloud, deployment.manifest_bucket) == []
