@@ -13,7 +13,7 @@ from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
-from training_container.trainer.step import NEVER, TrainStep, is_decayed
+from training_container.trainer.step import TrainStep, is_decayed
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation
 
@@ -41,7 +41,8 @@ def dense(of: Config) -> tf.keras.Model:
     """A network without norms, whose loss over a batch is the mean of its images'."""
     tf.keras.utils.set_random_seed(1)
     images = tf.keras.Input([of.image_size, of.image_size, 3])
-    return tf.keras.Model(images, tf.keras.layers.Dense(of.classes)(tf.keras.layers.Flatten()(images)))
+    logits = tf.keras.layers.Dense(of.classes)(tf.keras.layers.Flatten()(images))
+    return tf.keras.Model(images, tf.keras.layers.Activation("linear", dtype="float32")(logits))
 
 
 def batch(count: int, seed: int = 0) -> tuple[tf.Tensor, tf.Tensor]:
@@ -69,7 +70,7 @@ def test_weight_decay_shrinks_kernels_and_leaves_norms_and_biases_alone() -> Non
         settings = config(weight_decay=decay, momentum=0.0)
         model = network(settings)
         before = values(model.trainable_variables)
-        TrainStep(model, settings)([batch(4)], 0, 0.1)
+        TrainStep(model, settings)([batch(4)], 0.1)
         after.append(values(model.trainable_variables))
     names = [weight.name for weight in model.trainable_variables]
     decayed = [is_decayed(weight) for weight in model.trainable_variables]
@@ -89,9 +90,9 @@ def test_two_accumulated_batches_are_one_batch_twice_as_large() -> None:
     for settings, batches in ((config(), [(images, labels)]), (config(accumulate_steps=2), halves)):
         model = dense(settings)
         step = TrainStep(model, settings)
-        for number in range(3):  # what is added up must be forgotten after each update
-            step(batches, number, 0.1)
-        found.append([*values(model.trainable_variables), step.loss_sum.numpy()])
+        # Three of them: what is added up must be forgotten after each update.
+        losses = [step(batches, 0.1).loss for _ in range(3)]
+        found.append([*values(model.trainable_variables), losses])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -99,9 +100,9 @@ def test_two_accumulated_batches_are_one_batch_twice_as_large() -> None:
 def test_an_epochs_last_update_may_have_fewer_batches() -> None:
     settings = config(accumulate_steps=3)
     model, alone = dense(settings), dense(settings)
-    TrainStep(model, settings)([batch(4), batch(4, seed=1)], 0, 0.1)
+    TrainStep(model, settings)([batch(4), batch(4, seed=1)], 0.1)
     images, labels = zip(batch(4), batch(4, seed=1), strict=True)
-    TrainStep(alone, config())([(tf.concat(images, 0), tf.concat(labels, 0))], 0, 0.1)
+    TrainStep(alone, config())([(tf.concat(images, 0), tf.concat(labels, 0))], 0.1)
     for one, other in zip(values(model.weights), values(alone.weights), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -110,11 +111,10 @@ def test_label_smoothing_gives_a_share_of_the_label_to_all_classes() -> None:
     settings = config(label_smoothing=0.2)
     model, (images, labels) = dense(settings), batch(4)
     logits = model(images).numpy()
-    step = TrainStep(model, settings)
-    step([(images, labels)], 0, 0.0)
+    loss = TrainStep(model, settings)([(images, labels)], 0.0).loss
     targets = 0.8 * np.eye(10)[labels.numpy()] + 0.02
     log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    assert step.loss_sum.numpy() == pytest.approx(-(targets * log_probabilities).sum(axis=1).mean(), rel=1e-5)
+    assert loss == pytest.approx(-(targets * log_probabilities).sum(axis=1).mean(), rel=1e-5)
 
 
 def test_a_step_in_parts_does_what_a_whole_one_does() -> None:
@@ -122,9 +122,9 @@ def test_a_step_in_parts_does_what_a_whole_one_does() -> None:
     for in_parts in (False, True):
         model = network(settings)
         step = TrainStep(model, settings)
-        for number in range(2):
-            (step.in_parts if in_parts else step)([batch(4)], number, 0.1, *([StepTimes()] if in_parts else []))
-        found.append([*values(model.weights), *values(step.averages.averages), step.loss_sum.numpy()])
+        times = StepTimes()
+        losses = [(step.in_parts([batch(4)], 0.1, times) if in_parts else step([batch(4)], 0.1)).loss for _ in range(2)]
+        found.append([*values(model.weights), *values(step.averages.averages), losses])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
@@ -132,8 +132,8 @@ def test_a_step_in_parts_does_what_a_whole_one_does() -> None:
 def test_gradients_may_travel_as_fp16() -> None:
     settings = config(gradient_compression="fp16")
     model, exact = dense(settings), dense(settings)
-    TrainStep(model, settings)([batch(4)], 0, 0.1)
-    TrainStep(exact, config())([batch(4)], 0, 0.1)
+    TrainStep(model, settings)([batch(4)], 0.1)
+    TrainStep(exact, config())([batch(4)], 0.1)
     difference = max(np.abs(one - other).max() for one, other in zip(model.weights, exact.weights, strict=True))
     assert 0 < difference < 1e-3
 
@@ -143,26 +143,23 @@ def test_float16_scales_the_loss_and_passes_over_a_step_that_overflows() -> None
         settings = config()
         model = dense(settings)
     step = TrainStep(model, settings)
-    before, scale = values(model.weights), float(step.optimizer.loss_scale)
+    before, scale = values(model.weights), float(step.loss_scale.factor)
     images, labels = batch(4)
-    step([(images * 300, labels)], 0, 0.1)  # the gradient of an image times 2 ** 15 is beyond float16's 65504
-    assert float(step.optimizer.loss_scale) == scale / 2
-    assert step.diverged_at.numpy() == NEVER
+    outcome = step([(images * 300, labels)], 0.1)  # the gradient of an image times 2 ** 15 is beyond float16's 65504
+    assert float(step.loss_scale.factor) == scale / 2
+    assert np.isfinite(outcome.loss)
     for old, new in zip(before, values(model.weights), strict=True):
         np.testing.assert_array_equal(old, new)
-    step([(images / 300, labels)], 1, 0.1)
+    step([(images / 300, labels)], 0.1)
     assert any((old != new).any() for old, new in zip(before, values(model.weights), strict=True))
 
 
-def test_the_first_step_whose_loss_is_not_finite_is_remembered() -> None:
+def test_a_loss_that_is_no_number_and_a_stop_come_back_from_the_step() -> None:
     settings = config()
-    step = TrainStep(dense(settings), settings)
-    images, labels = batch(4)
-    step([(images, labels)], 6, 0.1)
-    assert step.diverged_at.numpy() == NEVER
-    for number in (7, 8):
-        step([(images * np.nan, labels)], number, 0.1)
-    assert step.diverged_at.numpy() == 7
+    step, (images, labels) = TrainStep(dense(settings), settings), batch(4)
+    assert not step([(images, labels)], 0.1).stop
+    assert step([(images, labels)], 0.1, stop=True).stop
+    assert np.isnan(step([(images * np.nan, labels)], 0.1).loss)
 
 
 def test_averages_follow_the_weights_and_can_take_their_place() -> None:

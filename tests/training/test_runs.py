@@ -41,7 +41,7 @@ def assert_trained_on_two_ranks(base: Path, output: str) -> None:
     report = json.loads((base / "model" / "report.json").read_text())
     assert (report["ranks"], report["classes"], report["image_size"]) == (2, 10, 8)
     assert report["top1"] == pytest.approx(metrics(output, "validation_top1")[0], abs=1e-5)
-    assert list((base / "checkpoints").glob("ckpt-2.index"))
+    assert [path.name for path in (base / "checkpoints").iterdir()] == ["step-000000002"]
     assert list((base / "output" / "tensorboard").iterdir())
     assert not (base / "output" / "failure").exists()
 
@@ -79,7 +79,7 @@ def test_gloo_trains_two_ranks_where_there_is_no_mpirun(host_folder: Write, star
 def test_a_rank_that_fails_fails_the_job_with_its_traceback(
     host_folder: Write, start: Start, tmp_path: Path, controller: str
 ) -> None:
-    """Rank 1 reads the second of two files; a flipped bit there is found by TensorFlow's CRC, on that rank alone."""
+    """Each rank reads one of two files; a flipped bit is found by TensorFlow's CRC, on one rank alone."""
     base = host_folder(tmp_path / "ml")
     train = base / "input" / "data" / "train"
     files = sorted(train.resolve().iterdir())[:2]
@@ -93,9 +93,11 @@ def test_a_rank_that_fails_fails_the_job_with_its_traceback(
     status, output = finished(start(base, HOROVOD_CONTROLLER=controller))
     failure = (base / "output" / "failure").read_text()
     assert status == 1
-    assert failure.startswith("Rank 1 on algo-1 failed: DataLossError: "), output
+    sentence = (
+        rf"Rank [01] on algo-1 failed: RecordError: Channel train: the record at byte 0 of {files[1].name} is corrupt"
+    )
+    assert re.match(sentence, failure), output
     assert "Traceback" in failure or failure.splitlines()[1].startswith("...")
-    assert "corrupted record" in failure
     assert len(failure) <= 1024
     assert not list((base / "model").glob("*"))
 
@@ -123,6 +125,23 @@ def test_a_missing_train_channel_is_named(host_folder: Write, start: Start, tmp_
     (base / "input" / "config" / "inputdataconfig.json").write_text('{"training": {}}')
     assert finished(start(base))[0] == 1
     assert "no channel 'train' (its channels: training)" in (base / "output" / "failure").read_text()
+
+
+def test_a_loss_that_is_no_number_stops_all_ranks_and_names_step_and_checkpoint(
+    host_folder: Write, start: Start, tmp_path: Path
+) -> None:
+    """Weight decay at this rate multiplies the weights by -99 in every step, until they are beyond float32."""
+    diverging = {"learning_rate": "100", "weight_decay": "1", "momentum": "0", "epochs": "1000", "precision": "float32"}
+    base = host_folder(tmp_path / "ml", TINY | diverging)
+    status, output = finished(start(base))
+    assert status == 1
+    failure = (base / "output" / "failure").read_text()
+    found = re.search(r"DivergedError: The loss is \S+ in step (\d+) \(epoch (\d+)\): training diverged", failure)
+    assert found, output
+    step, epoch = int(found[1]), int(found[2])
+    assert epoch == (step + 1) // 2
+    assert f"The last good checkpoint is of step {2 * (epoch - 1)}." in failure
+    assert {int(path.name.removeprefix("step-")) for path in (base / "checkpoints").iterdir()} >= {2 * (epoch - 1)}
 
 
 def rank_processes(train: "subprocess.Popen[str]") -> list[psutil.Process]:
@@ -164,16 +183,18 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     os.killpg(train.pid, signal.SIGTERM)  # to the whole process group, as a terminal or a supervisor does
     status, output = finished(train)
     assert status == 143, output
-    (saved,) = (base / "checkpoints").glob("ckpt-*.index")
-    step = int(saved.stem.removeprefix("ckpt-"))
+    (saved,) = (base / "checkpoints").iterdir()
+    step = int(saved.name.removeprefix("step-"))
     assert step >= 4
+    assert f"Stopped after step {step}; the checkpoint is written." in output
     path = base / "input" / "config" / "hyperparameters.json"
     epochs = step // 2 + 1
     path.write_text(json.dumps(json.loads(path.read_text()) | {"epochs": str(epochs)}))
     status, output = finished(start(base))
     assert status == 0, output
-    assert f"Continuing from {saved.with_suffix('')}" in output
-    assert metrics(output, "epoch") == [float(epochs)]
+    assert f"Continuing after step {step}, in epoch" in output
+    assert metrics(output, "epoch")[-1] == float(epochs)
+    assert len(metrics(output, "epoch")) <= 2  # a stop after an epoch's last step leaves that epoch to be finished
 
 
 def test_ranks_end_when_train_is_killed(host_folder: Write, start: Start, tmp_path: Path) -> None:
@@ -246,4 +267,4 @@ def test_two_hosts_fail_as_one_and_the_first_says_why(
     main, other = start_two_hosts(TINY | {"first_label": "1"})
     status, output = finished(main)
     assert (status, finished(other)[0]) == (1, 1), output
-    assert "A label is outside 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()
+    assert "a label is outside 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()

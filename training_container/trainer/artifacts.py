@@ -1,4 +1,4 @@
-"""What rank 0 leaves behind: checkpoints, TensorBoard's events, the SavedModel and its report."""
+"""What a training leaves behind: the SavedModel and its report."""
 
 import json
 from collections.abc import Mapping
@@ -7,32 +7,6 @@ from pathlib import Path
 import tensorflow as tf
 
 from training_container.trainer.config import Config
-
-
-class Artifacts:
-    """Checkpoints and TensorBoard events of one training. For rank 0 alone: ranks that write one file spoil it."""
-
-    def __init__(self, checkpoints: Path, tensorboard: Path, **tracked: object) -> None:
-        self._checkpoints = tf.train.CheckpointManager(
-            tf.train.Checkpoint(**tracked), str(checkpoints), max_to_keep=3, step_counter=None
-        )
-        self._events = tf.summary.create_file_writer(str(tensorboard))
-
-    def restore(self) -> str | None:
-        """Load the latest checkpoint, which SageMaker brings back after an interruption; return its path, if any."""
-        path: str | None = self._checkpoints.restore_or_initialize()
-        return path
-
-    def checkpoint(self, step: int) -> None:
-        """Save everything tracked under the number of the step."""
-        self._checkpoints.save(checkpoint_number=step)
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars for TensorBoard."""
-        with self._events.as_default():
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
-        self._events.flush()
 
 
 def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[str, object]) -> None:

@@ -6,194 +6,202 @@ where /tmp/ml/input holds what SageMaker would put there (see contract.py). What
 six changes; a comment marks each.
 """
 
+import contextlib
 import dataclasses
-import itertools
 import math
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract import TrainingJob
 from training_container.stopping import StoppedError
-from training_container.trainer.artifacts import Artifacts, export
+from training_container.trainer import cluster
+from training_container.trainer.artifacts import export
+from training_container.trainer.block_reader import corrupt_records_seen
+from training_container.trainer.checkpoints import Checkpoints, resume
 from training_container.trainer.config import Config
-from training_container.trainer.input import ValidationData, training_data, validation_data
+from training_container.trainer.course import Course
+from training_container.trainer.input import training_data, validation_data
+from training_container.trainer.journal import Journal
 from training_container.trainer.models import build_model
-from training_container.trainer.schedule import learning_rate
+from training_container.trainer.precision import policy
+from training_container.trainer.step import Batch, Outcome, TrainStep
+from training_container.trainer.timing import StepTimes
+from training_container.trainer.validation import Validation, average_batch_norm_statistics
 
-STEPS_BETWEEN_STOP_CHECKS = 10
+# One step of so many is made in parts, to tell computing from averaging (see timing.py).
+STEPS_PER_SAMPLE = 50
 
 
-def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) -> None:  # noqa: C901, PLR0915
+def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) -> None:
     """Train on this rank, in step with all others.
 
     Args:
         job: the contract's view of this host.
         config: the checked hyperparameters.
-        stop_requested: whether this rank was told to stop; if any rank was, all stop at the same step.
+        stop_requested: whether this rank was told to stop; if any rank was, all stop after the same step.
 
     Raises:
         StoppedError: on every rank, after a stop and its checkpoint.
-        RuntimeError: the ranks are not as many as the job says, or the loss is no longer finite.
+        DivergedError: on every rank, after the first step whose loss is not finite on any of them.
+        RuntimeError: the ranks are not as many as the job says, or a checkpoint is of something else or not written.
     """
-    # Horovod 1: init. From here on this process is a rank.
-    hvd.init()
+    # Horovod 1 and 2: from here on this process is a rank, with a device of its own.
+    ranks = cluster.start(job)
+    tf.keras.utils.set_random_seed(config.seed + ranks.rank)
+    tf.keras.mixed_precision.set_global_policy(policy(config))
+    training = Training(job, config, ranks, stop_requested)
+    training.start()
+    training.run()
 
-    # Horovod 2: one device per local rank.
-    use_own_device()
-    count_ranks(job)
-    tf.keras.utils.set_random_seed(config.seed + hvd.rank())
-    tf.keras.mixed_precision.set_global_policy("float32" if config.precision == "auto" else config.precision)
 
-    data, validation = training_data(config, job.folders), validation_data(config, job.folders)
-    model = build_model(config)
-    kernels = [variable for variable in model.trainable_variables if "kernel" in variable.name]
+class Training:
+    """One training on one rank, from the newest checkpoint or the start to the exported network."""
 
-    # Horovod 3: the learning rate grows with the number of ranks (see schedule.py); it is set before every step.
-    optimizer = tf.keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=True, jit_compile=False)
-    optimizer.build(model.trainable_variables)
-
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            logits = model(images, training=True)
-            targets = tf.one_hot(labels, config.classes)
-            loss = tf.reduce_mean(
-                tf.keras.losses.categorical_crossentropy(
-                    targets, logits, from_logits=True, label_smoothing=config.label_smoothing
-                )
+    def __init__(
+        self, job: TrainingJob, config: Config, ranks: cluster.Cluster, stop_requested: Callable[[], bool]
+    ) -> None:
+        self.folders, self.config, self.ranks, self.stop_requested = job.folders, config, ranks, stop_requested
+        self.data, self.validation_data = training_data(config, job.folders), validation_data(config, job.folders)
+        if config.early_stop_epochs and not self.validation_data:
+            raise ValueError(
+                f"Hyperparameter early_stop_epochs is {config.early_stop_epochs}, but the job has no channel "
+                "'validation' to judge by. Give it one, or leave the hyperparameter out."
             )
-            penalty = config.weight_decay * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
-            total = loss + penalty
-        # Horovod 4: gradients are averaged over all ranks.
-        gradients = hvd.DistributedGradientTape(tape).gradient(total, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
+        self.model = build_model(config)
+        # Horovod 3 and 4: the rate grows with the ranks (schedule.py), and gradients are averaged (step.py).
+        self.step = TrainStep(self.model, config)
+        self.validate = Validation(self.model, config)
+        self.course = Course(config, ranks.size, lambda: self.data.steps_per_epoch)
+        self.checkpoints = Checkpoints(
+            job.folders.checkpoints,
+            keep=config.keep_checkpoints,
+            identity={"model": config.model, "classes": config.classes},
+            **self.step.tracked,
+        )
+        self.times = StepTimes()
+        self.metrics: dict[str, float] = {}
+        self.saved_step: int | None = None
+        self.journal: Journal | None = None
 
-    @tf.function(autograph=False, reduce_retracing=True)  # type: ignore[untyped-decorator]
-    def validation_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        logits = model(images, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        hits = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
-        return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(hits), tf.cast(tf.size(labels), tf.float32)])
+    def start(self) -> None:
+        """Bring all ranks to the same place: that of the newest checkpoint, if there is one."""
+        # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
+        saved = resume(self.checkpoints)
+        continuing = self.course.resume(saved) if saved else ""
+        self.saved_step = saved.step if saved else None
+        # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
+        if self.ranks.is_main:
+            self.journal = Journal(self.folders, self.config, continues=saved is not None)
+            precision, ranks = policy(self.config), self.ranks.size
+            print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
 
-    # Horovod 6, first half: only rank 0 reads and writes checkpoints and TensorBoard's events.
-    artifacts = None
-    if hvd.rank() == 0:
-        artifacts = Artifacts(job.folders.checkpoints, job.folders.tensorboard, model=model, optimizer=optimizer)
-        if path := artifacts.restore():
-            print(f"Continuing from {path}")
+    def run(self) -> None:
+        """Train the epochs that are left, and export the network."""
+        started = time.perf_counter()
+        while not self.course.is_over:
+            self.train_epoch()
+            self.finish_epoch()
+        if not self.metrics and self.validation_data:  # nothing was left to train
+            self.metrics = self.validated()
+        if self.journal:
+            self.journal.close()
+            with self.averaged_weights():
+                export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
-    # Horovod 5: all ranks start from rank 0's weights, optimizer state and step.
-    hvd.broadcast_variables([*model.variables, *optimizer.variables], root_rank=0)
+    def train_epoch(self) -> None:
+        """Train what is left of the epoch."""
+        course, done, every = self.course, self.course.progress, self.config.checkpoint_every_steps
+        batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
+        started = time.perf_counter()
+        for group in self.groups(batches):
+            outcome = self.train_step(group)
+            if not math.isfinite(outcome.loss):
+                raise course.diverged(outcome.loss, self.saved_step)
+            course.step_done(outcome.loss, len(group))
+            if outcome.stop:
+                self.checkpoint()
+                raise StoppedError(f"Stopped after step {course.progress.step}; the checkpoint is written.")
+            if every and course.progress.step % every == 0:
+                self.checkpoint()
+            if self.journal:
+                self.journal.step(course.progress, course.steps_per_epoch, self.times)
+        speed = (course.progress.images - done.images) / (time.perf_counter() - started)
+        self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
-    first_step, last_step = int(optimizer.iterations), config.epochs * data.steps_per_epoch
-    started = epoch_started = time.perf_counter()
-    epochs = itertools.count(first_step // data.steps_per_epoch)
-    batches = itertools.chain.from_iterable(data.epoch(epoch) for epoch in epochs)
-    loss_sum, epoch_steps, metrics = tf.zeros([]), 0, {}
-    for step in range(first_step, last_step):
-        if step % STEPS_BETWEEN_STOP_CHECKS == 0 and any_rank(stop_requested()):
-            if artifacts:
-                artifacts.checkpoint(step)
-            raise StoppedError(f"Stopped before step {step} of {last_step}; the checkpoint is written.")
-        optimizer.learning_rate.assign(learning_rate(config, hvd.size(), step / data.steps_per_epoch))
-        loss_sum += train_step(*next(batches))
-        epoch_steps += 1
-        if (step + 1) % data.steps_per_epoch:
-            continue
+    def finish_epoch(self) -> None:
+        """Validate, log and save where it is time to."""
+        config, done = self.config, self.course.progress
+        epoch = done.epoch + 1
+        self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
+        self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
+        if config.tolerate_corrupt_records:
+            self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
+        validates = epoch % config.validation_every == 0 or epoch == config.epochs
+        if validates and self.validation_data:
+            self.metrics |= self.validated()
+        self.course.epoch_done(self.metrics.get("validation_top1"))
+        if self.journal:
+            self.journal.epoch(epoch, self.metrics)
+        if epoch % config.checkpoint_every == 0 or self.course.is_over:
+            self.checkpoint(best=self.course.is_best and validates)
 
-        # The end of an epoch.
-        epoch, seconds = (step + 1) // data.steps_per_epoch, time.perf_counter() - epoch_started
-        loss = float(hvd.allreduce(loss_sum / epoch_steps, name="train_loss"))
-        if not math.isfinite(loss):
-            raise RuntimeError(f"The loss is {loss} in epoch {epoch}: training diverged. Lower learning_rate.")
-        images = epoch_steps * config.batch_size * hvd.size()
-        metrics = {"train_loss": loss, "images_per_second": images / seconds, "ranks": hvd.size()}
-        metrics |= {"learning_rate": float(optimizer.learning_rate)}
-        if validation is not None and (epoch % config.validation_every == 0 or epoch == config.epochs):
-            average_batch_norm_statistics(model)
-            metrics |= validate(validation_step, validation)
-        if artifacts:
-            print(f"epoch={epoch}", *(f"{name}={value:.6g}" for name, value in metrics.items()))
-            artifacts.log(epoch, metrics)
-            if epoch % config.checkpoint_every == 0 or epoch == config.epochs:
-                artifacts.checkpoint(step + 1)
-        loss_sum, epoch_steps, epoch_started = tf.zeros([]), 0, time.perf_counter()
+    def groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
+        """Yield the batches of each step: accumulate_steps of them, or fewer at the end of the epoch."""
+        while True:
+            try:
+                with self.times.input():
+                    group = [next(batches), *islice(batches, self.config.accumulate_steps - 1)]
+            except StopIteration:
+                return
+            yield group
 
-    # Horovod 6, second half: only rank 0 exports the model.
-    if hvd.rank() == 0:
-        report = {
-            "top1": metrics.get("validation_top1"),
-            "validation_loss": metrics.get("validation_loss"),
-            "ranks": hvd.size(),
-            "images_per_second": metrics.get("images_per_second"),
-            "training_images": data.images,
-            "seconds": round(time.perf_counter() - started, 3),
-            **dataclasses.asdict(config),
+    def train_step(self, batches: Sequence[Batch]) -> Outcome:
+        """Train on a step's batches, together with all other ranks."""
+        if self.course.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
+            return self.step.in_parts(batches, self.course.rate, self.times, self.stop_requested())
+        return self.step(batches, self.course.rate, self.stop_requested())
+
+    def validated(self) -> dict[str, float]:
+        """Return the metrics of the network that would be exported now; all ranks take part."""
+        assert self.validation_data is not None  # noqa: S101  # for the type checker
+        average_batch_norm_statistics(self.model)
+        with self.averaged_weights():
+            return self.validate(self.validation_data.epoch(self.course.progress.epoch))
+
+    def checkpoint(self, *, best: bool = False) -> None:
+        """Save where the training stands; all ranks take part."""
+        average_batch_norm_statistics(self.model)
+        if self.ranks.is_main:
+            self.checkpoints.save(self.course.progress, best=best)
+        self.saved_step = self.course.progress.step
+
+    def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Put the weights' moving averages in their place, where there are any."""
+        return self.step.averages.in_place() if self.step.averages else contextlib.nullcontext()
+
+    def report(self, seconds: float) -> dict[str, object]:
+        """Return what report.json says beside the hyperparameters."""
+        return {
+            **dataclasses.asdict(self.config),
+            "top1": self.metrics.get("validation_top1"),
+            "top5": self.metrics.get("validation_top5"),
+            "validation_loss": self.metrics.get("validation_loss"),
+            "images_per_second": self.metrics.get("images_per_second"),
+            "precision": policy(self.config),
+            "ranks": self.ranks.size,
+            "epochs_trained": self.course.progress.epoch,
+            "steps_trained": self.course.progress.step,
+            "training_images": self.data.images,
+            "class_names": self.data.classes,
+            "seconds": round(seconds, 3),
         }
-        export(model, config, job.folders.model, report)
 
 
-def count_ranks(job: TrainingJob) -> None:
-    """Check that there is one rank for every process slot of the job, by asking every rank.
-
-    Raises:
-        RuntimeError: there are more or fewer.
-    """
-    counted = int(hvd.allreduce(tf.ones([], tf.int32), op=hvd.Sum, name="ranks"))
-    if counted != job.world_size:
-        raise RuntimeError(
-            f"Counted {counted} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
-            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options sets "
-            "no number of processes and that all hosts started."
-        )
-
-
-def use_own_device() -> None:
-    """Give this rank its own GPU, or, where there is none, its share of the host's cores.
-
-    Raises:
-        RuntimeError: the host has GPUs, but fewer than ranks.
-    """
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus and hvd.local_rank() >= len(gpus):
-        raise RuntimeError(
-            f"Local rank {hvd.local_rank()} has no GPU: the host has {len(gpus)}. Start fewer processes."
-        )
-    if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
-        tf.config.experimental.set_memory_growth(gpus[hvd.local_rank()], True)
-        return
-    cores = max(1, (os.cpu_count() or 1) // hvd.local_size())
-    tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(1 if cores == 1 else 2)
-
-
-def any_rank(flag: bool) -> bool:
-    """Return whether the flag is set on at least one rank: all ranks get the same answer, and must ask together."""
-    return bool(hvd.allreduce(tf.constant(int(flag)), op=hvd.Max, name="any_rank"))
-
-
-def average_batch_norm_statistics(model: tf.keras.Model) -> None:
-    """Average the moving means and variances over ranks, so that all ranks validate what rank 0 will export."""
-    variables = model.non_trainable_variables
-    if variables:
-        averages = hvd.grouped_allreduce([variable.value() for variable in variables], name="batch_norm")
-        for variable, average in zip(variables, averages, strict=True):
-            variable.assign(average)
-
-
-def validate(validation_step: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], data: ValidationData) -> dict[str, float]:
-    """Return loss and top-1 over the validation images of all ranks, every image weighing the same."""
-    sums = tf.zeros([3])
-    for images, labels, _ in data.epoch(0):
-        sums += validation_step(images, labels)
-    # One collective for all: the ranks' numbers of batches may differ.
-    loss, hits, count = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy()
-    if count == 0:
-        raise ValueError("The validation channel has no records.")
-    return {"validation_loss": float(loss / count), "validation_top1": float(hits / count)}
+def corrupt_records_of_all_ranks() -> int:
+    """Return how many records with a wrong checksum were skipped so far; all ranks must ask together."""
+    own = tf.constant(corrupt_records_seen(), tf.int64)
+    return int(hvd.allreduce(own, op=hvd.Sum, name="corrupt_records"))

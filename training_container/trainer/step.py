@@ -1,26 +1,39 @@
 """One training step of one rank: gradients of its batches, averaged over all ranks, and the update."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.trainer.averages import WeightAverages
 from training_container.trainer.config import Config
+from training_container.trainer.loss_scale import LossScale
 from training_container.trainer.timing import StepTimes
 
 Batch = tuple[tf.Tensor, tf.Tensor]
-NEVER = -1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What every rank knows after a step, and the same of it.
+
+    Attributes:
+        loss: mean over all ranks; not finite if any rank's is not.
+        stop: whether any rank was told to stop.
+    """
+
+    loss: float
+    stop: bool
 
 
 class TrainStep:
     """The training step of a network, and the state that it changes beside the weights.
 
     Attributes:
-        optimizer: SGD with Nesterov momentum; it scales the loss where the network computes in float16.
+        optimizer: SGD with Nesterov momentum.
+        loss_scale: what the loss is scaled by where the network computes in float16, else None.
         averages: the moving average of the weights, or None.
-        loss_sum: the sum of the losses, averaged over ranks, since it was last set; in float64, see progress.py.
-        diverged_at: the first step whose loss was not finite, the same on every rank, or NEVER.
     """
 
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
@@ -28,13 +41,10 @@ class TrainStep:
         self._compression = hvd.Compression.fp16 if config.gradient_compression == "fp16" else hvd.Compression.none
         # The learning rate is set at every step. XLA of the update alone is slower on processors.
         self.optimizer = tf.keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=True, jit_compile=False)
-        self._scales_loss = any(layer.compute_dtype == "float16" for layer in model.layers)
-        if self._scales_loss:
-            self.optimizer = tf.keras.mixed_precision.LossScaleOptimizer(self.optimizer)
         self.optimizer.build(self._weights)
+        in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
+        self.loss_scale = LossScale() if in_float16 else None
         self.averages = WeightAverages(self._weights, config.ema) if config.ema else None
-        self.loss_sum = tf.Variable(0.0, dtype=tf.float64, trainable=False)
-        self.diverged_at = tf.Variable(NEVER, dtype=tf.int64, trainable=False)
         accumulates = config.accumulate_steps > 1
         self._added = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in self._weights * accumulates]
         self._added_loss = tf.Variable(0.0, trainable=False)
@@ -43,51 +53,57 @@ class TrainStep:
         self._update = tf.function(self._update_weights, autograph=False)
         self._add = tf.function(self._add_gradients, autograph=False)
         self._whole = tf.function(self._whole_step, autograph=False)
+        self._has_run_in_parts = False
 
-    def __call__(self, batches: Sequence[Batch], step: int, rate: float) -> None:
+    def __call__(self, batches: Sequence[Batch], rate: float, stop: bool = False) -> Outcome:
         """Train on this rank's batches, one update for all of them; all ranks take part.
 
         Args:
             batches: images [batch, size, size, 3] and labels [batch], as many as `accumulate_steps`, or fewer at the
                 end of an epoch; the same number on every rank.
-            step: the number of this step in the whole training.
             rate: the learning rate.
+            stop: whether this rank was told to stop. The others learn it with the loss, at no cost.
         """
         for images, labels in batches[:-1]:
             self._add(images, labels)
-        images, labels = batches[-1]
-        self._whole(images, labels, tf.constant(len(batches), tf.float32), _moment(step), tf.constant(rate))
+        return _outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
 
-    def in_parts(self, batches: Sequence[Batch], step: int, rate: float, times: StepTimes) -> None:
+    def in_parts(self, batches: Sequence[Batch], rate: float, times: StepTimes, stop: bool = False) -> Outcome:
         """Do the same and measure: the gradients are averaged when all of them are there, not as they come.
 
         Without that order computation and communication overlap, and no clock can tell them apart. The time of the
         average is also that of waiting for the slowest rank.
         """
+        count, told, learning_rate = _numbers(len(batches), stop, rate)
+        if not self._has_run_in_parts:  # what it takes TensorFlow to build a graph is no time of a step
+            times, self._has_run_in_parts = StepTimes(), True
         with times.compute():
             for images, labels in batches[:-1]:
                 self._add(images, labels)
             loss, gradients = self._gradients(*batches[-1])
             tf.test.experimental.sync_devices()
         with times.allreduce():
-            loss, gradients = self._average(loss, gradients, tf.constant(len(batches), tf.float32))
+            outcome, gradients = self._average(loss, gradients, count, told)
             tf.test.experimental.sync_devices()
         with times.compute():
-            self._update(loss, gradients, _moment(step), tf.constant(rate))
+            self._update(gradients, learning_rate)
             tf.test.experimental.sync_devices()
+        return _outcome(outcome)
 
     @property
     def tracked(self) -> dict[str, object]:
         """What a checkpoint holds, and what every rank must start with alike."""
-        averages = {"averages": self.averages} if self.averages else {}
-        return {"model": self._model, "optimizer": self.optimizer} | averages
+        optional = {"averages": self.averages, "loss_scale": self.loss_scale}
+        found = {name: entry for name, entry in optional.items() if entry is not None}
+        return {"model": self._model, "optimizer": self.optimizer} | found
 
     def _whole_step(
-        self, images: tf.Tensor, labels: tf.Tensor, batches: tf.Tensor, step: tf.Tensor, rate: tf.Tensor
-    ) -> None:
+        self, images: tf.Tensor, labels: tf.Tensor, count: tf.Tensor, stop: tf.Tensor, rate: tf.Tensor
+    ) -> tf.Tensor:
         loss, gradients = self._gradients(images, labels)
-        loss, gradients = self._average_over_ranks(loss, gradients, batches)
-        self._update_weights(loss, gradients, step, rate)
+        outcome, gradients = self._average_over_ranks(loss, gradients, count, stop)
+        self._update(gradients, rate)
+        return outcome
 
     def _gradients_of(self, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Return this rank's mean loss and its gradients, scaled where the loss is."""
@@ -98,7 +114,7 @@ class TrainStep:
             loss = tf.reduce_mean(
                 tf.keras.losses.categorical_crossentropy(targets, logits, from_logits=True, label_smoothing=smoothing)
             )
-            scaled = self.optimizer.get_scaled_loss(loss) if self._scales_loss else loss
+            scaled = loss * self.loss_scale.factor if self.loss_scale else loss
         return loss, tape.gradient(scaled, self._weights)
 
     def _add_gradients(self, images: tf.Tensor, labels: tf.Tensor) -> None:
@@ -108,39 +124,40 @@ class TrainStep:
             added.assign_add(gradient)
 
     def _average_over_ranks(
-        self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], batches: tf.Tensor
+        self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], count: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Average over a step's batches, here, and then over ranks: one allreduce however many batches there are."""
         if self._added:
-            loss = (loss + self._added_loss) / batches
-            gradients = [(new + added) / batches for new, added in zip(gradients, self._added, strict=True)]
-        # Horovod's: gradients are averaged over all ranks, each as soon as it is there. So is the loss: a rank whose
-        # loss is not a number makes it so for all, and all stop at the same step.
+            loss = (loss + self._added_loss) / count
+            gradients = [(new + added) / count for new, added in zip(gradients, self._added, strict=True)]
+        # Horovod 4: gradients are averaged over all ranks, each as soon as it is there. With them goes what all ranks
+        # must know of each other: a loss that is no number on one rank is none on all, and all end at the same step.
         gradients = [
             hvd.allreduce(gradient, name=f"gradient_{number}", compression=self._compression)
             for number, gradient in enumerate(gradients)
         ]
-        return hvd.allreduce(loss, name="loss"), gradients
+        return hvd.allreduce(tf.stack([loss, stop]), name="loss_and_stop"), gradients
 
-    def _update_weights(
-        self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], step: tf.Tensor, rate: tf.Tensor
-    ) -> None:
-        if self._scales_loss:
-            gradients = self.optimizer.get_unscaled_gradients(gradients)
+    def _update_weights(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        self.optimizer.learning_rate.assign(rate)
+        if self.loss_scale:
+            unscaled = self.loss_scale.unscaled(gradients)
+            self.loss_scale.update(gradients, lambda: self._apply(unscaled))
+        else:
+            self._apply(gradients)
+        for added in (*self._added, self._added_loss):
+            added.assign(tf.zeros_like(added))
+
+    def _apply(self, gradients: Sequence[tf.Tensor]) -> None:
         # The gradient of an L2 penalty, for kernels alone. Added here it is exact, and neither scaled nor sent.
         decayed = [
             gradient + self._config.weight_decay * weight if is_decayed(weight) else gradient
             for gradient, weight in zip(gradients, self._weights, strict=True)
         ]
-        self.optimizer.learning_rate.assign(rate)
-        self.optimizer.apply_gradients(zip(decayed, self._weights, strict=True))
+        pairs = zip(decayed, self._weights, strict=True)
+        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras' own, over its replicas
         if self.averages:
             self.averages.update()
-        self.loss_sum.assign_add(tf.cast(loss, tf.float64))
-        first = (self.diverged_at == NEVER) & ~tf.math.is_finite(loss)
-        self.diverged_at.assign(tf.where(first, step, self.diverged_at))
-        for added in (*self._added, self._added_loss):
-            added.assign(tf.zeros_like(added))
 
 
 def is_decayed(weight: tf.Variable) -> bool:
@@ -148,5 +165,11 @@ def is_decayed(weight: tf.Variable) -> bool:
     return "kernel" in weight.name
 
 
-def _moment(step: int) -> tf.Tensor:
-    return tf.constant(step, tf.int64)
+def _numbers(count: int, stop: bool, rate: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return them as tensors: for every new Python number TensorFlow would trace the step again."""
+    return tf.constant(float(count)), tf.constant(float(stop)), tf.constant(float(rate))
+
+
+def _outcome(loss_and_stop: tf.Tensor) -> Outcome:
+    loss, stop = loss_and_stop.numpy().tolist()
+    return Outcome(loss, stop > 0)  # an average of flags is above zero if one is set

@@ -1,0 +1,95 @@
+import math
+
+import pytest
+
+from training_container.trainer.config import Config
+from training_container.trainer.course import Course
+from training_container.trainer.progress import Progress
+
+SETTINGS = {"epochs": 10, "warmup_epochs": 0, "learning_rate": 0.1, "lr_power": 1, "batch_size": 8}
+
+
+def course(ranks: int = 2, batches: int | None = 4, **settings: float) -> Course:
+    return Course(Config(**SETTINGS | settings), ranks, lambda: batches)
+
+
+def test_steps_images_and_losses_are_counted_and_an_epoch_starts_afresh() -> None:
+    going = course(accumulate_steps=3)
+    assert going.steps_per_epoch == 2  # of three batches and of one
+    going.step_done(2.0, 3)
+    going.step_done(1.0, 1)
+    done = going.progress
+    assert (done.step, done.step_in_epoch, done.images, done.loss_sum, done.loss_steps) == (2, 2, 64, 3.0, 2)
+    going.epoch_done(None)
+    assert (going.progress.epoch, going.progress.step, going.progress.step_in_epoch, going.progress.loss_sum) == (
+        1,
+        2,
+        0,
+        0.0,
+    )
+
+
+def test_the_rate_follows_the_steps() -> None:
+    going = course(batches=4)
+    rates = []
+    for _ in range(5):
+        rates.append(going.rate)
+        going.step_done(1.0, 1)
+    assert rates == pytest.approx([0.2, 0.195, 0.19, 0.185, 0.18])
+
+
+def test_training_ends_early_when_the_top_1_gets_no_better() -> None:
+    going = course(early_stop_epochs=2)
+    for top1, is_best, is_over in ((0.5, True, False), (0.4, False, False), (0.6, True, False), (0.6, False, False)):
+        going.epoch_done(top1)
+        assert (going.is_best, going.is_over) == (is_best, is_over)
+    going.epoch_done(0.1)
+    assert going.is_over
+    assert going.progress.best == 0.6
+
+
+def test_without_early_stop_training_ends_with_its_epochs() -> None:
+    going = course(epochs=2)
+    going.epoch_done(0.5)
+    assert not going.is_over
+    going.epoch_done(0.4)
+    assert going.is_over
+
+
+def test_the_same_ranks_go_on_where_they_were() -> None:
+    saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8, loss_sum=5.0, loss_steps=2)
+    going = course()
+    assert going.resume(saved) == "Continuing after step 14, in epoch 4."
+    assert going.progress == saved
+
+
+def test_other_ranks_rescale_the_rate_and_say_so() -> None:
+    saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
+    going = course(ranks=1, batches=8)
+    sentence = going.resume(saved)
+    assert "The checkpoint is of 2 ranks with 8 images each, and this job has 1 rank with 8 each" in sentence
+    assert "the learning rate is that of 1 rank" in sentence
+    assert (going.progress.epoch, going.progress.step_in_epoch) == (3, 4)
+    same = course(ranks=2, batches=4)
+    same.resume(saved)
+    assert going.rate == pytest.approx(same.rate / 2)
+
+
+def test_a_stream_that_is_resumed_is_as_long_as_it_was() -> None:
+    saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
+    stream, counted = course(batches=None), course(batches=4)
+    assert stream.steps_per_epoch is None
+    stream.resume(saved)
+    counted.resume(saved)
+    assert (stream.steps_per_epoch, stream.rate) == (4, counted.rate)
+
+
+@pytest.mark.parametrize(
+    ("saved_step", "words"),
+    [(None, "There is no checkpoint yet"), (12, "The last good checkpoint is of step 12")],
+)
+def test_a_divergence_names_its_step_and_what_is_left(saved_step: int | None, words: str) -> None:
+    going = course()
+    going.step_done(1.0, 1)
+    sentence = str(going.diverged(math.nan, saved_step))
+    assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Lower learning_rate")

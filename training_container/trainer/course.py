@@ -1,0 +1,120 @@
+"""Where a training stands, and what follows from it: the learning rate, the end, the place to go on from.
+
+The same on every rank, since all count the same steps and hear the same losses. Imports no TensorFlow.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from training_container.trainer.config import Config
+from training_container.trainer.progress import Progress
+from training_container.trainer.schedule import epochs_done, learning_rate
+
+
+class DivergedError(RuntimeError):
+    """The loss is no finite number any more."""
+
+
+class Course:
+    """The course of one training.
+
+    Args:
+        config: the checked hyperparameters.
+        ranks: how many take part.
+        batches: returns the batches of an epoch on every rank, None while that is not known.
+
+    Attributes:
+        progress: what has been done, as a checkpoint keeps it.
+    """
+
+    def __init__(self, config: Config, ranks: int, batches: Callable[[], int | None]) -> None:
+        self._config, self._ranks, self._batches = config, ranks, batches
+        self._images_per_step = config.batch_size * config.accumulate_steps
+        self._former_steps: int | None = None
+        self.progress = Progress(ranks=ranks, batch_size=self._images_per_step)
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Steps of an epoch; None in the first epoch of a stream."""
+        batches = self._batches()
+        return math.ceil(batches / self._config.accumulate_steps) if batches else self._former_steps
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the next step."""
+        moment = epochs_done(self.progress.epoch, self.progress.step_in_epoch, self.steps_per_epoch)
+        return learning_rate(self._config, self._ranks, moment)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are done, or enough of them have passed without a better top-1."""
+        patience = self._config.early_stop_epochs
+        return self.progress.epoch >= self._config.epochs or 0 < patience <= self.progress.epochs_since_best
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the last validation was the best so far."""
+        return self.progress.best is not None and self.progress.epochs_since_best == 0
+
+    def resume(self, saved: Progress) -> str:
+        """Go on from a checkpoint's progress; return the sentence that says so.
+
+        In a stream's first epoch here nobody knows its length, but those before it have shown it.
+        """
+        if saved.epoch:
+            images = (saved.step - saved.step_in_epoch) / saved.epoch * saved.ranks * saved.batch_size
+            self._former_steps = max(round(images / (self._ranks * self._images_per_step)), 1)
+        self.progress = saved.rescaled(self._ranks, self._images_per_step, self.steps_per_epoch)
+        change = saved.change(self._ranks, self._images_per_step)
+        return f"Continuing after step {saved.step}, in epoch {saved.epoch + 1}." + (f" {change}" if change else "")
+
+    def step_done(self, loss: float, batches: int) -> None:
+        """Count a step.
+
+        Args:
+            loss: its mean over all ranks.
+            batches: how many every rank trained on.
+        """
+        done = self.progress
+        self.progress = dataclasses.replace(
+            done,
+            step_in_epoch=done.step_in_epoch + 1,
+            step=done.step + 1,
+            loss_sum=done.loss_sum + loss,
+            loss_steps=done.loss_steps + 1,
+            images=done.images + batches * self._config.batch_size * self._ranks,
+        )
+
+    def epoch_done(self, top1: float | None) -> None:
+        """Count an epoch, and judge it by its validation if it had one."""
+        done = self.progress
+        best, since = done.best, done.epochs_since_best
+        if top1 is not None:
+            better = best is None or top1 > best
+            best, since = (top1, 0) if better else (best, since + self._config.validation_every)
+        self.progress = dataclasses.replace(
+            done,
+            epoch=done.epoch + 1,
+            step_in_epoch=0,
+            loss_sum=0.0,
+            loss_steps=0,
+            best=best,
+            epochs_since_best=since,
+        )
+
+    def diverged(self, loss: float, saved_step: int | None) -> DivergedError:
+        """Return the error for a step whose loss is no finite number.
+
+        Args:
+            loss: what it is instead.
+            saved_step: the step of the last checkpoint, None without one.
+        """
+        saved = (
+            "There is no checkpoint yet" if saved_step is None else f"The last good checkpoint is of step {saved_step}"
+        )
+        place = f"step {self.progress.step + 1} (epoch {self.progress.epoch + 1})"
+        return DivergedError(
+            f"The loss is {loss} in {place}: training diverged. "
+            f"{saved}. Lower learning_rate (it was {self.rate:g} for all ranks together) or lengthen warmup_epochs."
+        )

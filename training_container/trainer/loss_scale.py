@@ -1,0 +1,41 @@
+"""Loss scaling, without which small gradients vanish in float16."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+# Source: Micikevicius et al. 2017 (arXiv:1710.03740), section 3.2, with the numbers of Keras' LossScaleOptimizer.
+INITIAL, GROWTH_STEPS = 2.0**15, 2000
+
+
+class LossScale(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
+    """A factor for the loss that halves when a gradient overflows, and doubles after 2,000 steps without overflow.
+
+    Keras' own does the same, but hides its variables from whoever wants all ranks to start with the same factor. Here
+    gradients are unscaled after they were averaged, so that all ranks see the same overflow and keep the same factor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = tf.Variable(INITIAL, trainable=False)
+        self.sound_steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def unscaled(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return the gradients of the loss itself."""
+        return [gradient / self.factor for gradient in gradients]
+
+    def update(self, gradients: Sequence[tf.Tensor], apply: Callable[[], None]) -> None:
+        """Call `apply` unless a gradient has overflowed, and adapt the factor; runs inside the training step."""
+        sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+        tf.cond(sound, lambda: self._applied(apply), self._halved)
+
+    def _applied(self, apply: Callable[[], None]) -> tf.Tensor:
+        apply()
+        steps = self.sound_steps.assign_add(1)
+        grows = steps >= GROWTH_STEPS
+        self.sound_steps.assign(tf.where(grows, tf.zeros_like(steps), steps))
+        return self.factor.assign(tf.where(grows, self.factor * 2.0, self.factor)).read_value()
+
+    def _halved(self) -> tf.Tensor:
+        self.sound_steps.assign(0)
+        return self.factor.assign(tf.maximum(self.factor / 2.0, 1.0)).read_value()
