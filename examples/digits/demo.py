@@ -2,16 +2,21 @@
 
 AWS is localcloud; everything that talks to it is what talks to AWS otherwise: the CDK CLI deploys the real templates,
 the manifest is dropped into S3, and from then on this program only watches.
+
+    python -m examples.digits.demo --input-mode Pipe --streams rank
+
+How data comes to the training is a field of the manifest, and the numbers are about the same in every mode.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
@@ -57,8 +62,9 @@ class ReportRow(TypedDict):
 out = console()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 only if every Region trained well enough."""
+    fields = fields_of(arguments)
     started = time.monotonic()
     shutil.rmtree(WORK, ignore_errors=True)
     with LocalCloud(Settings(data_dir=WORK, lambda_retry_delays_seconds=(1, 2))) as cloud:
@@ -66,12 +72,12 @@ def main() -> int:
         say(f"AWS for this run is localcloud at {cloud.endpoint_url}; any AWS client works on it")
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, WORK))
         plane = ControlPlane.of(GRID_FILE)
-        manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane))
+        manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
         say("drop the manifest into S3, and watch:\n" + manifest)
         jobs = submit_and_watch(plane, manifest)
     rows = [report_row(job) for job in jobs]
     seconds = round(time.monotonic() - started, 1)
-    REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds}, indent=2) + "\n")
+    REPORT.write_text(json.dumps({"regions": rows, "seconds": seconds, **fields}, indent=2) + "\n")
     show(rows, seconds)
     good = all(row["state"] == "Completed" and (row["top1"] or 0) >= ENOUGH for row in rows)
     if not good:
@@ -79,15 +85,24 @@ def main() -> int:
     return 0 if good and rows else 1
 
 
-def upload_campaigns(plane: ControlPlane) -> str:
-    """Upload one campaign to each training Region and return the manifest: a line per Region."""
+def fields_of(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the fields that the manifest's lines have beside Region and data: none in File mode, the default."""
+    parser = argparse.ArgumentParser(prog="python -m examples.digits.demo", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how data comes to a host")
+    parser.add_argument("--streams", choices=("host", "rank"), help="with Pipe: a stream for each host, or each rank")
+    return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
+
+
+def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
+    """Upload one campaign to each training Region and return the manifest: a line per Region, with these fields."""
     regions = plane.deployment.grid.regions
     campaigns = sorted(path for path in DATA.iterdir() if path.is_dir())
+    header = [",".join(("region", "s3_uri", *fields))] if fields else []  # the plain form has none
     lines = [
-        f"{region},{upload_folder(plane.deployment, folder, region)}\n"
+        ",".join((region, str(upload_folder(plane.deployment, folder, region)), *fields.values()))
         for region, folder in zip(regions, campaigns, strict=True)
     ]
-    return "".join(lines)
+    return "".join(f"{line}\n" for line in (*header, *lines))
 
 
 def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
@@ -155,7 +170,7 @@ def say(text: str) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main(sys.argv[1:]))
     except TraingridError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
