@@ -1,0 +1,31 @@
+#!/bin/sh
+# Builds a target of training_container/Dockerfile with buildah, and prints the image's id.
+# Usage: containers/build.sh cpu|gpu     (BASE names another base image than the one that base.sh makes)
+set -eu
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+. "$here/engine.sh"
+
+target=$1
+base=${BASE:-$("$here/base.sh")}
+settings=$(mktemp -d "$cache/tmp/build.XXXXXX")
+trap 'rm -rf "$settings"' EXIT
+"$here/downloads.sh" "$settings"
+secrets=
+for name in apt.conf sources.list pip.conf certificates.pem; do
+    secrets="$secrets --secret id=$name,src=$settings/$name"
+done
+# Horovod compiled before is taken over, from set-up too where this machine is the Debian that the base image is.
+wheels=$cache/wheels
+if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
+mkdir -p "$wheels"
+echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
+# chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
+# shellcheck disable=SC2086
+if ! nice -n 10 buildah bud --isolation chroot --layers --pull-never --build-arg BASE="$base" $secrets --volume "$wheels:/wheels/traingrid" \
+    --file "$here/../training_container/Dockerfile" --target "$target" --iidfile "$settings/id" \
+    --tag "localhost/traingrid-training:$target" "$here/.." >"$cache/build-$target.log" 2>&1; then
+    tail -n 40 "$cache/build-$target.log" >&2
+    echo "The $target image was not built; the lines above are the end of the build's log." >&2
+    exit 1
+fi
+cat "$settings/id"

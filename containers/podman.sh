@@ -1,0 +1,7 @@
+#!/bin/sh
+# podman with traingrid's own storage and settings.
+# Usage: containers/podman.sh ARGUMENT ...
+set -eu
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+. "$here/engine.sh"
+exec podman "$@"

@@ -1,0 +1,125 @@
+"""Containers of the training image, started as SageMaker starts them."""
+
+import json
+import shutil
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DIGITS = REPOSITORY / "build" / "digits" / "campaign-1"
+PODMAN = (REPOSITORY / "containers" / "podman.sh").as_posix()
+
+
+def podman(*arguments: str, check: bool = True) -> str:
+    """Run podman with the storage and settings of containers/, and return what it prints.
+
+    Raises:
+        AssertionError: it failed; the text is what it said.
+    """
+    done = subprocess.run([PODMAN, *arguments], capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, f"podman {' '.join(arguments)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """The hosts of one training job, each a container with an /opt/ml of its own.
+
+    Attributes:
+        image: the training image's id.
+        folder: where the hosts' /opt/ml lie.
+        hosts: their names, as SageMaker gives them.
+    """
+
+    image: str
+    folder: Path
+    hosts: Sequence[str]
+    name: str = field(default_factory=lambda: f"traingrid-test-{uuid.uuid4().hex[:8]}")
+
+    def start(self, hyperparameters: Mapping[str, str]) -> None:
+        """Start `train` on every host; no host knows another's name yet."""
+        podman("network", "create", self.name)
+        for host in self.hosts:
+            base = self.folder / host
+            write_host(base, hyperparameters, self.hosts, host)
+            # As SageMaker runs it: as root, the name of its host, nothing but the command `train`.
+            options = ["--detach", "--network", self.name, "--name", self.container(host), "--hostname", host]
+            podman("run", *options, "--volume", f"{base}:/opt/ml", self.image, "train")
+
+    def introduce(self) -> None:
+        """Make the hosts' names resolve on every host."""
+        template = f'{{{{(index .NetworkSettings.Networks "{self.name}").IPAddress}}}}'
+        lines = "".join(
+            f"{podman('inspect', '--format', template, self.container(host))} {host}\n" for host in self.hosts
+        )
+        for host in self.hosts:
+            podman("exec", self.container(host), "sh", "-c", f"printf %s '{lines}' >> /etc/hosts")
+
+    def knows(self, host: str, other: str) -> bool:
+        """Return whether a host resolves another's name."""
+        done = [PODMAN, "exec", self.container(host), "getent", "hosts", other]
+        return subprocess.run(done, capture_output=True, check=False).returncode == 0
+
+    def running(self, host: str) -> bool:
+        """Return whether a host's `train` still runs."""
+        return podman("inspect", "--format", "{{.State.Running}}", self.container(host)) == "true"
+
+    def wait(self) -> dict[str, int]:
+        """Wait until `train` has ended on every host and return the exit statuses."""
+        return {host: int(podman("wait", self.container(host))) for host in self.hosts}
+
+    def log(self, host: str) -> str:
+        """Return what a host printed."""
+        done = [PODMAN, "logs", self.container(host)]
+        return subprocess.run(done, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+    def container(self, host: str) -> str:
+        """Return the name of a host's container."""
+        return f"{self.name}-{host}"
+
+    def remove(self) -> None:
+        """Remove containers and network, whatever state they are in."""
+        for host in self.hosts:
+            podman("rm", "--force", "--time", "0", "--ignore", self.container(host), check=False)
+        podman("network", "rm", "--force", self.name, check=False)
+
+
+def write_host(base: Path, hyperparameters: Mapping[str, str], hosts: Sequence[str], current: str) -> None:
+    """Write what SageMaker puts into a host's /opt/ml: the job's description and the digits, in File mode."""
+    config = base / "input" / "config"
+    config.mkdir(parents=True)
+    launch = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "2"}
+    resources = {"current_host": current, "hosts": list(hosts), "network_interface_name": "eth0"}
+    channel = {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
+    (config / "hyperparameters.json").write_text(json.dumps(launch | dict(hyperparameters)))
+    (config / "resourceconfig.json").write_text(json.dumps(resources))
+    (config / "inputdataconfig.json").write_text(json.dumps({"train": channel, "validation": channel}))
+    for name in ("train", "validation"):
+        shutil.copytree(DIGITS / name, base / "input" / "data" / name)
+
+
+def build(target: str) -> str:
+    """Build the training image and return its id; what goes wrong is on standard error."""
+    return _script("build.sh", target)
+
+
+def require_containers() -> None:
+    """Find out whether this machine runs containers at all.
+
+    Raises:
+        AssertionError: it does not; the text is what podman said.
+    """
+    base = _script("base.sh")
+    tried = subprocess.run([PODMAN, "run", "--rm", base, "true"], capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, (
+        f"This machine does not run containers, so the training image cannot be tested here: {tried.stderr.strip()}. "
+        "It takes root with the right to mount and to make networks; a container needs --privileged for that."
+    )
+
+
+def _script(name: str, *arguments: str) -> str:
+    command = [(REPOSITORY / "containers" / name).as_posix(), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()

@@ -1,0 +1,27 @@
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.containers.cluster import Cluster, build, require_containers
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The CPU image of this checkout, built now."""
+    require_containers()
+    return build("cpu")
+
+
+@pytest.fixture
+def cluster(image: str, tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Cluster]]:
+    """Make the hosts of a training job, which are gone after the test."""
+    made: list[Cluster] = []
+
+    def make(hosts: Sequence[str]) -> Cluster:
+        made.append(Cluster(image=image, folder=tmp_path, hosts=hosts))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.remove()
