@@ -57,7 +57,7 @@ def checked(job: TrainingJob) -> Config | None:
     if job.launch.script:
         return None
     config = Config.from_hyperparameters(job.hyperparameters)
-    if "train" not in job.channels:
+    if not {"train", "train_0"}.intersection(job.channels) and not config.data_dir:  # train_0: a stream per rank
         raise ContractError(
             f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "
             "Give it one whose S3 prefix holds TFRecord files."

@@ -2,10 +2,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.training.streams import feed
+from training_container.contract import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's own default (grid.yaml): meant for GPUs, and must do no harm on a CPU.
@@ -91,3 +95,45 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     for train in started:
         train.kill()  # its ranks end with it
         train.communicate()
+
+
+@pytest.fixture(scope="session")
+def one_rank() -> None:
+    """Make this process the only rank."""
+    import horovod.tensorflow as hvd  # noqa: PLC0415  # seconds, which not every test needs
+
+    hvd.init()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[..., Folders]:
+    """A job whose channels have these labels, in two files; every image is all of one grey, ten times its label."""
+    import numpy as np  # noqa: PLC0415  # as above
+
+    from examples.digits.write_campaigns import write  # noqa: PLC0415  # as above
+
+    def make(**labels: list[int]) -> Folders:
+        folders = Folders(base=tmp_path)
+        folders.config.mkdir(parents=True)
+        (folders.config / "inputdataconfig.json").write_text(json.dumps({name: {} for name in labels}))
+        for name, values in labels.items():
+            images = np.stack([np.full((8, 8, 1), 10 * label % 256, np.uint8) for label in values])
+            write(folders.data / name, name, images, np.array(values), files=2)
+        return folders
+
+    return make
+
+
+@pytest.fixture
+def streamed(tmp_path: Path) -> Callable[..., Folders]:
+    """A job whose channel `train` is a stream of these epochs' bytes."""
+
+    def make(*epochs: bytes) -> Folders:
+        folders = Folders(base=tmp_path)
+        folders.config.mkdir(parents=True)
+        folders.data.mkdir()
+        (folders.config / "inputdataconfig.json").write_text('{"train": {"TrainingInputMode": "Pipe"}}')
+        threading.Thread(target=feed, args=(folders.data, "train", epochs), daemon=True).start()
+        return folders
+
+    return make

@@ -1,60 +1,20 @@
 """What reaches a training step: batches, on one rank. Two ranks are in test_modes.py and test_uneven.py."""
 
 import dataclasses
-import json
-import re
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-import horovod.tensorflow as hvd
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from examples.digits.write_campaigns import example, write
+from tests.training.records import SMALL, batches, image_folder, stream_of, with_
 from training_container.contract import Folders
-from training_container.trainer.channels import ChannelError
-from training_container.trainer.config import Config
-from training_container.trainer.examples import RecordError
-from training_container.trainer.image_folder import ImageFolderError
-from training_container.trainer.input import TrainingData, training_data, validation_data
-from training_container.trainer.lockstep import LockstepError
+from training_container.trainer.input import training_data, validation_data
 
-SMALL = Config(model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none")
+pytestmark = pytest.mark.usefixtures("one_rank")
 Job = Callable[..., Folders]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_rank() -> Iterator[None]:
-    hvd.init()
-    yield
-    hvd.shutdown()
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
-    """A job whose channels have these labels; every image is all of one grey, ten times its label."""
-
-    def make(**labels: list[int]) -> Folders:
-        folders = Folders(base=tmp_path)
-        folders.config.mkdir(parents=True)
-        (folders.config / "inputdataconfig.json").write_text(json.dumps({name: {} for name in labels}))
-        for name, values in labels.items():
-            images = np.stack([np.full((8, 8, 1), 10 * label % 256, np.uint8) for label in values])
-            (folders.data / name).mkdir(parents=True)
-            write(folders.data / name, name, images, np.array(values), files=2)
-        return folders
-
-    return make
-
-
-def with_(**values: object) -> Config:
-    return dataclasses.replace(SMALL, **values)  # type: ignore[arg-type]
-
-
-def batches(data: TrainingData, epoch: int, skip: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(images.numpy(), labels.numpy()) for images, labels in data.epoch(epoch, skip)]
 
 
 @pytest.mark.parametrize("cache", [False, True])
@@ -94,6 +54,10 @@ def test_more_steps_than_images_go_round(job: Job) -> None:
     assert set(labels) == {1, 2, 3, 4, 5, 6}
 
 
+def test_a_share_smaller_than_a_batch_is_gone_round(job: Job) -> None:
+    assert [len(labels) for _, labels in batches(training_data(SMALL, job(train=[1, 2])), 0)] == [4]
+
+
 @pytest.mark.parametrize("cache", [False, True])
 def test_validation_reads_every_record_once(job: Job, cache: bool) -> None:
     data = validation_data(with_(cache=cache), job(train=[0], validation=list(range(7))))
@@ -109,109 +73,29 @@ def test_without_a_validation_channel_there_is_nothing_to_validate(job: Job) -> 
     assert validation_data(SMALL, job(train=[0])) is None
 
 
-@pytest.mark.parametrize("cache", [False, True])
-@pytest.mark.parametrize("label", [0, 11])
-def test_a_label_out_of_range_is_named_with_its_record(job: Job, label: int, cache: bool) -> None:
-    config = with_(classes=10, first_label=1, cache=cache)
-    words = rf"Channel train: record 1 of train-00001-of-00002.*label is outside 1 to 10.*: {label}\."
-    with pytest.raises(RecordError, match=words):
-        batches(training_data(config, job(train=[1, 2, 3, label])), 0)
+def test_a_stream_goes_on_where_it_was_left(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    """SageMaker counts its FIFOs from 0 again for a training that is resumed in epoch 1."""
+    content = stream_of(tmp_path / "object", *(label % 10 for label in range(18)))
+    folders = streamed(content, content, content)
+    config = with_(shuffle_records=6, augmentation="affine")
+    data = training_data(config, folders)
+    assert data.steps_per_epoch is None
+    whole = [batches(data, epoch) for epoch in (0, 1)]
+    assert (len(whole[0]), data.steps_per_epoch, data.images) == (4, 4, 18)
+    rest = batches(training_data(config, streamed_again(folders)), 1, skip=3)
+    assert len(rest) == 1
+    np.testing.assert_array_equal(whole[1][3][0], rest[0][0])
+    np.testing.assert_array_equal(whole[1][3][1], rest[0][1])
 
 
-def write_records(path: Path, *records: bytes) -> None:
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            writer.write(record)
-
-
-def feature(value: object) -> tf.train.Feature:
-    if isinstance(value, int):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[value]))
-    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-
-
-def serialised(**values: object) -> bytes:
-    features = {name.replace("__", "/"): feature(value) for name, value in values.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-
-GOOD = example(np.zeros((8, 8, 1), np.uint8), 1)
-
-
-@pytest.mark.parametrize(
-    ("record", "words"),
-    [
-        (serialised(image=b"x", label=1), "no feature 'image/encoded'; it has: image, label"),
-        (serialised(image__encoded=b"x"), "no feature 'image/class/label'; it has: image/encoded"),
-        (serialised(image__encoded=b"x", image__class__label=b"cat"), "'image/class/label'.*one value of a int64_list"),
-        (b"\xff\xff not a protocol buffer", "no tf.train.Example"),
-        (
-            serialised(image__encoded=b"\xff\xd8\xff cut off", image__class__label=1),
-            "image of 11 bytes does not decode",
-        ),
-    ],
-)
-def test_a_record_that_cannot_be_trained_on_is_named(job: Job, record: bytes, words: str) -> None:
-    folders = job(train=[1])
-    write_records(folders.data / "train" / "z.tfrecord", *[GOOD] * 6, record, GOOD)
-    data = training_data(with_(batch_size=3, shuffle_records=4), folders)
-    with pytest.raises(RecordError, match=rf"Channel train: record 6 of z\.tfrecord: .*{words}"):
-        batches(data, 0)
-
-
-def test_a_corrupt_record_is_named(job: Job) -> None:
-    folders = job(train=[1] * 8)
-    path = folders.data / "train" / "train-00001-of-00002.tfrecord"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 4 + 40] ^= 1  # within the second of four
-    path.write_bytes(content)
-    words = rf"Channel train: the record at byte {len(content) // 4} of {re.escape(path.name)} is corrupt"
-    with pytest.raises(RecordError, match=words):
-        batches(training_data(SMALL, folders), 0)
-
-
-@pytest.mark.parametrize("cache", [False, True])
-def test_corrupt_records_and_images_are_left_out_up_to_a_number_and_told(
-    job: Job, capsys: pytest.CaptureFixture[str], cache: bool
-) -> None:
-    folders = job(train=[1, 2, 3, 4, 5, 6])
-    bad = folders.data / "train" / "z.tfrecord"
-    write_records(bad, serialised(image__encoded=b"no image", image__class__label=1), GOOD)
-    content = bytearray(bad.read_bytes())
-    content[-10] ^= 1
-    bad.write_bytes(content)
-    data = training_data(with_(batch_size=2, tolerate_corrupt_records=2, cache=cache), folders)
-    for epoch in range(2):
-        labels = np.concatenate([labels for _, labels in batches(data, epoch)])
-        assert sorted(labels) == [1, 2, 3, 4, 5, 6]
-    assert (
-        "rank 0 left out 2 corrupt record(s) of epoch 1; tolerate_corrupt_records allows 2" in capsys.readouterr().out
-    )
-    with pytest.raises(RecordError, match=r"2 records are corrupt.*allows 1"):
-        batches(training_data(with_(batch_size=2, tolerate_corrupt_records=1, cache=cache), folders), 0)
-
-
-def test_records_that_are_missing_are_noticed(job: Job) -> None:
-    with pytest.raises(LockstepError, match=r"Channel train.* 5 records, .*train_records says 6"):
-        batches(training_data(with_(train_records=6, batch_size=2), job(train=[1] * 5)), 0)
-
-
-def test_a_share_smaller_than_a_batch_is_gone_round(job: Job) -> None:
-    assert [len(labels) for _, labels in batches(training_data(SMALL, job(train=[1, 2])), 0)] == [4]
-
-
-def test_a_missing_channel_is_named(job: Job) -> None:
-    with pytest.raises(ChannelError, match=r"no channel train .*validation"):
-        training_data(SMALL, job(validation=[1]))
-
-
-def image_folder(folder: Path, **images: int) -> None:
-    """Write so many images of each class, all of one grey: ten times the number of the class."""
-    for number, (name, count) in enumerate(images.items(), start=1):
-        (folder / name).mkdir(parents=True)
-        for index in range(count):
-            png = tf.io.encode_png(np.full((9, 11, 3), 10 * number, np.uint8))
-            (folder / name / f"{index}.PNG").write_bytes(png.numpy())
+def streamed_again(folders: Folders) -> Folders:
+    """Let the third stream be the first of a process that is started anew."""
+    while not (folders.data / "train_2").exists():
+        time.sleep(0.01)
+    for number in (0, 1):
+        (folders.data / f"train_{number}").unlink()
+    (folders.data / "train_2").rename(folders.data / "train_0")
+    return folders
 
 
 @pytest.mark.parametrize("cache", [False, True])
@@ -230,20 +114,3 @@ def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: boo
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(10.0 * (labels + 1))
     assert validation is not None
     assert [label for _, labels, _ in validation.epoch(0) for label in labels.numpy()] == [1, 1, 1, 1, 2]
-
-
-def test_another_number_of_class_folders_is_explained(job: Job) -> None:
-    folders = job()
-    (folders.config / "inputdataconfig.json").write_text('{"train": {}}')
-    image_folder(folders.data / "train", ant=1, bee=1)
-    with pytest.raises(ImageFolderError, match=r"2 folder\(s\) of classes, but hyperparameter classes is 10"):
-        training_data(SMALL, folders)
-
-
-def test_an_image_file_that_does_not_decode_is_named(job: Job) -> None:
-    folders = job()
-    (folders.config / "inputdataconfig.json").write_text('{"train": {}}')
-    image_folder(folders.data / "train", ant=3, bee=3)
-    (folders.data / "train" / "bee" / "1.PNG").write_bytes(b"no image")
-    with pytest.raises(RecordError, match=r"Channel train: bee/1\.PNG: an image of 8 bytes does not decode"):
-        batches(training_data(with_(classes=2, batch_size=2), folders), 0)

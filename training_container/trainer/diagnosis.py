@@ -19,6 +19,8 @@ from training_container.trainer.shards import record_starts
 _AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 # Our own words, which come back within TensorFlow's.
 _OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
+# Where in the graph it was.
+_CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
 def guarded(  # noqa: PLR0913
@@ -62,9 +64,11 @@ def _explained(message: str, channel: FileChannel | PipeChannel, config: Config,
     if own := _OWN.search(message):
         hint = " Raw images cannot be streamed: give their channel the input mode File or FastFile."
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
+    words = " ".join(_CLUTTER.sub("", message).split())[:300]
+    what = f"an image does not decode: {words}" if "decode_" in message else words
     return (
-        f"Channel {channel.name}: among records {records.start} to {records.stop - 1} of this rank in epoch "
-        f"{epoch + 1}: {' '.join(message.split())[:300]}"
+        f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
+        "counted from 0)"
     )
 
 

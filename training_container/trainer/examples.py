@@ -38,7 +38,8 @@ def parsed(channel: str, config: Config) -> Step:
         sound = (label >= 0) & (label < config.classes) & (encoded != "")
         # Python is asked about a bad record only.
         label = tf.cond(sound, lambda: label, lambda: tf.numpy_function(explained, [record], tf.int64))
-        return encoded, tf.ensure_shape(label, [])
+        with tf.control_dependencies([label]):  # what is wrong with the label is said before what is with the image
+            return tf.identity(encoded), tf.ensure_shape(label, [])
 
     return parse
 

@@ -1,0 +1,143 @@
+"""Data that cannot be trained on: a sentence that names the channel, the record where it can be known, and why."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.records import GOOD, SMALL, batches, image_folder, serialised, stream_of, with_, write_records
+from training_container.contract import Folders
+from training_container.trainer.channels import ChannelError
+from training_container.trainer.examples import RecordError
+from training_container.trainer.image_folder import ImageFolderError
+from training_container.trainer.input import training_data
+from training_container.trainer.lockstep import LockstepError
+
+pytestmark = pytest.mark.usefixtures("one_rank")
+Job = Callable[..., Folders]
+
+
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize("label", [0, 11])
+def test_a_label_out_of_range_is_named_with_its_record(job: Job, label: int, cache: bool) -> None:
+    config = with_(classes=10, first_label=1, cache=cache)
+    words = rf"Channel train: record 1 of train-00001-of-00002.*label is outside 1 to 10.*: {label}\."
+    with pytest.raises(RecordError, match=words):
+        batches(training_data(config, job(train=[1, 2, 3, label])), 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (serialised(image=b"x", label=1), "no feature 'image/encoded'; it has: image, label"),
+        (serialised(image__encoded=b"x"), "no feature 'image/class/label'; it has: image/encoded"),
+        (serialised(image__encoded=b"x", image__class__label=b"cat"), "'image/class/label'.*one value of a int64_list"),
+        (b"\xff\xff not a protocol buffer", "no tf.train.Example"),
+        (
+            serialised(image__encoded=b"\xff\xd8\xff cut off", image__class__label=1),
+            "image of 11 bytes does not decode",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_trained_on_is_named(job: Job, record: bytes, words: str) -> None:
+    folders = job(train=[1])
+    write_records(folders.data / "train" / "z.tfrecord", *[GOOD] * 6, record, GOOD)
+    data = training_data(with_(batch_size=3, shuffle_records=4), folders)
+    with pytest.raises(RecordError, match=rf"Channel train: record 6 of z\.tfrecord: .*{words}"):
+        batches(data, 0)
+
+
+def test_a_corrupt_record_is_named(job: Job) -> None:
+    folders = job(train=[1] * 8)
+    path = folders.data / "train" / "train-00001-of-00002.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 4 + 40] ^= 1  # within the second of four
+    path.write_bytes(content)
+    words = rf"Channel train: the record at byte {len(content) // 4} of {re.escape(path.name)} is corrupt"
+    with pytest.raises(RecordError, match=words):
+        batches(training_data(SMALL, folders), 0)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_corrupt_records_and_images_are_left_out_up_to_a_number_and_told(
+    job: Job, capsys: pytest.CaptureFixture[str], cache: bool
+) -> None:
+    folders = job(train=[1, 2, 3, 4, 5, 6])
+    bad = folders.data / "train" / "z.tfrecord"
+    write_records(bad, serialised(image__encoded=b"no image", image__class__label=1), GOOD)
+    content = bytearray(bad.read_bytes())
+    content[-10] ^= 1
+    bad.write_bytes(content)
+    data = training_data(with_(batch_size=2, tolerate_corrupt_records=2, cache=cache), folders)
+    for epoch in range(2):
+        labels = np.concatenate([labels for _, labels in batches(data, epoch)])
+        assert sorted(labels) == [1, 2, 3, 4, 5, 6]
+    assert (
+        "rank 0 left out 2 corrupt record(s) of epoch 1; tolerate_corrupt_records allows 2" in capsys.readouterr().out
+    )
+    with pytest.raises(RecordError, match=r"2 records are corrupt.*allows 1"):
+        batches(training_data(with_(batch_size=2, tolerate_corrupt_records=1, cache=cache), folders), 0)
+
+
+def test_records_that_are_missing_are_noticed(job: Job) -> None:
+    with pytest.raises(LockstepError, match=r"Channel train.* 5 records, .*train_records says 6"):
+        batches(training_data(with_(train_records=6, batch_size=2), job(train=[1] * 5)), 0)
+
+
+def test_a_missing_channel_is_named(job: Job) -> None:
+    with pytest.raises(ChannelError, match=r"no channel train .*validation"):
+        training_data(SMALL, job(validation=[1]))
+
+
+def test_a_stream_that_is_cut_is_named(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    content = stream_of(tmp_path / "object", *range(8))
+    with pytest.raises(RecordError, match=rf"^Channel train: .*was cut at byte {len(content) - 3}, inside record 7"):
+        batches(training_data(SMALL, streamed(content[:-3])), 0)
+
+
+def test_a_stream_of_fewer_records_than_a_batch_is_explained(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    content = stream_of(tmp_path / "object", 1, 2, 3)
+    with pytest.raises(LockstepError, match=r"Channel train has not a batch of 4 records .* rank 0 has 3"):
+        batches(training_data(SMALL, streamed(content)), 0)
+
+
+def test_a_stream_that_misses_whole_records_is_noticed(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    content = stream_of(tmp_path / "object", *range(8))
+    with pytest.raises(LockstepError, match=r"Channel train ended after 8 records, .*train_records says 9"):
+        batches(training_data(with_(train_records=9), streamed(content)), 0)
+
+
+@pytest.mark.parametrize(("label", "words"), [(11, r"a label is outside 0 to 9.*: 11\."), (1, "does not decode")])
+def test_a_streamed_record_that_cannot_be_trained_on_is_explained(
+    streamed: Callable[..., Folders], tmp_path: Path, label: int, words: str
+) -> None:
+    path = tmp_path / "object"
+    write_records(path, *[GOOD] * 5, serialised(image__encoded=b"no image", image__class__label=label), GOOD, GOOD)
+    with pytest.raises(RecordError, match=rf"^Channel train: .*{words}"):
+        batches(training_data(SMALL, streamed(path.read_bytes())), 0)
+
+
+def test_a_stream_of_raw_images_is_refused(streamed: Callable[..., Folders]) -> None:
+    content = tf.io.encode_jpeg(np.zeros((8, 8, 3), np.uint8)).numpy()
+    with pytest.raises(RecordError, match=r"^Channel train: .*Raw images cannot be streamed.*File or FastFile"):
+        batches(training_data(SMALL, streamed(content * 2)), 0)
+
+
+def test_another_number_of_class_folders_is_explained(job: Job) -> None:
+    folders = job()
+    (folders.config / "inputdataconfig.json").write_text('{"train": {}}')
+    image_folder(folders.data / "train", ant=1, bee=1)
+    with pytest.raises(ImageFolderError, match=r"2 folder\(s\) of classes, but hyperparameter classes is 10"):
+        training_data(SMALL, folders)
+
+
+def test_an_image_file_that_does_not_decode_is_named(job: Job) -> None:
+    folders = job()
+    (folders.config / "inputdataconfig.json").write_text('{"train": {}}')
+    image_folder(folders.data / "train", ant=3, bee=3)
+    (folders.data / "train" / "bee" / "1.PNG").write_bytes(b"no image")
+    with pytest.raises(RecordError, match=r"Channel train: bee/1\.PNG: an image of 8 bytes does not decode"):
+        batches(training_data(with_(classes=2, batch_size=2), folders), 0)
