@@ -34,7 +34,7 @@ TIME_METRICS = {
 PROGRESS_METRICS = {
     "step": "steps done of the whole training",
     "recent_loss": "mean loss since the last line of progress",
-    "recent_images_per_second": "training images of all ranks since the last line of progress",
+    "recent_images_per_second": "training images of all ranks, by the step_seconds of the same line",
 }
 """Printed in every line of progress."""
 

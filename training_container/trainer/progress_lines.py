@@ -19,7 +19,6 @@ class ProgressLines:
     def __init__(self, seconds: float, epochs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._epochs, self._clock = seconds, epochs, clock
         self._last = clock()
-        self._images: int | None = None
         self._losses: tuple[float, int] = (0.0, 0)
 
     def due(self) -> bool:
@@ -34,11 +33,11 @@ class ProgressLines:
             steps_per_epoch: None where it is not known yet.
             values: what else is to be said, under names of metric_lines (StepTimes.of_line, Gpu.use).
         """
-        now = self._clock()
+        self._last = self._clock()
         shown: dict[str, float] = {"step": progress.step} | self._loss(progress)
-        if self._images is not None and now > self._last and progress.images >= self._images:
-            shown["recent_images_per_second"] = (progress.images - self._images) / (now - self._last)
-        self._last, self._images = now, progress.images
+        if seconds := values.get("step_seconds"):
+            # By the time of steps: since the last line there may have been a validation.
+            shown["recent_images_per_second"] = progress.ranks * progress.batch_size / seconds
         steps = f"{progress.step_in_epoch} of {steps_per_epoch or 'an unknown number of'} steps"
         return f"Epoch {progress.epoch + 1} of {self._epochs}, {steps}: {metric_lines.pairs(shown | dict(values))}"
 

@@ -34,16 +34,21 @@ class TensorBoard:
         self._folder = Path(folder)
         self._uri = s3_uri or os.environ.get(ENVIRONMENT, "")
         self._client = client
-        self._events = tf.summary.create_file_writer(str(self._folder))
+        self._events: Any = None
         self._copied: dict[Path, int] = {}
-        self._said = False
+        self._said: set[str] = set()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars under the number of a step or an epoch."""
-        with self._events.as_default():
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=step)
-        self._events.flush()
+        """Write scalars under the number of a step or an epoch. A failure is said once, and the training goes on."""
+        try:
+            if self._events is None:
+                self._events = tf.summary.create_file_writer(str(self._folder))
+            with self._events.as_default():
+                for name, value in values.items():
+                    tf.summary.scalar(name, value, step=step)
+            self._events.flush()
+        except tf.errors.OpError as error:
+            self._say(f"TensorBoard's events cannot be written to {self._folder}", error, "Training goes on without.")
 
     def sync(self) -> None:
         """Copy to S3 what has grown since the last time. A failure is said once, and the training goes on."""
@@ -52,13 +57,9 @@ class TensorBoard:
         try:
             self._copy()
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
-            if not self._said:
-                reason = " ".join(str(error).split())
-                print(
-                    f"TensorBoard's events could not be copied to {self._uri} ({reason}). Training goes on; the "
-                    f"events stay in {self._folder}, and copying is tried again after each epoch without a word."
-                )
-            self._said = True
+            what = f"TensorBoard's events cannot be copied to {self._uri}"
+            then = f"Training goes on, they stay in {self._folder}, and copying is tried again after each epoch."
+            self._say(what, error, then)
 
     def _copy(self) -> None:
         address = urlsplit(self._uri)
@@ -73,3 +74,8 @@ class TensorBoard:
             key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
             self._client.upload_file(str(path), address.netloc, key)
             self._copied[path] = size
+
+    def _say(self, what: str, error: Exception, then: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            print(f"{what}: {' '.join(str(error).split())[:500]}. {then}")
