@@ -79,6 +79,11 @@ def any_rank(flag: bool) -> bool:
     return bool(hvd.allreduce(tf.constant(int(flag)), op=hvd.Max, name="any_rank"))
 
 
+def least(number: int) -> int:
+    """Return the least of all ranks' numbers, as of the batches that each has; all ranks must ask together."""
+    return int(hvd.allreduce(tf.constant(number, tf.int64), op=hvd.Min, name="least"))
+
+
 def count_ranks(job: TrainingJob) -> None:
     """Check that there is one rank for every process slot of the job, by asking every rank.
 

@@ -6,7 +6,7 @@ A folder `trainer` of the script's own comes first on its path, and hides this o
 import importlib
 from types import ModuleType
 
-__all__ = ["channels", "checkpoints", "cluster", "tensorboard"]
+__all__ = ["channels", "checkpoints", "cluster", "metric_lines", "tensorboard"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,80 @@
+"""Keras' own fit() on handwritten digits, on any number of ranks. The comments mark what makes it distributed.
+
+    traingrid submit examples/keras_fit/manifest.jsonl
+
+A rank reads its own share of the channel, all start from rank 0's weights or its checkpoint, and rank 0 alone writes.
+"""
+
+import argparse
+
+import horovod.tensorflow.keras as hvd
+import tensorflow as tf
+from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # the training image has it
+
+SCHEMA = {
+    "image/encoded": tf.io.FixedLenFeature([], tf.string),
+    "image/class/label": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+def main() -> None:
+    options = hyperparameters()
+    ranks = cluster.start()  # this process is a rank from here on, with a device of its own
+    train = channels.open("train")  # this rank's share of the records
+    model = digits_model()
+    # Gradients are averaged over all ranks, and the rate grows with their number.
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(options.learning_rate * ranks.size, momentum=0.9))
+    model.compile(optimizer, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+
+    saved = checkpoints.Checkpoints(ranks.folders.checkpoints, model=model, optimizer=optimizer)
+    done = checkpoints.resume(saved)  # all ranks have rank 0's weights now
+    steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait for ever
+    for epoch in range(done.epoch if done else 0, options.epochs):
+        batches = train.records(epoch).map(parsed).repeat().batch(options.batch_size).take(steps)
+        history = model.fit(
+            batches,
+            initial_epoch=epoch,
+            epochs=epoch + 1,
+            steps_per_epoch=steps,
+            callbacks=[hvd.callbacks.MetricAverageCallback()],  # what is printed is all ranks' mean
+            verbose=0,
+        ).history
+        if ranks.is_main:
+            print(f"epoch={epoch + 1} train_loss={history['loss'][0]:.4f} accuracy={history['accuracy'][0]:.4f}")
+            saved.save(checkpoints.Progress(epoch=epoch + 1, step=(epoch + 1) * steps, ranks=ranks.size))
+        if ranks.stop_requested():  # a spot instance goes; the next attempt continues from the checkpoint
+            return
+    if ranks.is_main:
+        model.export(ranks.folders.model / "1")
+
+
+def hyperparameters() -> argparse.Namespace:
+    """Return the job's hyperparameters, which come as `--name value`; those of the grid that it has no use for pass."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch_size", type=int, default=16, help="of one rank")
+    parser.add_argument("--learning_rate", type=float, default=0.05, help="of one rank")
+    return parser.parse_known_args()[0]
+
+
+def parsed(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return a record's image, [8, 8, 1] in 0..1, and its digit."""
+    fields = tf.io.parse_single_example(record, SCHEMA)
+    image = tf.ensure_shape(tf.io.decode_png(fields["image/encoded"], channels=1), [8, 8, 1])
+    return tf.cast(image, tf.float32) / 255, fields["image/class/label"]
+
+
+def digits_model() -> tf.keras.Model:
+    """Return a small convolutional network."""
+    return tf.keras.Sequential(
+        [
+            tf.keras.Input([8, 8, 1]),
+            tf.keras.layers.Conv2D(16, 3, activation="relu"),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(10),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

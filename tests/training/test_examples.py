@@ -1,0 +1,45 @@
+"""The scripts of examples/, packed as they lie there and trained by `train` on two ranks."""
+
+import json
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])
+def test_an_example_trains_on_two_ranks_and_continues(
+    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path, example: str
+) -> None:
+    line = json.loads((EXAMPLES / example / "manifest.jsonl").read_text())
+    with tarfile.open(tmp_path / "source.tar.gz", "w:gz") as packed:
+        packed.add(EXAMPLES / example / line["entry_point"], line["entry_point"])
+    named = {
+        "sagemaker_submit_directory": str(tmp_path / "source.tar.gz"),
+        "sagemaker_program": line["entry_point"],
+        "model": "resnet8",  # what a grid gives every line, and the script has no use for
+    }
+    base = host_folder(tmp_path / "ml", named | {"epochs": "3", "batch_size": "16"})
+    losses = trained(start(base), first=1, last=3)
+    assert losses[-1] < losses[0]
+    assert (base / "model" / "1" / "saved_model.pb").exists()
+    assert list((base / "checkpoints").iterdir())
+
+    settings = base / "input" / "config" / "hyperparameters.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"epochs": "4"}))
+    (again,) = trained(start(base), first=4, last=4)
+    assert again < losses[0]
+
+
+def trained(train: "subprocess.Popen[str]", *, first: int, last: int) -> list[float]:
+    """Return the losses that a training prints, which must be of these epochs."""
+    output, _ = train.communicate(timeout=120)
+    assert train.returncode == 0, output
+    found = re.findall(r"^epoch=(\d+) train_loss=([0-9.]+)", output, re.MULTILINE)
+    assert [int(epoch) for epoch, _ in found] == list(range(first, last + 1))
+    return [float(loss) for _, loss in found]
