@@ -28,6 +28,7 @@ from traingrid.world import World
 from traingrid.world_reading import read_world
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
+AGAIN = [{"onExitCode": code, "action": "RETRY"} for code in ("75", "137")]
 LAST = {"onReason": "*", "action": "EXIT"}
 WAITS = "import time; time.sleep(600)"
 TRAINS = (
@@ -109,7 +110,7 @@ class Account:
             jobDefinitionName=name,
             type="container",
             platformCapabilities=["FARGATE"],
-            retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "75", "action": "RETRY"}, LAST]},
+            retryStrategy={"attempts": 10, "evaluateOnExit": [*AGAIN, LAST]},
             containerProperties={
                 "image": f"{ACCOUNT}.dkr.ecr.{HOME}.amazonaws.com/traingrid/orchestrator:1",
                 "jobRoleArn": self.child_role,
