@@ -1,5 +1,6 @@
 """Two ranks whose shares differ: nobody waits for ever, nothing is counted twice."""
 
+import dataclasses
 import json
 import shutil
 import threading
@@ -17,6 +18,7 @@ from training_container.contract import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import LockstepError
+from training_container.trainer.shards import record_starts
 from training_container.trainer.validation import Validation
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
@@ -66,6 +68,25 @@ def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is
     assert second["error"].startswith(
         "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
     )
+
+
+def tolerant_epochs(base: str) -> list[int | None]:
+    data = training_data(dataclasses.replace(CONFIG, tolerate_corrupt_records=2), Folders(base=Path(base)))
+    return [len(list(data.epoch(epoch))) for epoch in range(2)] + [data.steps_per_epoch, data.images]
+
+
+def test_a_rank_that_leaves_corrupt_records_out_shortens_the_epoch_of_all(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, train="File")
+    (folders.data / "train").mkdir()
+    sound, broken = (records(folders.data / "train" / f"part-{number}", 13) for number in range(2))
+    content = bytearray(broken.read_bytes())
+    starts = list(record_starts(sound))
+    for record in (3, 9):
+        content[starts[record] + 20] ^= 1
+    broken.write_bytes(content)
+    # 13 records of rank 0 would make three batches; 11 of rank 1 make two.
+    assert on_two_ranks(tolerant_epochs, tmp_path, str(folders.base)) == [[2, 2, 2, 24]] * 2
 
 
 def brightness_model() -> tf.keras.Model:

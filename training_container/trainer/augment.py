@@ -15,7 +15,7 @@ def mixed_seed(*numbers: int) -> int:
 def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Crop 8 to 100 % of an image's area at an aspect ratio of 3/4 to 4/3, and mirror half of the images.
 
-    Of a JPEG only that part is decoded, which takes about half the time.
+    Of a JPEG only that part is decoded: 1.1 times as many images per second (375 x 500 pixels, one core).
     Source: Szegedy et al. 2015 (arXiv:1409.4842), section 6; what ResNet-50 is trained with ever since.
 
     Args:

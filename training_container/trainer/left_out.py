@@ -10,6 +10,14 @@ from training_container.trainer.block_reader import corrupt_records_seen
 from training_container.trainer.examples import RecordError
 from training_container.trainer.lockstep import Batch
 
+_lock = threading.Lock()
+_undecodable = 0
+
+
+def left_out_so_far() -> int:
+    """Return how many records this process has left out, of all channels and epochs."""
+    return corrupt_records_seen() + _undecodable
+
 
 class LeftOut:
     """Counts one rank's records of a channel's epoch that have a wrong CRC or whose image does not decode.
@@ -22,18 +30,16 @@ class LeftOut:
     def __init__(self, channel: str, tolerated: int) -> None:
         self.tolerated = tolerated
         self._channel = channel
-        self._lock = threading.Lock()
         self.begin()
 
     def begin(self) -> None:
         """Count afresh, as an epoch begins."""
-        self._undecodable = 0
-        self._corrupt_before = corrupt_records_seen()
+        self._before = left_out_so_far()
 
     @property
     def count(self) -> int:
         """How many this epoch has left out so far."""
-        return self._undecodable + corrupt_records_seen() - self._corrupt_before
+        return left_out_so_far() - self._before
 
     def checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield batches until the epoch has left out more than it may.
@@ -80,12 +86,14 @@ class LeftOut:
             return image.ignore_errors().concatenate(nothing).take(1)
 
         def is_image(_image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-            return tf.cond(label >= 0, lambda: True, lambda: tf.numpy_function(self._leave_out, [], tf.bool))
+            return tf.cond(label >= 0, lambda: True, lambda: tf.numpy_function(_leave_out, [], tf.bool))
 
         images = examples.interleave(image_or_nothing, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE)
         return images.filter(tf.autograph.experimental.do_not_convert(is_image))
 
-    def _leave_out(self) -> bool:
-        with self._lock:
-            self._undecodable += 1
-        return False
+
+def _leave_out() -> bool:
+    global _undecodable  # noqa: PLW0603  # as of corrupt_records_seen: one figure for the process is what is asked for
+    with _lock:
+        _undecodable += 1
+    return False

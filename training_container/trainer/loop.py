@@ -20,12 +20,12 @@ from training_container.contract import TrainingJob
 from training_container.stopping import StoppedError
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
-from training_container.trainer.block_reader import corrupt_records_seen
 from training_container.trainer.checkpoints import Checkpoints, resume
 from training_container.trainer.config import Config
 from training_container.trainer.course import Course
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.journal import Journal
+from training_container.trainer.left_out import left_out_so_far
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.step import Batch, Outcome, TrainStep
@@ -202,6 +202,6 @@ class Training:
 
 
 def corrupt_records_of_all_ranks() -> int:
-    """Return how many records with a wrong checksum were skipped so far; all ranks must ask together."""
-    own = tf.constant(corrupt_records_seen(), tf.int64)
+    """Return how many records were left out so far, being corrupt; all ranks must ask together."""
+    own = tf.constant(left_out_so_far(), tf.int64)
     return int(hvd.allreduce(own, op=hvd.Sum, name="corrupt_records"))

@@ -17,7 +17,7 @@ EPOCH_METRICS = {
     "images_per_second": "training images of all ranks, while training, without validation and checkpoints",
     "images_per_second_per_rank": "the same of one rank",
     "ranks": "ranks that take part",
-    "corrupt_records": "records with a wrong checksum that were skipped so far, of all ranks",
+    "corrupt_records": "records left out so far, being corrupt or holding no image that decodes, of all ranks",
 }
 """Printed once an epoch."""
 

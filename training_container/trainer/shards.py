@@ -1,5 +1,6 @@
 """Which TFRecord files and records belong to which rank. Imports no TensorFlow."""
 
+import heapq
 import os
 import struct
 from collections.abc import Iterator, Sequence
@@ -87,11 +88,11 @@ def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
     first). The control plane's manifest files for Pipe mode follow the same rule, so that both read the same.
     """
     shares: list[list[int]] = [[] for _ in range(ranks)]
-    held = [0] * ranks
+    fewest = [(0, rank) for rank in range(ranks)]
     for index in sorted(range(len(sizes)), key=lambda index: (-sizes[index], index)):
-        rank = min(range(ranks), key=lambda rank: (held[rank], rank))
+        held, rank = heapq.heappop(fewest)
         shares[rank].append(index)
-        held[rank] += sizes[index]
+        heapq.heappush(fewest, (held + sizes[index], rank))
     return [sorted(share) for share in shares]
 
 
