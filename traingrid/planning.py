@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.channels import by_rank
 from traingrid.clients import client
 from traingrid.manifest_line import iter_jobs
+from traingrid.rank_manifests import data_objects
 from traingrid.s3_uri import prefix_of
+from traingrid.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -80,11 +84,19 @@ def not_found() -> Callable[[Job], str]:
         request: dict[str, Any] = {"registryId": account, "repositoryName": repository, "imageIds": [wanted]}
         return _seen(lambda: ecr(region).describe_images(**request)["imageDetails"])
 
+    @cache
+    def has_objects(region: str, uri: str, number: int) -> bool:
+        return _seen(lambda: len(list(islice(data_objects(Storage(region), prefix_of(uri)), number))) == number)
+
     def missing(job: Job) -> str:
         if job.image and not image_is_there(job.region, job.image):
             return f"there is no image {job.image}"
         empty = [channel.uri for channel in job.inputs.values() if not data_is_there(job.region, channel.uri)]
-        return f"there is no data under {', '.join(empty)}" if empty else ""
+        if empty:
+            return f"there is no data under {', '.join(empty)}"
+        uris = [job.inputs[name].uri for name in by_rank(job.inputs, job.streams)]
+        few = [uri for uri in uris if not has_objects(job.region, uri, job.ranks)]
+        return f"there are fewer objects than the {job.ranks} ranks under {', '.join(few)}" if few else ""
 
     return missing
 

@@ -21,7 +21,7 @@ from traingrid.errors import UsageError
 from traingrid.s3_uri import prefix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Protocol
 
     from traingrid.job import Job
@@ -85,7 +85,7 @@ def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[Ma
 def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
     uri = job.inputs[name].uri
     prefix = prefix_of(uri)
-    sizes = {key: size for key, size in objects.sizes(prefix) if _is_data(key, size)}
+    sizes = dict(data_objects(objects, prefix))
     if len(sizes) < job.ranks:
         what = (
             f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, and each of its {job.ranks} ranks"
@@ -95,6 +95,13 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
     folder = prefix.key[: prefix.key.rfind("/") + 1]
     start = {"prefix": f"s3://{prefix.bucket}/{folder}"}
     return [[start, *(key[len(folder) :] for key in share)] for share in shares_by_bytes(sizes, job.ranks)]
+
+
+def data_objects(objects: Objects, prefix: S3Uri) -> Iterator[tuple[str, int]]:
+    """Yield key and bytes of the objects that hold records: no marker of a folder, none empty, none hidden (`_OK`)."""
+    for key, size in objects.sizes(prefix):
+        if size > 0 and not key.endswith("/") and not key.rpartition("/")[2].startswith(("_", ".")):
+            yield key, size
 
 
 def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
@@ -115,11 +122,6 @@ def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
         shares[rank].append(key)
         heapq.heappush(fewest, (held + size, rank))
     return [sorted(share) for share in shares]
-
-
-def _is_data(key: str, size: int) -> bool:
-    """Return whether an object holds records: no marker of a folder, nothing empty, nothing hidden (`_SUCCESS`)."""
-    return size > 0 and not key.endswith("/") and not key.rpartition("/")[2].startswith(("_", "."))
 
 
 def _encoded(document: object) -> bytes:

@@ -54,6 +54,17 @@ def test_a_plan_says_what_each_line_would_become_and_what_is_in_its_way(deployme
     assert third.trouble.startswith("there is no image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
 
 
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(("ranks", "outcome"), [(1, "would train"), (2, "fewer objects than the 2 ranks")])
+def test_a_plan_counts_the_objects_that_ranks_with_streams_of_their_own_need(
+    deployment: Deployment, ranks: int, outcome: str
+) -> None:
+    line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized"}
+    line |= {"input_mode": "Pipe", "streams": "rank", "processes_per_host": str(ranks)}
+    (only,) = planned(parse(json.dumps(line).encode(), deployment), deployment)
+    assert outcome in only.outcome
+
+
 def test_a_plan_names_the_regions_that_would_be_tried_next(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
     (only,) = planned(parse(line.encode(), deployment), deployment, missing=lambda _job: "")
