@@ -107,9 +107,9 @@ def data_objects(objects: Objects, prefix: S3Uri) -> Iterator[tuple[str, int]]:
 def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
     """Return the objects of each rank: those of the most bytes first, each to the rank with the fewest bytes so far.
 
-    No rank has more than 4/3 of the bytes that it has in the best of all possible distributions (R. L. Graham, Bounds
-    on Multiprocessing Timing Anomalies, 1969). The trainer deals the files of File mode by the same rule, so that both
-    train on the same shares.
+    The fullest rank has at most 4/3 of the bytes that the fullest one has in the best distribution there is (R. L.
+    Graham, Bounds on Multiprocessing Timing Anomalies, 1969). The trainer deals the files of File mode by the same
+    rule, so that both train on the same shares.
 
     Args:
         sizes: Bytes of each object, by key.
