@@ -13,7 +13,7 @@ from training_container.contract import Folders
 from training_container.trainer.channels import ChannelError
 from training_container.trainer.examples import RecordError
 from training_container.trainer.image_folder import ImageFolderError
-from training_container.trainer.input import training_data
+from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import LockstepError
 
 pytestmark = pytest.mark.usefixtures("one_rank")
@@ -82,9 +82,16 @@ def test_corrupt_records_and_images_are_left_out_up_to_a_number_and_told(
         batches(training_data(with_(batch_size=2, tolerate_corrupt_records=1, cache=cache), folders), 0)
 
 
-def test_records_that_are_missing_are_noticed(job: Job) -> None:
-    with pytest.raises(LockstepError, match=r"Channel train.* 5 records, .*train_records says 6"):
-        batches(training_data(with_(train_records=6, batch_size=2), job(train=[1] * 5)), 0)
+@pytest.mark.parametrize("cache", [False, True])
+def test_records_that_are_missing_are_noticed(job: Job, cache: bool) -> None:
+    folders = job(train=[1] * 5, validation=[1] * 3)
+    config = with_(train_records=6, validation_records=4, batch_size=2, cache=cache)
+    with pytest.raises(LockstepError, match=r"Channel train ended after 5 records, .*train_records says 6"):
+        batches(training_data(config, folders), 0)
+    validation = validation_data(config, folders)
+    assert validation is not None
+    with pytest.raises(LockstepError, match=r"Channel validation ended after 3 records, .*validation_records says 4"):
+        list(validation.epoch(0))
 
 
 def test_a_missing_channel_is_named(job: Job) -> None:

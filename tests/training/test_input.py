@@ -1,6 +1,7 @@
 """What reaches a training step: batches, on one rank. Two ranks are in test_modes.py and test_uneven.py."""
 
 import dataclasses
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.training.records import SMALL, batches, image_folder, stream_of, with_
 from training_container.contract import Folders
+from training_container.trainer.artifacts import export
 from training_container.trainer.input import training_data, validation_data
 
 pytestmark = pytest.mark.usefixtures("one_rank")
@@ -114,3 +117,10 @@ def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: boo
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(10.0 * (labels + 1))
     assert validation is not None
     assert [label for _, labels, _ in validation.epoch(0) for label in labels.numpy()] == [1, 1, 1, 1, 2]
+
+
+def test_the_exported_network_comes_with_the_names_of_its_classes(tmp_path: Path) -> None:
+    images = tf.keras.Input([8, 8, 3])
+    model = tf.keras.Model(images, tf.keras.layers.Dense(2)(tf.keras.layers.Flatten()(images)))
+    export(model, with_(classes=2, first_label=1), tmp_path, {"class_names": ("ant", "bee")})
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"1": "ant", "2": "bee"}

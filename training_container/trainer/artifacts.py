@@ -10,7 +10,7 @@ from training_container.trainer.config import Config
 
 
 def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[str, object]) -> None:
-    """Write the trained network as a SavedModel, and report.json next to it.
+    """Write the trained network as a SavedModel, and next to it report.json, and labels.json if classes have names.
 
     The network lies in the folder `1`, where TensorFlow Serving and SageMaker's TensorFlow endpoints look for versions.
     Its signature takes `images` [batch, height, width, 3] in 0..255 of any size and returns `probabilities` and
@@ -29,4 +29,8 @@ def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[
     servable.model_variables = model.variables
     servable.serve = serve
     tf.saved_model.save(servable, str(folder / "1"), signatures={"serving_default": serve})
+    names = report.get("class_names")
+    if isinstance(names, tuple) and names:
+        labels = dict(enumerate(names, start=config.first_label))
+        (folder / "labels.json").write_text(json.dumps(labels, indent=2) + "\n", encoding="utf-8")
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -50,10 +50,16 @@ class FileChannel:
     @cached_property
     def count(self) -> int:
         """How many records this rank's share has: the headers of its files are walked over once."""
-        return self.shard.count()
+        return len(self.image_files(0)) if self.holds_images else self.shard.count()
 
     def records(self, epoch: int) -> tf.data.Dataset:
-        """Return this rank's records of an epoch, each a scalar tf.string."""
+        """Return this rank's records of an epoch, each a scalar tf.string.
+
+        Raises:
+            ChannelError: the folder holds images, which image_files() returns.
+        """
+        if self.holds_images:
+            raise ChannelError(f"Channel {self.name} holds no records but images ({self.files[0].name}, ...).")
         return self._arranged(epoch, tf.data.TFRecordDataset)
 
     def origins(self, epoch: int) -> tf.data.Dataset:

@@ -12,7 +12,7 @@ from training_container.trainer.config import Config
 from training_container.trainer.diagnosis import guarded
 from training_container.trainer.image_folder import check_classes, class_names
 from training_container.trainer.left_out import LeftOut
-from training_container.trainer.lockstep import Batch, Lockstep, LockstepError
+from training_container.trainer.lockstep import Batch, Lockstep, LockstepError, check_total, missing
 from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.reading import Reading
 from training_container.trainer.sources import Channel, Kept, Passing, Source
@@ -108,10 +108,7 @@ class TrainingData:
                 "none. Start fewer ranks, check the channel's S3 prefix, or let shard_by be record."
             )
         if sum(counts) < expected:
-            raise LockstepError(
-                f"Channel {name} has {sum(counts):,} records, but hyperparameter {name}_records says {expected:,}: a "
-                "part of it is missing."
-            )
+            raise LockstepError(missing(name, sum(counts), expected))
         steps = config.steps_per_epoch or max(min(counts) // config.batch_size, 1)
         lockstep = Lockstep(name, config.batch_size, steps=steps, images=sum(counts))
         return lockstep, steps * config.batch_size > count
@@ -131,6 +128,7 @@ class ValidationData:
 
         Raises:
             RecordError: a record cannot be read or validated on.
+            LockstepError: all ranks together have fewer records than hyperparameter validation_records says.
         """
         self._left_out.begin()
         size = self._config.batch_size
@@ -138,9 +136,13 @@ class ValidationData:
         batches = guarded(
             iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
         )
+        read = 0
         for images, labels in self._left_out.checked(batches):
+            read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
         self._left_out.tell(epoch)
+        if self._config.validation_records:
+            check_total(self._channel.name, read + self._left_out.count, self._config.validation_records)
 
 
 def training_data(config: Config, folders: Folders | None = None) -> TrainingData:

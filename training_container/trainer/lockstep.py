@@ -94,10 +94,7 @@ class Lockstep:
                 "ranks, or check the channel's S3 prefix."
             )
         if sum(read) < self._expected and not self._ask_always:
-            raise LockstepError(
-                f"Channel {self._channel} ended after {sum(read):,} records, but hyperparameter "
-                f"{self._channel}_records says {self._expected:,}: a part of it is missing."
-            )
+            raise LockstepError(missing(self._channel, sum(read), self._expected))
         changed = (steps, sum(read)) != (self.steps, self.images)
         self.steps, self.images = steps, sum(read)
         if hvd.rank() == 0 and changed:
@@ -108,6 +105,25 @@ class Lockstep:
 
     def _is_full(self, batch: Batch | None) -> bool:
         return batch is not None and _records(batch) == self._batch_size
+
+
+def check_total(channel: str, read: int, expected: int) -> None:
+    """Check that all ranks together have read as many records as they should; they must ask together.
+
+    Raises:
+        LockstepError: they have not.
+    """
+    total = int(hvd.allreduce(tf.constant(read, tf.int64), op=hvd.Sum, name=f"records_of_{channel}"))
+    if total < expected:
+        raise LockstepError(missing(channel, total, expected))
+
+
+def missing(channel: str, read: int, expected: int) -> str:
+    """Return the sentence for a channel that has fewer records than expected."""
+    return (
+        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records says {expected:,}: a "
+        "part of it is missing."
+    )
 
 
 def all_ranks(flag: bool) -> bool:

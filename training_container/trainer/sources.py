@@ -50,8 +50,6 @@ class Passing:
     @property
     def count(self) -> int | None:
         """How many records this rank's share has; None for a stream."""
-        if isinstance(self.channel, FileChannel) and self.channel.holds_images:
-            return len(self.channel.image_files(0))
         return self.channel.count
 
     def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
@@ -71,18 +69,14 @@ class Passing:
             return bring(number, encoded), label
 
         numbered = elements.skip(first).enumerate(start=first)
-        if self._is_folder:
+        if self.channel.holds_images:
             return numbered.map(_plain(lambda n, e: image(n, *e)), num_parallel_calls=tf.data.AUTOTUNE)
         return numbered.map(_plain(image), num_parallel_calls=tf.data.AUTOTUNE)
-
-    @property
-    def _is_folder(self) -> bool:
-        return isinstance(self.channel, FileChannel) and self.channel.holds_images
 
     def _elements(self, epoch: int) -> tuple[tf.data.Dataset, Step]:
         """Return what is read, and the step from one of it to (encoded image, class)."""
         channel = self.channel
-        if not (isinstance(channel, FileChannel) and channel.holds_images):
+        if isinstance(channel, PipeChannel) or not channel.holds_images:
             return channel.records(epoch), parsed(channel.name, self.config)
         files = channel.image_files(epoch)
         labels = labels_of(channel.name, channel.folder, files, self.classes)
