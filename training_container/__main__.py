@@ -32,6 +32,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 def main() -> int:
     """Run this host's part of the job and return the exit status."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
+    os.environ.setdefault("HOME", str(Path.home()))  # without it Open MPI 5 does not even tell its version
     folders = Folders.from_environment(os.environ)
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:

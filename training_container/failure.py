@@ -27,8 +27,8 @@ _CONSEQUENCES = (
 )
 # How TensorFlow 2.15 starts the lines of a graph's traceback (framework/error_interpolation.py).
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
-# Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; PRRTE has the same words.
-_ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\)")
+# Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; Open MPI 5 breaks the line.
+_ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+) \(([^)]*)\)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,8 @@ class FailureWatch:
                 return True  # Another rank wrote into the line; its traceback is in the log all the same.
             return False
         self.stalls.read(line)
-        if match := _ABORTED.search(line):
+        former = f"{self.tail[-1]}\n" if self.tail else ""
+        if (match := _ABORTED.search(former + line)) and match.end() > len(former):
             rank, node, number, name = match.groups()
             self.deaths.append(f"Rank {rank} on {node} was killed by signal {number} ({name}).")
         elif line.startswith("Rank ") and " died " in line:  # gloo.py's own words

@@ -3,6 +3,9 @@
 Horovod's coordinator looks at intervals of HOROVOD_STALL_CHECK_TIME_SECONDS, names the ranks that have not joined, and
 shuts all ranks down after HOROVOD_STALL_SHUTDOWN_TIME_SECONDS. Source of both and of the warnings' words: Horovod
 0.28.1, horovod/common/stall_inspector.cc; "Stalled ranks" is what earlier versions say for "Missing ranks".
+
+This holds for ranks that MPI coordinates. With Gloo the inspector of 0.28.1 looks at an empty list of ranks
+(Controller::global_ranks_ is not filled there), and never finds a stall.
 """
 
 import math

@@ -32,6 +32,15 @@ def test_a_killed_rank_is_the_reason_and_not_the_one_that_lost_it() -> None:
     assert watch.reason(137).startswith("Rank 1 on vm was killed by signal 9 (Killed).")
 
 
+def test_open_mpi_5_breaks_the_line_about_a_killed_rank() -> None:
+    watch = FailureWatch()
+    for line in ("prterun noticed that process rank 1 with PID 31052 on node vm exited on\n", "signal 9 (Killed).\n"):
+        assert watch.passes(line)
+    assert watch.reason(137).startswith("Rank 1 on vm was killed by signal 9 (Killed).")
+    assert watch.passes("bye\n")
+    assert len(watch.deaths) == 1
+
+
 def test_a_long_traceback_keeps_its_end_within_what_sagemaker_shows() -> None:
     watch = FailureWatch()
     watch.passes(failing_line(1, ValueError("x" * 5000 + " the end")))

