@@ -23,7 +23,8 @@ int main(int count, char** arguments) {
   const std::vector<std::string> fifos(arguments + 4, arguments + count);
   traingrid::Dealer dealer(arguments[1], arguments[2], std::strtod(arguments[3], nullptr), STDIN_FILENO, fifos);
   const bool sound = dealer.Deal();
-  dealer.SetEndings();
-  if (!sound) std::fprintf(stderr, "%s\n", dealer.failure().c_str());
-  return sound ? 0 : 1;
+  if (sound) return 0;
+  std::fprintf(stderr, "%s\n", dealer.failure().c_str());
+  dealer.TellRanks();
+  return 1;
 }

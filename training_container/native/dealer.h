@@ -39,10 +39,20 @@ class Dealer {
     return DealInBlocks();
   }
 
-  // Tells every rank how its FIFO ends. Where nobody wanted the rest, there is nothing to tell.
-  void SetEndings() const {
-    if (!complete_ && failure_.empty()) return;
-    for (const auto& rank : ranks_) rank.SetEnding(failure_);
+  // Tells every rank that is left why its FIFO ends here, and waits for those that have not come to hear it.
+  void TellRanks() {
+    start_ = Clock::now();
+    for (const auto& rank : ranks_)
+      if (!rank.gone()) rank.SetEnding(failure_);
+    while (!ParentGone() && !TooLate()) {
+      bool all = true;
+      for (auto& rank : ranks_) {
+        if (rank.TryOpen()) rank.Lose();
+        all &= rank.gone();
+      }
+      if (all) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMilliseconds));
+    }
   }
 
   const std::string& failure() const { return failure_; }
@@ -166,12 +176,11 @@ class Dealer {
   // Whether anybody is there to read: the ranks that have come are looked at, and those that have not.
   bool Wanted() {
     if (!failure_.empty()) return false;
-    pollfd parent = {lifeline_, 0, 0};
-    if (lifeline_ >= 0 && poll(&parent, 1, 0) > 0) return false;
+    if (ParentGone()) return false;
     bool wanted = false;
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
       LocalFifo& one = ranks_[rank];
-      if (!one.TryOpen() && Clock::now() - start_ > std::chrono::duration<double>(timeout_)) {
+      if (!one.TryOpen() && TooLate()) {
         failure_ = "Channel " + framing_.channel() + ": local rank " + std::to_string(rank) +
                    " did not begin to read within " + std::to_string(static_cast<int>(timeout_)) + " s.";
         return false;
@@ -182,6 +191,13 @@ class Dealer {
     }
     return wanted;
   }
+
+  bool ParentGone() const {
+    pollfd parent = {lifeline_, 0, 0};
+    return lifeline_ >= 0 && poll(&parent, 1, 0) > 0;
+  }
+  // For ranks that have not come yet.
+  bool TooLate() const { return Clock::now() - start_ > std::chrono::duration<double>(timeout_); }
 
   bool AnyOpened() const {
     return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalFifo& rank) { return rank.opened(); });
@@ -211,15 +227,15 @@ class Dealer {
     return false;
   }
 
-  // Hands out what is kept, where the stream was sound to its end.
+  // Hands out what is kept, where the stream was sound to its end. Every rank is told of the end as soon as it has its
+  // last record: the others may wait for it.
   bool Ended() {
     if (!complete_ && failure_.empty()) failure_ = source_.failure();
     while (complete_ && Wanted()) {
-      const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](LocalFifo& rank) {
+      for (auto& rank : ranks_) {
         rank.Flush();
-        return rank.opened() && rank.queued() == 0;
-      });
-      if (all) break;
+        if (rank.opened() && rank.queued() == 0 && !rank.gone()) rank.Finish();
+      }
       Progress(kPatienceMilliseconds);
     }
     return failure_.empty();
@@ -229,7 +245,7 @@ class Dealer {
 
   const double timeout_;
   const int lifeline_;
-  const Clock::time_point start_ = Clock::now();
+  Clock::time_point start_ = Clock::now();  // of waiting for ranks
   FifoSource source_;
   Framing framing_;
   std::deque<LocalFifo> ranks_;

@@ -84,6 +84,12 @@ class LocalFifo {
     written_ = 0;
   }
 
+  // The rank has got all there is.
+  void Finish() {
+    SetEnding("");
+    Lose();
+  }
+
   // Whether the rank has read everything that it was given.
   bool Starving() const {
     int unread = 0;

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
+from pathlib import Path
 
 from training_container.trainer.byte_blocks import blocks, ending
 from training_container.trainer.framing import Splitter, StreamError
@@ -26,10 +27,12 @@ class RankFifo(threading.Thread):
 
     def __init__(self, path: str, shared: threading.Condition, timeout_seconds: float) -> None:
         super().__init__(daemon=True)
-        self.path, self.failure, self.gone = path, "", False
+        self.path, self.failure = path, ""
+        self.gone = False
         self.kept = 0  # bytes not written yet
         self._shared, self._timeout = shared, timeout_seconds
         self._records: deque[bytes] = deque()
+        self._complete, self._ending = False, ""
 
     def give(self, record: bytes) -> None:
         """Take a record to write; to be called with `shared` held."""
@@ -38,16 +41,23 @@ class RankFifo(threading.Thread):
             self.kept += len(record)
             self._shared.notify_all()
 
+    def finish(self, failure: str = "") -> None:
+        """End the FIFO when all is written, or soon where its ending is a failure; to be called with `shared` held."""
+        self._complete, self._ending = True, failure
+        if failure:
+            self._records.clear()
+        self._shared.notify_all()
+
     def run(self) -> None:
-        """Write until the rank goes. The FIFO stays open until the process ends, so that its ending is told before."""
+        """Write until the rank goes, or has got all there is: it is told then, since other ranks may wait for it."""
         try:
             with open(self._opened(), "wb", buffering=0) as file:  # noqa: PTH123  # a descriptor
-                while True:
-                    record = self._next()
+                while record := self._next():
                     left = memoryview(record)
                     while left:
                         left = left[file.write(left) :]
                     self._written(len(record))
+                set_ending(self.path, self._ending)
         except BrokenPipeError:
             pass
         except TimeoutError as error:
@@ -72,8 +82,8 @@ class RankFifo(threading.Thread):
 
     def _next(self) -> bytes:
         with self._shared:
-            self._shared.wait_for(lambda: self._records)
-            return self._records.popleft()
+            self._shared.wait_for(lambda: self._records or self._complete)
+            return self._records.popleft() if self._records else b""
 
     def _written(self, size: int) -> None:
         with self._shared:
@@ -81,10 +91,8 @@ class RankFifo(threading.Thread):
             self._shared.notify_all()
 
 
-def deal(channel: str, source: str, timeout_seconds: float, paths: list[str]) -> str:
-    """Deal a stream to the FIFOs at `paths` and return what went wrong, "" where nothing did."""
-    shared = threading.Condition()
-    ranks = [RankFifo(path, shared, timeout_seconds) for path in paths]
+def deal(channel: str, source: str, timeout_seconds: float, ranks: list[RankFifo], shared: threading.Condition) -> str:
+    """Deal a stream to the ranks and return what went wrong, "" where nothing did."""
     for rank in ranks:
         rank.start()
     splitter = Splitter(channel, source, whole=True)
@@ -108,8 +116,17 @@ def deal(channel: str, source: str, timeout_seconds: float, paths: list[str]) ->
     except StreamError as error:
         return str(error)
     with shared:
-        shared.wait_for(lambda: all(rank.kept == 0 for rank in ranks))
+        for rank in ranks:
+            rank.finish()
+        shared.wait_for(lambda: all(rank.gone for rank in ranks))
     return next((f"Channel {channel}: {rank.failure}" for rank in ranks if rank.failure), "")
+
+
+def set_ending(path: str, sentence: str) -> None:
+    """Leave beside a FIFO how it has ended."""
+    written = Path(f"{path}.part")
+    written.write_text(sentence)
+    written.replace(ending(path))
 
 
 def _may_go_on(ranks: list[RankFifo]) -> bool:
@@ -124,18 +141,20 @@ def _end_with_the_lifeline() -> None:
 
 
 def main() -> None:
-    """Deal, and leave beside every FIFO how that went."""
+    """Deal, and tell every rank that is left why its FIFO ends."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_lifeline, daemon=True).start()
     channel, source, timeout_seconds, *paths = sys.argv[1:]
-    failure = deal(channel, source, float(timeout_seconds), paths)
-    for path in paths:
-        written = ending(path).with_suffix(".part")
-        written.write_text(failure)
-        written.replace(ending(path))
+    shared = threading.Condition()
+    ranks = [RankFifo(path, shared, float(timeout_seconds)) for path in paths]
+    failure = deal(channel, source, float(timeout_seconds), ranks, shared)
     if failure:
         print(failure, file=sys.stderr, flush=True)
+        with shared:  # those that have not come are to hear it as well
+            for rank in ranks:
+                rank.finish(failure)
+            shared.wait_for(lambda: all(rank.gone for rank in ranks))
     os._exit(1 if failure else 0)  # its threads still hold the FIFOs
 
 

@@ -68,9 +68,10 @@ def _make(fifo: Path, unless_said_otherwise: str) -> None:
 
 def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]) -> None:
     program = [str(PROGRAM)] if PROGRAM.exists() else [sys.executable, "-m", "training_container.trainer.dealer"]
-    if not _running:
-        atexit.register(_end, fifos[0].parent)
-    _running[:] = [process for process in _running if process.poll() is None]
+    atexit.unregister(_end)
+    atexit.register(_end, fifos[0].parent)
+    for process in [one for one in _running if one.poll() is not None]:
+        _close(process)
     _running.append(
         subprocess.Popen(
             [*program, channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)],
@@ -81,8 +82,14 @@ def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]
 
 
 def _end(place: Path) -> None:
-    for process in _running:
-        if process.stdin:
-            process.stdin.close()
-        process.wait()
+    while _running:
+        _close(_running[-1])
     shutil.rmtree(place, ignore_errors=True)
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    """Cut a demultiplexer's lifeline and see it end."""
+    if process.stdin:
+        process.stdin.close()
+    process.wait()
+    _running.remove(process)

@@ -1,0 +1,168 @@
+"""One stream dealt to the ranks of a host, by the native demultiplexer and by the one in Python."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.training.conftest import REPOSITORY
+from tests.training.test_fifo import ERRORS, fed, framed, until_failure, values
+from training_container.trainer import dealing, fifo
+
+Share = Callable[..., tf.data.Dataset]
+LARGE = [bytes([number]) * 50_000 for number in range(200)]  # 10 MB: more than two FIFOs hold
+SMALL = [number.to_bytes(2, "little") * 500 for number in range(5000)]  # 5 MB
+
+
+@pytest.fixture(params=["native", "python"])
+def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Share]:
+    """Open a rank's share of the stream in tmp_path/train_0."""
+    if request.param == "python":
+        monkeypatch.setattr(dealing, "PROGRAM", Path("/nowhere/deal"))
+    elif not dealing.PROGRAM.exists():
+        pytest.skip("the native demultiplexer was not built")
+
+    def records(rank: int, ranks: int, timeout_seconds: float = 20.0) -> tf.data.Dataset:
+        path = dealing.dealt(tmp_path, "train", 0, rank, ranks, timeout_seconds=timeout_seconds)
+        return fifo.records(path, "train", timeout_seconds=timeout_seconds)
+
+    yield records
+    while dealing._running:
+        dealing._close(dealing._running[-1])
+
+
+def collected(shares: list[tf.data.Dataset]) -> list[list[bytes]]:
+    """Return what each rank reads, all reading at once."""
+    got: list[list[bytes]] = [[] for _ in shares]
+    readers = [
+        threading.Thread(target=lambda own=own, records=records: own.extend(values(records)))
+        for own, records in zip(got, shares, strict=True)
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    return got
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("records", [LARGE, SMALL, SMALL[:70] + LARGE[:70]], ids=["large", "small", "mixed"])
+def test_record_i_goes_to_rank_i_modulo_ranks(share: Share, tmp_path: Path, ranks: int, records: list[bytes]) -> None:
+    fed(tmp_path / "train_0", framed(records))
+    assert collected([share(rank, ranks) for rank in range(ranks)]) == [records[rank::ranks] for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
+def test_a_rank_need_not_wait_for_one_that_does_not_read(share: Share, tmp_path: Path, records: list[bytes]) -> None:
+    fed(tmp_path / "train_0", framed(records))
+    first, second = share(0, 2), iter(share(1, 2))
+    assert next(second).numpy() == records[1]  # and no more, for now
+    assert values(first) == records[0::2]
+    assert [record.numpy() for record in second] == records[3::2]
+
+
+@pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
+def test_a_rank_that_goes_early_leaves_the_others_theirs(share: Share, tmp_path: Path, records: list[bytes]) -> None:
+    fed(tmp_path / "train_0", framed(records))
+    first, second = share(0, 2), share(1, 2)
+    assert values(first.take(1)) == records[:1]
+    assert values(second) == records[1::2]
+
+
+def test_the_stream_is_closed_when_no_rank_is_left(share: Share, tmp_path: Path) -> None:
+    writer = fed(tmp_path / "train_0", framed(LARGE * 3))
+    for got in collected([share(rank, 2).take(1) for rank in range(2)]):
+        assert len(got) == 1
+    writer.join(20)
+    assert not writer.is_alive()
+
+
+@pytest.mark.parametrize("cut", [19, 25, 57, 59, 50_070, 200_100])
+def test_every_rank_fails_by_the_same_sentence(share: Share, tmp_path: Path, cut: int) -> None:
+    fed(tmp_path / "train_0", framed([b"abc", b"def", b"ghi", *LARGE[:4]])[: cut + 1])
+    failures = [until_failure(records)[1] for records in [share(0, 2), share(1, 2)]]
+    for failure in failures:
+        assert f"Channel train: {tmp_path / 'train_0'} was cut at byte {cut + 1}, inside " in failure
+
+
+@pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
+def test_a_corrupt_header_fails_every_rank(share: Share, tmp_path: Path, records: list[bytes]) -> None:
+    data = bytearray(framed(records))
+    start = 100 * (len(records[0]) + 16)
+    data[start] ^= 1
+    fed(tmp_path / "train_0", bytes(data))
+    shares = [share(0, 2), share(1, 2)]
+    for failure in [until_failure(records)[1] for records in shares]:
+        assert f"the header of record 100 at byte {start} of {tmp_path / 'train_0'} is corrupt" in failure
+
+
+def test_an_empty_stream_fails_every_rank(share: Share, tmp_path: Path) -> None:
+    fed(tmp_path / "train_0", b"")
+    for failure in [until_failure(records)[1] for records in [share(0, 2), share(1, 2)]]:
+        assert f"Channel train: {tmp_path / 'train_0'} ended without a single byte." in failure
+
+
+def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) -> None:
+    fed(tmp_path / "train_0", framed([b"one"]))
+    for failure in [until_failure(records)[1] for records in [share(0, 2), share(1, 2)]]:
+        assert "has 1 record(s), fewer than this host's 2 ranks." in failure
+
+
+def test_a_stream_that_never_comes_fails_every_rank(share: Share, tmp_path: Path) -> None:
+    shares = [share(0, 2, timeout_seconds=2), share(1, 2, timeout_seconds=20)]
+    for got in [until_failure(records)[1] for records in shares]:
+        assert "Channel train: nothing wrote to " in got
+
+
+def test_a_demultiplexer_that_is_killed_fails_every_rank(share: Share, tmp_path: Path) -> None:
+    fed(tmp_path / "train_0", framed(LARGE * 3))
+    shares = [iter(share(rank, 2)) for rank in range(2)]
+    for records in shares:
+        next(records)
+    dealing._running[-1].send_signal(signal.SIGKILL)
+    for records in shares:
+        with pytest.raises(ERRORS, match=f"the demultiplexer of {tmp_path}/train_0 was killed"):
+            list(records)
+
+
+def test_signals_for_the_ranks_do_not_end_the_demultiplexer(share: Share, tmp_path: Path) -> None:
+    fed(tmp_path / "train_0", framed(LARGE))
+    shares = [iter(share(rank, 2)) for rank in range(2)]
+    first = [next(records).numpy() for records in shares]
+    dealing._running[-1].send_signal(signal.SIGTERM)
+    rest = [[record.numpy() for record in records] for records in shares]
+    assert [[one, *others] for one, others in zip(first, rest, strict=True)] == [LARGE[0::2], LARGE[1::2]]
+
+
+def test_a_rank_that_is_killed_leaves_no_demultiplexer_behind(share: Share, tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from training_container.trainer import dealing;"
+        f"dealing.PROGRAM = Path({str(dealing.PROGRAM)!r});"
+        "dealing.dealt(Path(sys.argv[1]), 'train', 0, 0, 2); print(dealing._running[0].pid, flush=True); time.sleep(99)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as rank:
+        assert rank.stdout
+        demultiplexer = int(rank.stdout.readline())
+        assert runs(demultiplexer)
+        rank.kill()
+    deadline = time.monotonic() + 30
+    while runs(demultiplexer) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(demultiplexer)
+
+
+def runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False

@@ -1,0 +1,64 @@
+"""Corrupt records that a job may skip: how many, of what kind, and that they are counted."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tests.training.test_fifo import framed, values
+from training_container.trainer import block_reader, fifo
+
+RECORDS = [b"zero", b"one", b"two", b"three", b"four"]
+
+
+def damaged(*numbers: int) -> bytes:
+    """Return the framed records, some with a bit of their data flipped."""
+    parts = [bytearray(framed([record])) for record in RECORDS]
+    for number in numbers:
+        parts[number][12] ^= 1
+    return b"".join(parts)
+
+
+def stream(path: Path, data: bytes) -> str:
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(data,), daemon=True).start()
+    return str(path)
+
+
+def test_as_many_corrupt_records_as_allowed_are_skipped_and_counted(tmp_path: Path) -> None:
+    before = block_reader.corrupt_records_seen()
+    path = stream(tmp_path / "train_0", damaged(1, 3))
+    assert values(fifo.records(path, "train", tolerate=2)) == [b"zero", b"two", b"four"]
+    assert block_reader.corrupt_records_seen() - before == 2
+
+
+def test_one_more_fails(tmp_path: Path) -> None:
+    path = stream(tmp_path / "train_0", damaged(1, 3))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"record 3 at byte 58 .* is corrupt"):
+        values(fifo.records(path, "train", tolerate=1))
+
+
+def test_a_corrupt_length_always_fails(tmp_path: Path) -> None:
+    data = bytearray(framed(RECORDS))
+    data[0] ^= 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the header of record 0 at byte 0"):
+        values(fifo.records(stream(tmp_path / "train_0", bytes(data)), "train", tolerate=9))
+
+
+def test_files_allow_as_many_in_all_and_as_many_again_in_the_next_epoch(tmp_path: Path) -> None:
+    files = []
+    for name, data in (("a", damaged(0)), ("b", b""), ("c", damaged(4))):
+        (tmp_path / name).write_bytes(data)
+        files.append(str(tmp_path / name))
+    records = block_reader.file_records(files, "train", tolerate=2)
+    assert values(records) == values(records) == RECORDS[1:] + RECORDS[:4]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"record 4 at byte 79 of {tmp_path}/c is corrupt"):
+        values(block_reader.file_records(files, "train", tolerate=1))
+
+
+def test_a_file_that_is_cut_fails(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(framed(RECORDS)[:-1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Channel train: {tmp_path}/a was cut at byte 98"):
+        values(block_reader.file_records([str(tmp_path / "a")], "train", tolerate=1))
