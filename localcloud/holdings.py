@@ -30,7 +30,7 @@ _EVERYBODY_PULLS = json.dumps(
 )
 
 
-def hold_object(account: str, region: str, bucket: str, key: str) -> None:
+def hold_object(account: str, region: str, bucket: str, key: str, content: bytes = b"") -> None:
     """Have an object, and the bucket that it lies in; nobody is told by an event.
 
     Args:
@@ -38,13 +38,14 @@ def hold_object(account: str, region: str, bucket: str, key: str) -> None:
         region: Region of the bucket, if there is none of its name yet.
         bucket: The bucket.
         key: The object.
+        content: What is in it.
     """
     s3 = s3_backends[account]["aws"]
     try:
         s3.get_bucket(bucket)
     except MissingBucket:
         s3.create_bucket(bucket, region)
-    s3.put_object(bucket, key, b"", disable_notification=True)
+    s3.put_object(bucket, key, content, disable_notification=True)
 
 
 def hold_image(account: str, image_uri: str) -> None:

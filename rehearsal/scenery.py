@@ -5,7 +5,8 @@ from contextlib import suppress
 
 from localcloud.holdings import hold_image, hold_object
 from localcloud.images import InvalidImageError
-from traingrid.job import Job, Replica
+from traingrid.channels import by_rank
+from traingrid.job import Job, in_region
 from traingrid.s3_uri import S3Uri
 
 
@@ -18,23 +19,23 @@ def put_up(jobs: Iterable[Job], account: str) -> None:
         jobs: The jobs.
         account: The account that they are to find it in.
     """
-    wanted = list(_places(jobs))
+    wanted = [(job, region) for job in jobs for region in job.regions]
     for region, bucket, key in dict.fromkeys(_objects(wanted)):
-        hold_object(account, region, bucket, key)
-    for image in dict.fromkeys(place.image for _, place in wanted if place.image):
+        hold_object(account, region, bucket, key, content=b".")
+    for image in filter(None, dict.fromkeys(in_region(job, region).image for job, region in wanted)):
         with suppress(InvalidImageError, KeyError):
             hold_image(account, image)
 
 
-def _places(jobs: Iterable[Job]) -> Iterator[tuple[str, Job | Replica]]:
-    for job in jobs:
-        yield job.region, job
-        yield from job.replicas.items()
+def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
+    """Yield Region, bucket and key of what channels read: the list of a ManifestFile, or objects below a prefix.
 
-
-def _objects(wanted: Iterable[tuple[str, Job | Replica]]) -> Iterator[tuple[str, str, str]]:
-    """Yield Region, bucket and key of an object for each channel: the list of a ManifestFile, or one of a prefix."""
-    for region, place in wanted:
-        for channel in place.inputs.values():
+    Below a prefix there is one object, or one for each rank where every rank reads objects of its own.
+    """
+    for job, region in wanted:
+        inputs = in_region(job, region).inputs
+        dealt = by_rank(inputs, job.streams)
+        for name, channel in inputs.items():
             uri = S3Uri.parse(channel.uri)
-            yield region, uri.bucket, (uri if channel.manifest else uri / "part-0").key
+            for part in range(job.ranks if name in dealt else 1):
+                yield region, uri.bucket, (uri if channel.manifest else uri / f"part-{part}").key
