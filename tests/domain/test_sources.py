@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from traingrid.cli import submit as command
 from traingrid.cli.sources import packed
 from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
+from traingrid.grid import load_grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.submission import iter_jobs
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"
 OTHER_DATA = f"s3://{SAMPLE_BUCKETS['us-west-2']}/x"
 
@@ -125,6 +128,16 @@ def test_a_manifest_that_comes_by_s3_says_how_a_folder_gets_there(deployment: De
         parse(line(), deployment)
     (error,) = rejected.value.errors
     assert (error.field, "traingrid submit" in error.next_step) == ("source", True)
+
+
+@pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])
+def test_the_examples_manifests_are_accepted(deployment: Deployment, example: str) -> None:
+    grid = load_grid(EXAMPLES / "digits" / "grid.yaml")
+    digits = replace(deployment, grid=grid, account="123456789012")
+    found = packed(EXAMPLES / example / "manifest.jsonl", digits)
+    (job,) = iter_jobs(parse(found.content, digits), digits, "0" * 8)
+    assert (job.entry_point, job.ranks) == ("train.py", 2)
+    assert job.source == str(found.sources[0].uri)
 
 
 @pytest.fixture

@@ -54,6 +54,34 @@ def test_a_wrong_launch_hyperparameter_is_named(
         read_training_job(Folders(base=base))
 
 
+def test_flags_of_the_command_line_are_hyperparameters_and_go_first(
+    host_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folders = Folders(base=host_folder(tmp_path / "ml", {"epochs": "3", "model": "resnet8"}))
+    job = read_training_job(folders, ["--epochs", "4", "--b", "256", "--clear_log"])
+    assert job.hyperparameters == {"epochs": "4", "b": "256", "clear_log": "true", "model": "resnet8"}
+    assert job.flags == ("--epochs", "4", "--b", "256", "--clear_log")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [(["90"], "is no flag"), (["--sagemaker_mpi_enabled", "false"], "Write it into hyperparameters.json")],
+)
+def test_arguments_that_are_no_hyperparameters_are_named(
+    host_folder: Callable[..., Path], tmp_path: Path, flags: list[str], words: str
+) -> None:
+    with pytest.raises(ContractError, match=words):
+        read_training_job(Folders(base=host_folder(tmp_path / "ml")), flags)
+
+
+def test_a_script_gets_the_toolkits_variables(host_folder: Callable[..., Path], tmp_path: Path) -> None:
+    settings = {"sagemaker_program": "mine.py", "sagemaker_submit_directory": '"s3://b/a.tar.gz"', "epochs": "2"}
+    variables = sagemaker_variables(read_training_job(Folders(base=host_folder(tmp_path / "ml", settings))))
+    assert (variables["SM_USER_ENTRY_POINT"], variables["SM_MODULE_NAME"]) == ("mine.py", "mine")
+    assert variables["SM_MODULE_DIR"] == "s3://b/a.tar.gz"
+    assert json.loads(variables["SM_USER_ARGS"]) == ["--epochs", "2"]
+
+
 def test_processes_per_host_are_one_per_gpu_where_not_said(tmp_path: Path) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()

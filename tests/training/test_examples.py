@@ -1,7 +1,9 @@
 """The scripts of examples/, packed as they lie there and trained by `train` on two ranks."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -34,6 +36,23 @@ def test_an_example_trains_on_two_ranks_and_continues(
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"epochs": "4"}))
     (again,) = trained(start(base), first=4, last=4)
     assert again < losses[0]
+
+
+def test_a_loop_of_ones_own_checkpoints_when_it_is_stopped(
+    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
+    base = host_folder(tmp_path / "ml", named | {"epochs": "100000"})
+    train = start(base)
+    assert train.stdout is not None
+    for line in train.stdout:
+        if line.startswith("epoch=2 "):
+            break
+    os.killpg(train.pid, signal.SIGTERM)
+    output, _ = train.communicate(timeout=120)
+    assert train.returncode == 143, output
+    assert list((base / "checkpoints").iterdir())
+    assert not (base / "output" / "failure").exists()
 
 
 def trained(train: "subprocess.Popen[str]", *, first: int, last: int) -> list[float]:
