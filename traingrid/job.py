@@ -66,7 +66,7 @@ class Job(BaseModel):
     spot: bool = False
     processes_per_host: int = Field(ge=1)
     mpi_options: str
-    source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that AWS's own images unpack and run")
+    source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")
     entry_point: str = Field(default="", description="The file of `source` that is run")
     hyperparameters: dict[str, str] = {}
     metrics: dict[str, str] = Field(default={}, description="Metric name to the regular expression that finds it")
