@@ -4,6 +4,9 @@
 //
 // TensorFlow's own file system reads with pread(), which a FIFO refuses ("Illegal seek"). This one ignores nothing: an
 // offset that is not the next byte's is an error. What is wrong with the stream is DATA_LOSS and a sentence.
+//
+// To be read without TensorFlow's own buffer (buffer_size=0): the ring here is one, and filling another waits for bytes
+// behind the record that is wanted, which the stream's writer may not send before that record is used.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -15,10 +18,8 @@
 namespace {
 
 struct OpenFifo {
-  OpenFifo(const std::string& channel, const std::string& path, double timeout, bool whole_reads)
-      : bytes(channel, path, timeout), whole(whole_reads) {}
+  OpenFifo(const std::string& channel, const std::string& path, double timeout) : bytes(channel, path, timeout) {}
   traingrid::ReadAhead bytes;
-  const bool whole;
   uint64_t position = 0;
 };
 
@@ -49,10 +50,9 @@ int64_t Read(const TF_RandomAccessFile* file, uint64_t offset, size_t size, char
     return -1;
   }
   std::string failure;
-  const size_t got = fifo->bytes.Read(buffer, size, fifo->whole, &failure);
+  const size_t got = fifo->bytes.Read(buffer, size, &failure);
   fifo->position += got;
-  // What comes before a break is handed out first; the next read tells of it.
-  if (got == size || (got > 0 && !fifo->whole)) {
+  if (got == size) {
     TF_SetStatus(status, TF_OK, "");
   } else if (!failure.empty()) {
     TF_SetStatus(status, TF_DATA_LOSS, failure.c_str());
@@ -68,8 +68,7 @@ void Open(const TF_Filesystem*, const char* uri, TF_RandomAccessFile* file, TF_S
   const std::string query = mark == std::string::npos ? "" : all.substr(mark + 1);
   const std::string path = all.substr(0, mark);
   const double timeout = std::strtod(QueryValue(query, "timeout", "600").c_str(), nullptr);
-  file->plugin_file = new OpenFifo(QueryValue(query, "channel", path), path, timeout,
-                                   QueryValue(query, "reads", "parts") == "whole");
+  file->plugin_file = new OpenFifo(QueryValue(query, "channel", path), path, timeout);
   TF_SetStatus(status, TF_OK, "");
 }
 

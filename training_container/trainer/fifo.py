@@ -35,7 +35,8 @@ def records(path: str, channel: str, *, tolerate: int = 0, timeout_seconds: floa
     if tolerate or not plugin_loaded():
         return block_reader.fifo_records(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
     query = urllib.parse.urlencode({"channel": channel, "timeout": f"{timeout_seconds:g}"})
-    return tf.data.TFRecordDataset(f"fifo://{path}?{query}")
+    # No buffer of TensorFlow's: the plugin has one, and this one would wait for more than the next record.
+    return tf.data.TFRecordDataset(f"fifo://{path}?{query}", buffer_size=0)
 
 
 @functools.cache
