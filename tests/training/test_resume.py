@@ -19,13 +19,13 @@ Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 
 PATIENCE_SECONDS = 120
-EPOCHS = 4
-STEPS = EPOCHS * 6
-# A line of progress after every step tells the test where the training is.
+EPOCHS, STEPS_PER_EPOCH = 3, 20
+# Checkpoints in the middle of epochs only, and a line after every step that tells the test where the training is.
 LONG = TINY | {
     "epochs": str(EPOCHS),
-    "steps_per_epoch": "6",
-    "checkpoint_every_steps": "4",
+    "steps_per_epoch": str(STEPS_PER_EPOCH),
+    "checkpoint_every": str(10 * EPOCHS),
+    "checkpoint_every_steps": "7",
     "progress_seconds": "0.000001",
     "ema": "0.9",
 }
@@ -55,14 +55,16 @@ def follow_to_step(train: "subprocess.Popen[str]", step: int) -> str:
     raise AssertionError(f"step {step} never came: {read}")
 
 
-def lose_host(train: "subprocess.Popen[str]") -> str:
-    """Kill every process of the training at once; return what it had printed."""
-    processes = [*psutil.Process(train.pid).children(recursive=True), psutil.Process(train.pid)]
-    for process in processes:
+def lose_host(train: "subprocess.Popen[str]", step: int) -> str:
+    """Kill every process of a training at once when it has done a step; return what it had printed."""
+    printed = follow_to_step(train, 1)
+    processes = [psutil.Process(train.pid), *psutil.Process(train.pid).children(recursive=True)]
+    printed += follow_to_step(train, step)
+    for process in reversed(processes):
         process.suspend()
     for process in processes:
         process.kill()
-    return train.communicate(timeout=PATIENCE_SECONDS)[0]
+    return printed + train.communicate(timeout=PATIENCE_SECONDS)[0]
 
 
 def reconfigure(base: Path, **hyperparameters: str) -> None:
@@ -81,44 +83,47 @@ def test_a_training_that_loses_its_host_prints_what_an_undisturbed_one_prints(
     base = host_folder(tmp_path / "disturbed", LONG)
     seen: dict[int, dict[str, str]] = {}
     chance = random.Random(5)
-    for first, last in ((5, 8), (13, 20)):
-        train = start(base)
-        printed = follow_to_step(train, chance.randint(first, last)) + lose_host(train)
+    for first, last in ((10, 18), (26, 38)):
+        printed = lose_host(start(base), chance.randint(first, last))
         assert {epoch: expected[epoch] for epoch in epochs(printed)} == epochs(printed)
         seen |= epochs(printed)
     # What S3 brought back of the newest checkpoint is not all of it.
-    newest = max((base / "checkpoints").glob("step-*"))
+    former, newest = sorted((base / "checkpoints").glob("step-*"))[-2:]
     (newest / "variables.index").unlink()
     status, output = finished(start(base))
     assert status == 0, output
     assert f"Checkpoint {newest} is passed over, because it is not whole: variables.index is missing." in output
-    assert "Continuing after step " in output
+    step = int(former.name.removeprefix("step-"))
+    assert step < EPOCHS * STEPS_PER_EPOCH
+    assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
     assert seen | epochs(output) == expected
-    assert json.loads((base / "model" / "report.json").read_text())["steps_trained"] == STEPS
+    report = json.loads((base / "model" / "report.json").read_text())
+    assert report["steps_trained"] == EPOCHS * STEPS_PER_EPOCH
 
 
 def test_a_stop_saves_within_the_grace_and_the_next_start_goes_on_from_that_step(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
-    base = host_folder(tmp_path / "ml", LONG | {"epochs": "1000", "checkpoint_every_steps": "0"})
-    reconfigure(base, checkpoint_every="1000")
+    base = host_folder(
+        tmp_path / "ml", LONG | {"epochs": "1000", "checkpoint_every": "1000", "checkpoint_every_steps": "0"}
+    )
     train = start(base)
-    follow_to_step(train, 8)
+    follow_to_step(train, 25)
     os.killpg(train.pid, signal.SIGTERM)
     status, output = finished(train)
     assert status == 143, output
     (saved,) = (base / "checkpoints").iterdir()
     step = int(saved.name.removeprefix("step-"))
-    assert step > 8
+    assert step > 25
     assert f"Stopped after step {step}; the checkpoint is written." in output
     assert not (base / "output" / "failure").exists()
 
-    reconfigure(base, epochs=str(step // 6 + 1), sagemaker_mpi_num_of_processes_per_host="1")
+    reconfigure(base, epochs=str(step // STEPS_PER_EPOCH + 1), sagemaker_mpi_num_of_processes_per_host="1")
     status, output = finished(start(base))
     assert status == 0, output
-    assert f"Continuing after step {step}, in epoch {step // 6 + 1}." in output
+    assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
     assert "The checkpoint is of 2 ranks with 8 images each, and this job has 1 rank with 8 each" in output
-    assert list(epochs(output)) == [step // 6 + 1]
+    assert list(epochs(output)) == [step // STEPS_PER_EPOCH + 1]
 
 
 def test_a_checkpoint_of_another_network_fails_with_a_sentence(
