@@ -49,6 +49,8 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
 		requirements-gpu.in --output-file requirements-gpu.txt
+	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
+		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Builds a target of training_container/Dockerfile with buildah, and prints the image's id.
-# Usage: containers/build.sh cpu|gpu     (BASE names another base image than the one that base.sh makes)
+# Usage: containers/build.sh cpu|gpu [OPTION ...]     (options of buildah bud, as --build-arg EFA=1.34.0; BASE names another base image than the one that base.sh makes)
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
 
 target=$1
+shift
 base=${BASE:-$("$here/base.sh")}
 settings=$(mktemp -d "$cache/tmp/build.XXXXXX")
 trap 'rm -rf "$settings"' EXIT
@@ -18,11 +19,16 @@ done
 wheels=$cache/wheels
 if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
 mkdir -p "$wheels"
+# buildah 1.28 builds every stage up to the target: leave out those of the other one.
+case $target in cpu*) other=gpu ;; *) other=cpu ;; esac
+awk -v other="^$other" '/^FROM / { skip = $2 ~ other || $4 ~ other } !skip' \
+    "$here/../training_container/Dockerfile" >"$settings/Dockerfile"
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
 # chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
 # shellcheck disable=SC2086
-if ! nice -n 10 buildah bud --isolation chroot --layers --pull-never --build-arg BASE="$base" $secrets --volume "$wheels:/wheels/traingrid" \
-    --file "$here/../training_container/Dockerfile" --target "$target" --iidfile "$settings/id" \
+if ! nice -n 10 buildah bud --isolation chroot --layers --pull-never --build-arg BASE="$base" $secrets \
+    --volume "$wheels:/wheels/traingrid" "$@" \
+    --file "$settings/Dockerfile" --target "$target" --iidfile "$settings/id" \
     --tag "localhost/traingrid-training:$target" "$here/.." >"$cache/build-$target.log" 2>&1; then
     tail -n 40 "$cache/build-$target.log" >&2
     echo "The $target image was not built; the lines above are the end of the build's log." >&2

@@ -1,17 +1,23 @@
 #!/bin/sh
 # Builds the training environment: TensorFlow and Horovod with Gloo, and with MPI where mpirun exists; and what reads Pipe
 # mode's FIFOs (training_container/native), into ENVIRONMENT_FOLDER/lib/traingrid.
-# Usage: setup/training.sh ENVIRONMENT_FOLDER
+# Usage: setup/training.sh ENVIRONMENT_FOLDER [TOOLKIT_FOLDER]     (a toolkit of setup/cuda.sh: for GPUs, with NCCL)
 #
 # The built Horovod wheel is kept in ${XDG_CACHE_HOME:-~/.cache}/traingrid, keyed by all that went into it, so that a
 # second checkout does not compile it again. Deleting that folder is always safe.
 set -eu
 
 environment=$1
+toolkit=${2:-}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 requirements=$here/training_container/requirements.txt
 build_requirements=$here/training_container/requirements-dev.txt
 horovod=0.28.1
+architectures= # compute capabilities, of p3 to p5 and g4 to g6 instances
+if [ -n "$toolkit" ]; then
+    requirements=$here/training_container/requirements-gpu.txt
+    architectures=70,75,80,86,89,90
+fi
 
 "${PYTHON:-python3.11}" -m venv "$environment"
 "$environment/bin/pip" install --quiet --require-hashes -r "$requirements"
@@ -27,9 +33,9 @@ else
         "libopenmpi-dev' or 'brew install open-mpi', then 'make clean setup', adds MPI.)" >&2
 fi
 
-inputs=$(grep -hE '^(tensorflow|tensorflow-cpu|numpy|cmake|setuptools|wheel)==' "$requirements" "$build_requirements")
+inputs=$(grep -hE '^(tensorflow|tensorflow-cpu|nvidia-nccl-cu12|numpy|cmake|setuptools|wheel)==' "$requirements" "$build_requirements")
 python=$("$environment/bin/python" -c 'import sys; print(sys.implementation.cache_tag)')
-key=$(echo "$horovod $mpi_version $(uname -sm) $python $inputs" | cksum | cut -d ' ' -f 1)
+key=$(echo "$horovod $mpi_version $(uname -sm) $python $inputs$architectures" | cksum | cut -d ' ' -f 1)
 wheels=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/horovod-$horovod-$key
 if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
     echo "Compiling Horovod $horovod (about two minutes on two cores, once) ..."
@@ -38,6 +44,14 @@ if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
     trap 'rm -rf "$building"' EXIT
     export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1
     if [ $with_mpi = 1 ]; then export HOROVOD_WITH_MPI=1; else export HOROVOD_WITHOUT_MPI=1; fi
+    if [ -n "$toolkit" ]; then
+        export HOROVOD_GPU=CUDA HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
+        export HOROVOD_NCCL_INCLUDE="$toolkit/include" HOROVOD_NCCL_LIB="$toolkit/lib64"
+        export CUDACXX="$toolkit/bin/clang-cuda" CUDAToolkit_ROOT="$toolkit" PATH="$toolkit/bin:$PATH"
+        export HOROVOD_BUILD_CUDA_CC_LIST=$architectures # Horovod's own list, for nvcc; CMake's is for clang
+        CUDAARCHS=$(echo $architectures | sed 's/,/-real;/g')
+        export CUDAARCHS
+    fi
     if ! PATH="$environment/bin:$PATH" "$environment/bin/pip" wheel --no-build-isolation --no-deps \
         --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then
         tail -n 40 "$building/build.log" >&2
