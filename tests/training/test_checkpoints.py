@@ -4,16 +4,12 @@ import json
 import resource
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from tests.training.conftest import REPOSITORY
 from training_container.trainer import checkpoint_files
 from training_container.trainer.checkpoints import CheckpointError, Checkpoints, Progress
 
@@ -217,44 +213,6 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, weight: tf.V
         Checkpoints(tmp_path / "file" / "checkpoints", weight=weight).save(Progress())
 
 
-SAVING = """
-import itertools, sys
-import tensorflow as tf
-from training_container.trainer.checkpoints import Checkpoints, Progress
-
-weight = tf.Variable(tf.zeros([250_000]))
-checkpoints = Checkpoints(sys.argv[1], keep=2, weight=weight)
-begun = checkpoints.restore()
-assert begun is None or (weight.numpy() == begun.step).all(), (begun, weight)
-for step in itertools.count((begun.step if begun else 0) + 1):
-    weight.assign(tf.fill([250_000], float(step)))
-    checkpoints.save(Progress(step=step))
-    print(step, flush=True)
-"""
-
-
-def test_a_process_that_is_killed_while_it_saves_leaves_the_newest_whole_one(tmp_path: Path) -> None:
-    """Killed at another moment of a save each time; what was announced as saved is there, and nothing half."""
-    weight = tf.Variable(tf.zeros([250_000]))
-    checkpoints = Checkpoints(tmp_path, weight=weight)
-    for pause in (0.0, 0.001, 0.004, 0.011):
-        with subprocess.Popen(
-            [sys.executable, "-c", SAVING, tmp_path], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-        ) as saving:
-            assert saving.stdout is not None
-            announced = [saving.stdout.readline() for _ in range(3)]
-            time.sleep(pause)
-            saving.kill()
-            announced += saving.stdout.read().splitlines()
-        assert saving.returncode == -signal.SIGKILL
-        said: list[str] = []
-        restored = checkpoints.restore(say=said.append)
-        assert restored is not None
-        assert restored.step in (int(announced[-1]), int(announced[-1]) + 1)
-        assert (weight.numpy() == restored.step).all()
-        assert not said
-
-
 def test_every_byte_of_a_state_counts(saved: Checkpoints) -> None:
     path = saved.folder / "step-000000003" / checkpoint_files.STATE
     state = json.loads(path.read_text())
@@ -262,22 +220,3 @@ def test_every_byte_of_a_state_counts(saved: Checkpoints) -> None:
     path.write_text(json.dumps(state))
     with pytest.raises(checkpoint_files.BrokenCheckpointError, match="has changed since it was written"):
         checkpoint_files.read(path.parent)
-
-
-def test_a_changed_number_of_ranks_keeps_the_part_of_the_epoch() -> None:
-    before = Progress(epoch=3, step_in_epoch=50, step=350, ranks=2, batch_size=32, loss_sum=5.0, loss_steps=50)
-    now = before.rescaled(4, 32, steps_per_epoch=50)
-    assert (now.epoch, now.step_in_epoch, now.step, now.ranks) == (3, 25, 175, 4)
-    assert (now.loss_sum, now.loss_steps) == (5.0, 50)
-    sentence = before.change(4, 32)
-    assert sentence is not None
-    assert "2 ranks with 32 images each, and this job has 4 ranks" in sentence
-    assert "128 images a step instead of 64" in sentence
-    assert before.change(2, 32) is None
-    assert before.rescaled(2, 32, steps_per_epoch=100) is before
-
-
-def test_a_stream_of_unknown_length_begins_its_epoch_again_with_other_ranks() -> None:
-    before = Progress(epoch=3, step_in_epoch=50, step=350, ranks=2, batch_size=32, loss_sum=5.0, loss_steps=50)
-    now = before.rescaled(1, 32, steps_per_epoch=None)
-    assert (now.step_in_epoch, now.step, now.loss_sum, now.loss_steps) == (0, 300, 0.0, 0)
