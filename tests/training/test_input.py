@@ -124,3 +124,26 @@ def test_the_exported_network_comes_with_the_names_of_its_classes(tmp_path: Path
     model = tf.keras.Model(images, tf.keras.layers.Dense(2)(tf.keras.layers.Flatten()(images)))
     export(model, with_(classes=2, first_label=1), tmp_path, {"class_names": ("ant", "bee")})
     assert json.loads((tmp_path / "labels.json").read_text()) == {"1": "ant", "2": "bee"}
+
+
+@pytest.mark.parametrize("augmentation", ["crop_and_flip", "none"])
+def test_the_exported_network_sees_what_was_validated(job: Job, tmp_path: Path, augmentation: str) -> None:
+    folders = job()
+    (folders.config / "inputdataconfig.json").write_text('{"train": {}, "validation": {}}')
+    scan = np.random.default_rng(1).integers(0, 256, [40, 64, 3], np.uint8)
+    scan[:2] = scan[:, :8] = 255  # a frame that the middle does not have
+    for channel in ("train", "validation"):
+        for name in ("ant", "bee"):
+            (folders.data / channel / name).mkdir(parents=True)
+            tf.io.write_file(str(folders.data / channel / name / "1.png"), tf.io.encode_png(scan))
+    config = with_(classes=2, first_label=0, image_size=8, batch_size=1, cache=False, augmentation=augmentation)
+    images = tf.keras.Input([8, 8, 3])
+    means = tf.keras.layers.Lambda(lambda batch: tf.reduce_mean(batch, axis=[1, 2])[:, :2] / 20)(images)
+    model = tf.keras.Model(images, means)
+    export(model, config, tmp_path, {})
+    validation = validation_data(config, folders)
+    assert validation is not None
+    validated, _, _ = next(iter(validation.epoch(0)))
+    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+    answer = served(images=tf.cast(scan[None], tf.float32))["probabilities"].numpy()
+    assert answer == pytest.approx(tf.nn.softmax(model(validated)).numpy(), abs=1e-5)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from training_container.trainer import augment
 from training_container.trainer.config import Config
 
 
@@ -21,7 +22,8 @@ def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[
 
     @tf.function(autograph=False, input_signature=[any_size])  # type: ignore[untyped-decorator]
     def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        resized = tf.image.resize(images, [config.image_size, config.image_size])
+        seen = augment.middle_part(images) if augment.crops(config) else images  # as in validation
+        resized = tf.image.resize(seen, [config.image_size, config.image_size])
         probabilities = tf.nn.softmax(model(resized, training=False))
         return {"probabilities": probabilities, "classes": tf.argmax(probabilities, axis=-1) + config.first_label}
 

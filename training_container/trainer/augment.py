@@ -6,6 +6,8 @@ All are stateless: the same seed makes the same change, so that a training that 
 import numpy as np  # type: ignore[import-not-found]  # of the training environment
 import tensorflow as tf
 
+from training_container.trainer.config import Config
+
 
 def mixed_seed(*numbers: int) -> int:
     """Return one seed of 31 bits for a place in training, such as (seed, epoch, rank); all are far from one another."""
@@ -52,12 +54,21 @@ def _random_box(shape: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     return begin, size
 
 
-def middle_part(encoded: tf.Tensor) -> tf.Tensor:
-    """Return the square in the middle of an image, 7/8 of its shorter side (224/256, as ResNet-50 is validated)."""
-    image = decoded(encoded)
-    height, width = tf.unstack(tf.shape(image)[:2])
+def crops(config: Config) -> bool:
+    """Return whether images are trained on in parts. Small ones, kept in memory, are shifted, a batch at once."""
+    return config.augmentation == "crop_and_flip" and not config.cache
+
+
+def middle_part(images: tf.Tensor) -> tf.Tensor:
+    """Return the square in the middle of images, 7/8 of their shorter side (224/256, as ResNet-50 is validated).
+
+    Args:
+        images: [..., height, width, 3].
+    """
+    height, width = tf.unstack(tf.shape(images)[-3:-1])
     side = tf.maximum(tf.minimum(height, width) * 7 // 8, 1)
-    return tf.slice(image, tf.stack([(height - side) // 2, (width - side) // 2, 0]), tf.stack([side, side, 3]))
+    top, left = (height - side) // 2, (width - side) // 2
+    return images[..., top : top + side, left : left + side, :]
 
 
 def decoded(encoded: tf.Tensor) -> tf.Tensor:

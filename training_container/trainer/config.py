@@ -43,7 +43,9 @@ class Config:
     shuffle_files: bool = switch(True, "read a rank's files in another order every epoch")
     shuffle_records: int = number(2048, 0, 10_000_000, "records that are held in memory to be shuffled; 0: none")
     parallel_reads: int = number(1, 1, 256, "files that a rank reads at once")
-    tolerate_corrupt_records: int = number(0, 0, 10**9, "records with a wrong checksum that are skipped, per rank")
+    tolerate_corrupt_records: int = number(
+        0, 0, 10**9, "records that are corrupt or hold no image which each rank may leave out of an epoch"
+    )
     train_records: int = number(0, 0, 10**12, "how many records the channel train must have; 0: not checked")
     validation_records: int = number(0, 0, 10**12, "how many records the channel validation must have; 0: not checked")
     pipe_timeout_seconds: float = number(600.0, 1.0, 86_400.0, "how long to wait for a Pipe channel's next epoch")

@@ -123,13 +123,13 @@ class Kept:
 
 def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """Return the step from (number of the image in the epoch, encoded image) to [size, size, 3] float32 in 0..255."""
-    # Small images, which are kept in memory, are shifted instead of cropped, a batch at once: see input.py.
-    crops = config.augmentation == "crop_and_flip" and not config.cache
 
     def part(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
-        if not crops:
+        if not augment.crops(config):
             return augment.decoded(encoded)
-        return augment.random_part(encoded, tf.stack([seed, number])) if train else augment.middle_part(encoded)
+        if train:
+            return augment.random_part(encoded, tf.stack([seed, number]))
+        return augment.middle_part(augment.decoded(encoded))
 
     def bring(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         image = tf.image.resize(part(number, encoded), [config.image_size, config.image_size])
