@@ -78,6 +78,7 @@ def description() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "versions": {name: version for name in _VERSIONS if (version := _version(name))},
+        "real_time": os.sched_getscheduler(0) != os.SCHED_OTHER,  # set apart from other work on the machine (chrt)
         "load_before": round(os.getloadavg()[0], 2),
     }
 

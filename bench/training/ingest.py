@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from training_container.trainer import block_reader, dealing, fifo
 
-ROUNDS = 9
+ROUNDS = 7
 JPEG_SIDE = 400
 """Pixels; with noise in them a JPEG takes about 110 KB, as ImageNet's do."""
 CHANNEL = "train"
