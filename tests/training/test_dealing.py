@@ -24,6 +24,7 @@ SMALL = [number.to_bytes(2, "little") * 500 for number in range(5000)]  # 5 MB
 @pytest.fixture(params=["native", "python"])
 def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Share]:
     """Open a rank's share of the stream in tmp_path/train_0."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the ranks' FIFOs are made
     if request.param == "python":
         monkeypatch.setattr(dealing, "PROGRAM", Path("/nowhere/deal"))
     elif not dealing.PROGRAM.exists():
