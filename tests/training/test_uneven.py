@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +18,7 @@ from tests.training.streams import feed
 from training_container.contract import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
-from training_container.trainer.lockstep import LockstepError
+from training_container.trainer.lockstep import Lockstep, LockstepError
 from training_container.trainer.shards import record_starts
 from training_container.trainer.validation import Validation
 
@@ -68,6 +69,20 @@ def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is
     assert second["error"].startswith(
         "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
     )
+
+
+def other_records_each_epoch(_: str) -> list[int]:
+    """Take 5 and 3 batches, then 2 and 6, as where SageMaker deals a channel's objects anew to two hosts."""
+    lockstep = Lockstep("train", 4, steps=None, same=False)
+    rank, steps = hvd.rank(), []
+    for epoch, batches in enumerate([(5, 3), (2, 6)]):
+        full = [(tf.zeros([4, 8, 8, 3]), tf.zeros([4], tf.int64))] * batches[rank]
+        steps.append(len(list(lockstep.epoch(iter(full), epoch))))
+    return steps
+
+
+def test_hosts_that_get_other_objects_in_every_epoch_train_on_what_all_have(tmp_path: Path) -> None:
+    assert on_two_ranks(other_records_each_epoch, tmp_path, "") == [[3, 2]] * 2
 
 
 def tolerant_epochs(base: str) -> list[int | None]:

@@ -100,7 +100,10 @@ class TrainingData:
         expected = config.train_records
         if count is None:
             steps = config.steps_per_epoch or None
-            return Lockstep(name, config.batch_size, steps=steps, exact=exact, expected=expected), False
+            # With a ShuffleConfig SageMaker deals a channel's objects anew to its hosts in every epoch.
+            same = self._channel.streams != "host" or hvd.size() == hvd.local_size()
+            lockstep = Lockstep(name, config.batch_size, steps=steps, exact=exact, same=same, expected=expected)
+            return lockstep, False
         counts = hvd.allgather(tf.constant([count], tf.int64), name="records_of_ranks").numpy().tolist()
         if min(counts) == 0:
             raise LockstepError(

@@ -26,7 +26,8 @@ class Lockstep:
         steps: batches per epoch of every rank, or None where that is not known.
         images: records of all ranks, or None where that is not known.
         expected: how many records there must be at least.
-        exact: every epoch has the same records; else (some may be left out) ranks ask one another in all epochs.
+        exact: no record may be left out; else one that is corrupt may shorten an epoch.
+        same: a rank has the same records in every epoch; else, as where they are not exact, ranks ask in all epochs.
     """
 
     def __init__(  # noqa: PLR0913
@@ -38,13 +39,15 @@ class Lockstep:
         images: int | None = None,
         expected: int = 0,
         exact: bool = True,
+        same: bool = True,
     ) -> None:
         self.steps = steps
         self.images = images
         self._channel = channel
         self._batch_size = batch_size
         self._expected = expected
-        self._ask_always = not exact and steps is None
+        self._exact = exact
+        self._ask_always = not (exact and same) and steps is None
 
     def epoch(self, batches: Iterator[Batch], epoch: int, skip: int = 0) -> Iterator[Batch]:
         """Yield as many batches as every other rank.
@@ -93,7 +96,7 @@ class Lockstep:
                 f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Lower batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
-        if sum(read) < self._expected and not self._ask_always:
+        if sum(read) < self._expected and self._exact:
             raise LockstepError(missing(self._channel, sum(read), self._expected))
         changed = (steps, sum(read)) != (self.steps, self.images)
         self.steps, self.images = steps, sum(read)
