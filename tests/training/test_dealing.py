@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,9 +118,11 @@ def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) 
 
 
 def test_a_stream_that_never_comes_fails_every_rank(share: Share, tmp_path: Path) -> None:
-    shares = [share(0, 2, timeout_seconds=2), share(1, 2, timeout_seconds=20)]
-    for got in [until_failure(records)[1] for records in shares]:
-        assert "Channel train: nothing wrote to " in got
+    path = dealing.dealt(tmp_path, "train", 0, 0, 2, timeout_seconds=2)
+    shares = [fifo.records(path, "train", timeout_seconds=20), share(1, 2)]
+    with ThreadPoolExecutor(2) as both:  # a rank that had not begun to read by then would be named instead
+        for _, failure in both.map(until_failure, shares):
+            assert f"Channel train: nothing wrote to {tmp_path / 'train_0'} within 2 s." in failure
 
 
 def test_a_demultiplexer_that_is_killed_fails_every_rank(share: Share, tmp_path: Path) -> None:
