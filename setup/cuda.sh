@@ -19,7 +19,8 @@ for library in "$wheels"/cuda_runtime/lib/lib*.so.* "$wheels"/nccl/lib/lib*.so.*
     ln -sf "$library" "$toolkit/lib64/$name"
     ln -sf "$library" "$toolkit/lib64/${name%%.so.*}.so"
 done
-# Horovod's CMake file links the static runtime; for the linker this names TensorFlow's own shared one instead.
+# Horovod's CMake file links the static runtime; for the linker this names the shared one, and TensorFlow's own entry points to
+# that come first.
 echo 'INPUT(libcudart.so)' >"$toolkit/lib64/libcudart_static.a"
 echo '!<arch>' >"$toolkit/lib64/libcudadevrt.a" # CMake links it always; it is of use to kernels that start kernels
 ln -sfn "$wheels/cuda_nvcc/nvvm" "$toolkit/nvvm"
