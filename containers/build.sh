@@ -26,7 +26,7 @@ awk -v other="^$other" '/^FROM / { skip = $2 ~ other || $4 ~ other } !skip' \
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
 # chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
 # shellcheck disable=SC2086
-if ! nice -n 10 buildah bud --isolation chroot --layers --pull-never --build-arg BASE="$base" $secrets \
+if ! nice -n 10 buildah bud --isolation chroot --layers --force-rm --pull-never --build-arg BASE="$base" $secrets \
     --volume "$wheels:/wheels/traingrid" "$@" \
     --file "$settings/Dockerfile" --target "$target" --iidfile "$settings/id" \
     --tag "localhost/traingrid-training:$target" "$here/.." >"$cache/build-$target.log" 2>&1; then

@@ -113,7 +113,9 @@ def require_containers() -> None:
         AssertionError: it does not; the text is what podman said.
     """
     base = _script("base.sh")
-    tried = subprocess.run([PODMAN, "run", "--rm", base, "true"], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [PODMAN, "run", "--rm", "--network", "none", base, "true"], capture_output=True, text=True, check=False
+    )
     assert tried.returncode == 0, (
         f"This machine does not run containers, so the training image cannot be tested here: {tried.stderr.strip()}. "
         "It takes root with the right to mount and to make networks; a container needs --privileged for that."
