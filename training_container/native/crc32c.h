@@ -39,7 +39,7 @@ inline uint64_t Load64(const char* at) {
   return value;
 }
 
-// Eight bytes a step by tables: for processors without the instruction.
+// A byte a step by tables: for processors without the instruction.
 inline uint32_t ExtendByTable(uint32_t crc, const char* data, size_t size) {
   static const std::array<ZerosAppended, 1> one = {ZerosAppended(1)};
   for (; size > 0; --size) crc = one[0](crc ^ static_cast<uint8_t>(*data++));
