@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,6 +43,7 @@ _VERSIONS = ("tensorflow-cpu", "tensorflow", "horovod")
 
 def main() -> None:
     """Measure the parts that are asked for, one after the other."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this program
     parser = argparse.ArgumentParser(prog="python -m bench.training")
     parser.add_argument("--only", action="append", choices=PARTS, help="measure this part; may be repeated")
     wanted = parser.parse_args().only or list(PARTS)
