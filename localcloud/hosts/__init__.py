@@ -44,6 +44,12 @@ class HostNetwork:
             program.chmod(0o755)
         return folder
 
+    def temporary(self, host: str) -> Path:
+        """Return the folder that stands for /tmp of a host: Open MPI's daemons meet in /tmp by names of their own."""
+        folder = self._sockets / f"{host}-tmp"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def close(self) -> None:
         """Remove the meeting place."""
         shutil.rmtree(self._sockets, ignore_errors=True)

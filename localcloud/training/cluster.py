@@ -107,9 +107,10 @@ class Cluster:
 def host_environment(
     base: Mapping[str, str], network: HostNetwork, host: Host, folder: Path, opt_ml: Path
 ) -> dict[str, str]:
-    """A host's environment: the job's, its own /opt/ml, and the job's ssh first on the PATH."""
+    """A host's environment: the job's, its own /opt/ml and /tmp, and the job's ssh first on the PATH."""
     programs = network.programs_for(host.name, folder / "bin")
-    return {**base, "PATH": search_path(programs, base["PATH"]), "SAGEMAKER_BASE_DIR": str(opt_ml)}
+    own = {"SAGEMAKER_BASE_DIR": str(opt_ml), "TMPDIR": str(network.temporary(host.name))}
+    return {**base, **own, "PATH": search_path(programs, base["PATH"])}
 
 
 def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence[Host]) -> dict[str, LogStream]:

@@ -1,5 +1,6 @@
 """Hosts of one training job reach one another as on SageMaker: ssh, mpirun, Horovod."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ class TwoHosts:
     def environment(self, host: str) -> dict[str, str]:
         programs = self._network.programs_for(host, self._folder / host / "bin")
         base = {"HOME": str(self._folder), "SAGEMAKER_BASE_DIR": str(self._folder / host / "opt-ml"), "SECRET": "1"}
+        base["TMPDIR"] = str(self._network.temporary(host))
         return base | {"PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin"}
 
     def run(self, *command: str, text: str = "", seconds: float = 60) -> "subprocess.CompletedProcess[str]":
@@ -69,9 +71,9 @@ def test_ssh_joins_its_words_and_hands_streams_and_status_through(hosts: TwoHost
     assert (answer.stdout, answer.stderr, answer.returncode) == ("a   b\nin", "oops\n", 7)
 
 
-def test_a_command_sees_the_other_hosts_folder_and_no_variable_of_a_container(hosts: TwoHosts) -> None:
-    answer = hosts.run("ssh", "algo-2", "echo $SAGEMAKER_BASE_DIR $SECRET")
-    assert answer.stdout.endswith("algo-2/opt-ml\n")
+def test_a_command_sees_the_other_hosts_folders_and_no_variable_of_a_container(hosts: TwoHosts) -> None:
+    answer = hosts.run("ssh", "algo-2", "echo $TMPDIR $SAGEMAKER_BASE_DIR $SECRET")
+    assert re.fullmatch(r"\S+/algo-2-tmp \S+/algo-2/opt-ml\n", answer.stdout)
 
 
 def test_ssh_to_the_own_host_needs_no_daemon(hosts: TwoHosts) -> None:
@@ -107,7 +109,7 @@ def test_horovod_sums_over_two_hosts(hosts: TwoHosts) -> None:
     )
     answer = hosts.run(
         *MPIRUN, "-host", "algo-1:1,algo-2:1", "-x", "HOROVOD_CYCLE_TIME=1",
-        str(TRAINING_PYTHON), "-c", code, seconds=120,
+        str(TRAINING_PYTHON), "-c", code, seconds=300,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert [line for line in answer.stdout.splitlines() if line.startswith("sum")] == ["sum 3 of 2 1"] * 2
