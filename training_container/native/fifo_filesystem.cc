@@ -5,13 +5,13 @@
 // TensorFlow's own file system reads with pread(), which a FIFO refuses ("Illegal seek"). This one ignores nothing: an
 // offset that is not the next byte's is an error. What is wrong with the stream is DATA_LOSS and a sentence.
 //
-// To be read without TensorFlow's own buffer (buffer_size=0): the ring here is one, and filling another waits for bytes
+// To be read without TensorFlow's own buffer (buffer_size=0): there is one here, and filling another waits for bytes
 // behind the record that is wanted, which the stream's writer may not send before that record is used.
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "read_ahead.h"
+#include "checked_reader.h"
 #include "tensorflow/c/experimental/filesystem/filesystem_interface.h"
 #include "tensorflow/c/tf_status.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 struct OpenFifo {
   OpenFifo(const std::string& channel, const std::string& path, double timeout) : bytes(channel, path, timeout) {}
-  traingrid::ReadAhead bytes;
+  traingrid::CheckedReader bytes;
   uint64_t position = 0;
 };
 
