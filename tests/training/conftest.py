@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import tiny
 from tests.training.streams import feed
 from training_container.contract import Folders
 
@@ -17,20 +18,7 @@ MPI_OPTIONS = (
     "-mca btl_vader_single_copy_mechanism none -x HOROVOD_HIERARCHICAL_ALLREDUCE=1 "
     "-x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 )
-# As little as can be trained: two steps on 8 x 8 pixels.
-TINY = {
-    "model": "resnet8",
-    "classes": "10",
-    "first_label": "0",
-    "image_size": "8",
-    "epochs": "1",
-    "warmup_epochs": "0",
-    "steps_per_epoch": "2",
-    "batch_size": "8",
-    "learning_rate": "0.05",
-    "augmentation": "affine",
-    "cache": "true",
-}
+TINY = tiny.TINY | {"cache": "true"}
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from training_container import rank_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 300  # only a stall takes so long
@@ -51,15 +52,11 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
 
 def main(folder: str, module: str, function: str, *arguments: str) -> None:
     """Be one of the ranks."""
+    rank_process.begin()  # an error ends the process at once: an orderly exit would wait for the other rank
     from training_container.trainer import cluster  # noqa: PLC0415  # TensorFlow takes seconds, and the test has it
 
     rank = cluster.start().rank
-    try:
-        result = getattr(importlib.import_module(module), function)(*arguments)
-    except Exception:  # noqa: BLE001  # whatever it is: the test shows it
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # an orderly exit would wait for the other rank
+    result = getattr(importlib.import_module(module), function)(*arguments)
     (Path(folder) / f"result-{rank}.json").write_text(json.dumps(result))
 
 
