@@ -5,6 +5,7 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -181,22 +182,27 @@ def test_a_checkpoint_of_another_model_is_refused_before_it_is_loaded(tmp_path: 
     assert not model.get_weights()[0].any()
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """Let nobody write a file of more than 10,000 bytes: the write fails as it does where a disk is full."""
+    """Let nobody write a file of more than 10,000 bytes: the write fails as it does where a disk is full.
+
+    Not a fixture: pytest reports a test before it ends its fixtures, and the report may go to a longer file than that.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    signal.signal(signal.SIGXFSZ, former)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, former)
 
 
 def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_there_is(
-    saved: Checkpoints, weight: tf.Variable, small_files: None
+    saved: Checkpoints, weight: tf.Variable
 ) -> None:
     saved.tracked["large"] = tf.Variable(tf.zeros([10_000]))
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(CheckpointError) as caught, small_files():
         saved.save(Progress(step=4))
     sentence = str(caught.value)
     assert sentence.startswith(f"The checkpoint of step 4 could not be written to {saved.folder} (")
