@@ -39,6 +39,7 @@ _KILLED_CHILDREN = {
     "attach": (80, 6),
     "quota": (80, 6),
     "capacity": (80, 6),
+    "streams": (100, 6),
     "lag": (60, 6),
     "cancel": (80, 6),
     "finish": (80, 6),

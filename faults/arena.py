@@ -4,11 +4,12 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from moto.awslambda.models import lambda_backends
@@ -52,6 +53,7 @@ __all__ = [
 ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
+_NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _READ_ONE_BY_ONE = 12
 """Of more submissions than this, all that there is is read at once, though most of it may be of others."""
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -160,24 +162,26 @@ class Arena(Stage):
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
         self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
 
-    def manifest(self, lines: int, retries: int = 0) -> str:
+    def manifest(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> str:
         """Return a manifest of so many lines, in turn one for each Region.
 
         Args:
             lines: How many.
             retries: How often each is tried again; then half of them have their data in the other Region as well.
+            fields: More fields, the same in each line.
         """
-        header = ("region", "s3_uri", "name", "retries", *(f"replica.{region}" for region in REGIONS))
+        header = ("region", "s3_uri", "name", "retries", *(f"replica.{region}" for region in REGIONS), *fields)
         rows = [",".join(header)]
         for index in range(lines):
             region, other = REGIONS[index % 2], REGIONS[(index + 1) % 2]
             replicas = (data_folder(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
-            rows.append(",".join((region, data_folder(region), f"job-{index}", str(retries or ""), *replicas)))
+            own = (region, data_folder(region), f"job-{index}", str(retries or ""))
+            rows.append(",".join((*own, *replicas, *fields.values())))
         return "\n".join(rows) + "\n"
 
-    def upload(self, lines: int, retries: int = 0) -> str:
+    def upload(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> str:
         """Upload a manifest (see `manifest`) under a new name, and return the id that its submission will have."""
-        source = self.put(self.manifest(lines, retries).encode())
+        source = self.put(self.manifest(lines, retries, fields).encode())
         return submission_id(str(source.uri), source.version)
 
     def put(self, content: bytes) -> ManifestVersion:
@@ -208,9 +212,9 @@ class Arena(Stage):
             file=self._array_file(item["batch_job"]),
         )
 
-    def submit(self, lines: int, retries: int = 0) -> Submission:
-        """Upload a manifest and wait until the intake has submitted it."""
-        return self.submitted(self.upload(lines, retries))
+    def submit(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> Submission:
+        """Upload a manifest (see `manifest`) and wait until the intake has submitted it."""
+        return self.submitted(self.upload(lines, retries, fields))
 
     def submit_again(self, submission: Submission) -> str:
         """Start a second child for every line of a submission, as nobody should; return the Batch job's id."""
@@ -395,8 +399,8 @@ def _put_data_and_images() -> None:
         nothing = ProcessImage(command=(sys.executable, "-c", ""), working_directory="/")
         images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
         bucket, _, key = data_folder(region).removeprefix("s3://").partition("/")
-        for channel in ("train", "validation"):
-            client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-0", Body=b"x")
+        for channel, part in itertools.product(("train", "validation"), range(2)):
+            client("s3", region).put_object(Bucket=bucket, Key=f"{key}/{channel}/part-{part}", Body=b"x")
 
 
 def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) -> None:

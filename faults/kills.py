@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
@@ -38,6 +38,7 @@ class Scenario:
         states: How lines may end.
         killed_first: Every child is killed right after it has created, and what `calls` says is said of the next try.
         retries: The lines' own `retries`.
+        fields: More fields of the lines.
         at: Actions to kill at, as service, operation and the least number of its call; every call where none are given.
         meanwhile: What is done once a submission's children run.
     """
@@ -47,6 +48,7 @@ class Scenario:
     states: frozenset[str] = frozenset({"Completed"})
     killed_first: bool = False
     retries: int = 0
+    fields: Mapping[str, str] = field(default_factory=dict)
     at: tuple[tuple[str, str, int], ...] = ()
     meanwhile: Callable[[Arena, Submission, random.Random], None] = field(default=lambda *_: None)
 
@@ -62,6 +64,11 @@ SCENARIOS = {
             {"stub_seconds": 0.5, "capacity": (Capacity(region="us-east-1", times=3, seconds=0.2),)},
         ),
         retries=5,
+    ),
+    "streams": Scenario(
+        calls=24,
+        parts=({"stub_seconds": 0.5},),
+        fields={"input_mode": "Pipe", "streams": "rank", "processes_per_host": "2"},
     ),
     "lag": Scenario(
         calls=14, parts=tuple({"stub_seconds": 0.5, "lags": (Lag(seconds=seconds),)} for seconds in (1.0, 5.0, 2.5))
@@ -104,7 +111,7 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
         calls = (_SENT, *parts.get("calls", ()), *_faults(chosen, islice(boundaries, lines), chance))
         arena.plan(**{**parts, "calls": calls})
-        submissions.append(arena.submit(lines, chosen.retries))
+        submissions.append(arena.submit(lines, chosen.retries, chosen.fields))
         chosen.meanwhile(arena, submissions[-1], chance)
         settled(arena, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(arena)
