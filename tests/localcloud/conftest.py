@@ -7,6 +7,7 @@ import pytest
 from localcloud.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from tests.localcloud.training_side import SageMaker
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +32,8 @@ def client(cloud: LocalCloud) -> Callable[..., Any]:
         return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
 
     return make
+
+
+@pytest.fixture(scope="module")
+def sagemaker(cloud: LocalCloud, client: Callable[..., Any]) -> SageMaker:
+    return SageMaker(client)

@@ -15,7 +15,7 @@ from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.localcloud.compute import runs, wait_until
 from tests.localcloud.test_batch import Batch
-from tests.localcloud.test_training import SageMaker
+from tests.localcloud.training_side import SageMaker
 
 # A program that leaves a child in another session behind, deaf to SIGTERM both.
 STUBBORN = (

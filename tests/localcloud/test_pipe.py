@@ -11,7 +11,7 @@ from localcloud.server import LocalCloud
 from localcloud.training.pipe import epoch_order
 from localcloud.training.request import Channel
 from tests.localcloud.compute import wait_until
-from tests.localcloud.test_training import SageMaker, refusal
+from tests.localcloud.training_side import SageMaker, refusal
 
 # Waits for a FIFO, which need not be there yet, and returns all that comes through it.
 READ = """

@@ -1,12 +1,6 @@
-import io
-import itertools
 import json
 import sys
-import tarfile
-import threading
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -14,94 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.server import LocalCloud
-from tests.localcloud.compute import ACCOUNT, image, role, runs, wait_until
+from tests.localcloud.compute import ACCOUNT, runs, wait_until
+from tests.localcloud.training_side import SageMaker
 
-_numbers = itertools.count()
 READ = "import json, os, sys; B = os.environ['SAGEMAKER_BASE_DIR'];"
-
-
-class SageMaker:
-    """The training side of one Region."""
-
-    def __init__(self, client: Callable[..., Any], region: str = "us-east-1") -> None:
-        self.region = region
-        self.api, self.ecr = client("sagemaker", region), client("ecr", region)
-        self.s3, self.logs = client("s3", region), client("logs", region)
-        self.role = role(client("iam"), "training-role", "sagemaker.amazonaws.com")
-        self.bucket = f"bucket-{region}-{next(_numbers)}"
-        where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
-        self.s3.create_bucket(Bucket=self.bucket, **where)
-        self.put("data/a", "A")
-        self.put("data/b/c", "C")
-
-    def put(self, key: str, text: str) -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=text.encode())
-
-    def request(self, code: str = "pass", hosts: int = 1, **more: Any) -> dict[str, Any]:
-        number = next(_numbers)
-        return {
-            "TrainingJobName": f"job-{number}",
-            "AlgorithmSpecification": {
-                "TrainingImage": image(self.ecr, f"image-{number}", code, "train"),
-                "TrainingInputMode": "File",
-            },
-            "RoleArn": self.role,
-            "InputDataConfig": [self.channel()],
-            "OutputDataConfig": {"S3OutputPath": f"s3://{self.bucket}/out"},
-            "ResourceConfig": {"InstanceType": "ml.c5.xlarge", "InstanceCount": hosts, "VolumeSizeInGB": 5},
-            "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-        } | more
-
-    def channel(self, name: str = "train", uri: str | None = None, **source: Any) -> dict[str, Any]:
-        place = {"S3DataType": "S3Prefix", "S3Uri": uri or f"s3://{self.bucket}/data"} | source
-        return {"ChannelName": name, "DataSource": {"S3DataSource": place}}
-
-    def create(self, code: str = "pass", hosts: int = 1, **more: Any) -> str:
-        request = self.request(code, hosts, **more)
-        self.api.create_training_job(**request)
-        return str(request["TrainingJobName"])
-
-    def run(self, code: str = "pass", hosts: int = 1, **more: Any) -> dict[str, Any]:
-        return self.ended(self.create(code, hosts, **more))
-
-    def job(self, name: str) -> dict[str, Any]:
-        return dict(self.api.describe_training_job(TrainingJobName=name))
-
-    def ended(self, name: str) -> dict[str, Any]:
-        return wait_until(
-            lambda: ((job := self.job(name))["TrainingJobStatus"] in ("Completed", "Failed", "Stopped") and job) or {}
-        )
-
-    def lines(self, job: dict[str, Any], host: int = 1) -> list[str]:
-        group = "/aws/sagemaker/TrainingJobs"
-        prefix = f"{job['TrainingJobName']}/algo-{host}-"
-        (stream,) = self.logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=prefix)["logStreams"]
-        answer = self.logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True)
-        return [event["message"] for event in answer["events"]]
-
-    def waiting(self, code: str, **more: Any) -> str:
-        """A job whose container has printed its first line."""
-        name = self.create(code, **more)
-        wait_until(lambda: self.job(name)["SecondaryStatus"] == "Training")
-        wait_until(lambda: self.lines(self.job(name)))
-        return name
-
-    def archive(self, name: str, file: str) -> list[str]:
-        body = self.s3.get_object(Bucket=self.bucket, Key=f"out/{name}/output/{file}")["Body"].read()
-        with tarfile.open(fileobj=io.BytesIO(body)) as tar:
-            return sorted(member.name for member in tar if member.isfile())
-
-
-@pytest.fixture(scope="module")
-def sagemaker(cloud: LocalCloud, client: Callable[..., Any]) -> SageMaker:
-    return SageMaker(client)
-
-
-def refusal(sagemaker: SageMaker, request: dict[str, Any]) -> str:
-    with pytest.raises(ClientError) as error:
-        sagemaker.api.create_training_job(**request)
-    assert error.value.response["Error"]["Code"] == "ValidationException"
-    return str(error.value.response["Error"]["Message"])
 
 
 def test_a_job_goes_through_sagemakers_statuses_and_keeps_its_artifacts_logs_and_metrics(
@@ -273,41 +183,6 @@ def test_checkpoints_go_to_s3_while_training_and_come_back_to_the_next_job(sagem
     assert sagemaker.lines(job) == ["1"]
 
 
-def test_a_name_is_taken_for_ever_in_its_region_only(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
-    request = sagemaker.request()
-    arn = sagemaker.api.create_training_job(**request)["TrainingJobArn"]
-    for _ in "running", "ended":
-        with pytest.raises(ClientError) as error:
-            sagemaker.api.create_training_job(**request)
-        assert error.value.response["Error"]["Code"] == "ResourceInUse"
-        assert error.value.response["Error"]["Message"] == (
-            "Training job names must be unique within an AWS account and region, and a training job with this name "
-            f"already exists ({arn})"
-        )
-        sagemaker.ended(request["TrainingJobName"])
-    elsewhere = SageMaker(client, "eu-west-1")
-    assert elsewhere.run(TrainingJobName=request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
-
-
-def test_of_many_who_create_one_name_at_once_one_wins(sagemaker: SageMaker, cloud: LocalCloud) -> None:
-    request = sagemaker.request()
-    together = threading.Barrier(20)
-
-    def create(_: int) -> str:
-        together.wait()
-        try:
-            return str(sagemaker.api.create_training_job(**request)["TrainingJobArn"])
-        except ClientError as error:
-            return str(error.response["Error"]["Code"])
-
-    with ThreadPoolExecutor(20) as pool:
-        answers = Counter(pool.map(create, range(20)))
-    assert answers.pop("ResourceInUse") == 19
-    assert list(answers) == [sagemaker.ended(request["TrainingJobName"])["TrainingJobArn"]]
-    created = [entry["parameters"] for entry in cloud.record.entries("sagemaker", "CreateTrainingJob")]
-    assert [each["TrainingJobName"] for each in created].count(request["TrainingJobName"]) == 1
-
-
 def test_a_job_stopped_before_it_trains_never_trains(sagemaker: SageMaker) -> None:
     name = sagemaker.create("print('trained')")
     sagemaker.api.stop_training_job(TrainingJobName=name)
@@ -329,101 +204,6 @@ def test_what_a_container_leaves_running_ends_with_it(sagemaker: SageMaker) -> N
     job = sagemaker.run(leave)
     assert job["TrainingJobStatus"] == "Completed"
     wait_until(lambda: not runs(int(sagemaker.lines(job)[0])), 3)
-
-
-def test_an_unknown_job_is_a_validation_exception(sagemaker: SageMaker) -> None:
-    for call in (sagemaker.api.describe_training_job, sagemaker.api.stop_training_job):
-        with pytest.raises(ClientError, match=r"Requested resource not found\.") as error:
-            call(TrainingJobName="nobody")
-        assert error.value.response["Error"]["Code"] == "ValidationException"
-
-
-def test_the_service_models_limits_are_refused_in_awss_words(sagemaker: SageMaker) -> None:
-    request = sagemaker.request()
-    long = refusal(sagemaker, request | {"TrainingJobName": "x" * 64})
-    assert long.startswith(f"2 validation errors detected: Value '{'x' * 64}' at 'trainingJobName' failed to satisfy")
-    assert "Member must have length less than or equal to 63" in long
-    resources = request["ResourceConfig"]
-    assert "at 'resourceConfig.instanceType' failed to satisfy constraint: Member must satisfy enum value set: [" in (
-        refusal(sagemaker, request | {"ResourceConfig": resources | {"InstanceType": "ml.bogus"}})
-    )
-    assert refusal(sagemaker, request | {"HyperParameters": {"a": "x" * 2501}}).endswith(
-        "Map value must satisfy constraint: [Member must have length less than or equal to 2500, "
-        "Member must have length greater than or equal to 0, Member must satisfy regular expression pattern: .*]"
-    )
-    assert "at 'inputDataConfig' failed to satisfy constraint: Member must have length less than or equal to 20" in (
-        refusal(sagemaker, request | {"InputDataConfig": [sagemaker.channel(f"c{n}") for n in range(21)]})
-    )
-    assert "at 'inputDataConfig.1.member.channelName'" in (
-        refusal(sagemaker, request | {"InputDataConfig": [sagemaker.channel("a b")]})
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/nobody"}, "Could not assume role arn:aws:iam"),
-        ({"EnableManagedSpotTraining": True}, "It must be present and be greater than or equal to MaxRuntimeInSeconds"),
-        (
-            {"StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}},
-            "It is only supported when EnableManagedSpotTraining is set to true",
-        ),
-        ({"StoppingCondition": {"MaxRuntimeInSeconds": 28 * 86400 + 1}}, "Invalid MaxRuntimeInSeconds"),
-        ({"AlgorithmSpecification": None}, "AlgorithmSpecification must be present"),
-        ({"ResourceConfig": {"VolumeSizeInGB": 5}}, "InstanceType and InstanceCount must be present"),
-    ],
-)
-def test_awss_own_rules_are_refused(sagemaker: SageMaker, change: dict[str, Any], sentence: str) -> None:
-    assert sentence in refusal(sagemaker, {k: v for k, v in (sagemaker.request() | change).items() if v})
-
-
-def test_data_must_exist_in_the_jobs_own_region(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
-    far = SageMaker(client, "us-west-2")
-    for uri in (f"s3://{sagemaker.bucket}/nothing", "s3://no-such-bucket/x", f"s3://{far.bucket}/data"):
-        message = refusal(sagemaker, sagemaker.request(InputDataConfig=[sagemaker.channel("train", uri)]))
-        assert message.startswith(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
-    assert "The bucket is in this region: us-west-2" in message
-
-
-def test_deleted_data_does_not_count(client: Callable[..., Any]) -> None:
-    sagemaker = SageMaker(client, "us-west-2")
-    versioned = {"Status": "Enabled"}
-    sagemaker.s3.put_bucket_versioning(Bucket=sagemaker.bucket, VersioningConfiguration=versioned)
-    sagemaker.put("gone/a", "A")
-    sagemaker.s3.delete_object(Bucket=sagemaker.bucket, Key="gone/a")
-    channel = sagemaker.channel(uri=f"s3://{sagemaker.bucket}/gone")
-    assert "No S3 objects found" in refusal(sagemaker, sagemaker.request(InputDataConfig=[channel]))
-
-
-def test_what_an_earlier_server_left_does_not_reach_a_job(sagemaker: SageMaker, cloud: LocalCloud) -> None:
-    request = sagemaker.request(READ + "open(B + '/model/new', 'w').close()")
-    left = cloud.data_dir / "training" / "us-east-1" / request["TrainingJobName"] / "algo-1/opt-ml/model"
-    left.mkdir(parents=True)
-    (left / "old").touch()
-    sagemaker.api.create_training_job(**request)
-    sagemaker.ended(request["TrainingJobName"])
-    assert sagemaker.archive(request["TrainingJobName"], "model.tar.gz") == ["new"]
-
-
-def test_channels_have_different_names(sagemaker: SageMaker) -> None:
-    request = sagemaker.request(InputDataConfig=[sagemaker.channel(), sagemaker.channel()])
-    assert "'train' is used more than once" in refusal(sagemaker, request)
-
-
-@pytest.mark.parametrize(
-    ("uri", "sentence"),
-    [
-        ("ubuntu:22.04", "Invalid training image."),
-        (f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/none:v1", "Cannot find repository: none in registry ID"),
-        (f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/there:v2", "Cannot find the requested image:"),
-        (f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/there:v1", "Cannot find repository: there"),
-    ],
-)
-def test_the_image_must_be_in_the_uris_region(sagemaker: SageMaker, uri: str, sentence: str) -> None:
-    image(sagemaker.ecr, "there", "pass")
-    request = sagemaker.request()
-    request["AlgorithmSpecification"]["TrainingImage"] = uri
-    assert sentence in refusal(sagemaker, request)
 
 
 def test_a_manifest_that_lists_a_missing_object_fails_the_job_while_it_downloads(sagemaker: SageMaker) -> None:
