@@ -1,0 +1,247 @@
+"""A grid that is played on AWS in memory: who acts, what is under way, and how all of it comes to rest."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+from faults.model.account import GRID, Account
+from faults.model.actors import Actor
+from faults.model.batch import BatchChild
+from faults.model.programs import FUNCTION_SECONDS, Programs
+from faults.model.sagemaker import TrainingJob
+from traingrid import names
+from traingrid.audit import audit
+from traingrid.deployment import Deployment
+from traingrid.grid import Grid
+from traingrid.intake import ManifestVersion
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import submission_id, submission_of_key
+from traingrid.supervisor import LetGoError
+from traingrid.violation import Violation
+from traingrid.world import SWEEP_SECONDS
+from traingrid.world_reading import read_world
+
+REGIONS = ("us-east-1", "eu-west-1")
+ACCOUNT = "123456789012"
+LAMBDA_TRIES = 3
+ROUNDS, SWEEPS = 80, 8
+"""More rounds than lines, attempts and children take to come to rest, and more sweeps than the reconciler should."""
+
+
+def deployment() -> Deployment:
+    """Return the grid of the machine: two Regions, each with a bucket of data."""
+    job = {"image": "resnet", "instance_type": "ml.p3.16xlarge", "processes_per_host": 8}
+    grid = Grid.model_validate(
+        {
+            "name": GRID,
+            "home": REGIONS[0],
+            "regions": {region: {"data_buckets": [f"data-{region}"]} for region in REGIONS},
+            "images": {"resnet": {"repository": "training", "tag": "1"}},
+            "job": job,
+        }
+    )
+    bucket = names.manifest_bucket(GRID, ACCOUNT, REGIONS[0])
+    return Deployment(
+        grid=grid, account=ACCOUNT, table="ledger", manifest_bucket=bucket, job_queue="queue", job_definition="child"
+    )
+
+
+@dataclass(eq=False)
+class Running:
+    """A child's program.
+
+    Attributes:
+        actor: It.
+        child: The Batch child that it is.
+        line: The submission and the index of its line.
+        is_seen: Whether Batch knows that it runs; not once it believes that its host is lost.
+        is_told: Whether it was told to end; it hears that once.
+    """
+
+    actor: Actor
+    child: BatchChild
+    line: tuple[str, int]
+    is_seen: bool = True
+    is_told: bool = False
+
+    def tell_to_end(self) -> None:
+        """SIGTERM."""
+        if not self.is_told:
+            self.is_told = True
+            self.actor.signal(LetGoError())
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """An event that is on its way to a function.
+
+    Attributes:
+        label: What it is.
+        work: The function.
+        tries: How often Lambda tries it, where it is not lost on its way: S3's are kept until they are delivered.
+    """
+
+    label: str
+    work: Callable[[], object]
+    tries: int = 0
+
+
+class ModelGrid:
+    """A grid, and what is under way in it.
+
+    Attributes:
+        seen: What has come of all grids that were played, for the row's facts.
+    """
+
+    seen: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self) -> None:
+        self.deployment = deployment()
+        self.account = Account(REGIONS, self._terminated)
+        self.account.living = lambda *line: sum(one.line == line for one in self.running)
+        self.turns = self.account.turns
+        self.programs = Programs(self.deployment, self.turns)
+        self.running: list[Running] = []
+        self.functions: list[tuple[Actor, Event]] = []
+        self.events: list[Event] = []
+        self.manifests: list[ManifestVersion] = []
+        self.until_started = False
+        self.kills = 0
+        self._stack = ExitStack()
+        self._stack.enter_context(self.account.installed())
+
+    # What there is.
+
+    @property
+    def submissions(self) -> list[str]:
+        """The submissions that were claimed."""
+        return sorted(submission for submission, item in self.account.table.items if item == "submission")
+
+    @property
+    def ended_badly(self) -> list[str]:
+        """The submissions with lines that failed or were stopped."""
+        items = self.account.table.items.items()
+        return sorted({key[0] for key, item in items if item.get("state") in ("Failed", "Stopped")})
+
+    @property
+    def waiting(self) -> list[BatchChild]:
+        """The children that Batch may start."""
+        return [child for child in self.account.queue.children if child.status == "RUNNABLE"]
+
+    @property
+    def active(self) -> list[TrainingJob]:
+        """The training jobs that have not ended."""
+        return [job for job in self.account.training_jobs if job.active]
+
+    def actor_of(self, which: int) -> Actor:
+        """Return one of those who act, by remainder."""
+        return self.turns.actors[which % len(self.turns.actors)]
+
+    # How it is done.
+
+    def end(self) -> None:
+        """End all programs, and let boto3 be boto3 again."""
+        self.turns.end_all()
+        self._stack.close()
+
+    def announce(self, source: ManifestVersion) -> None:
+        """Let S3 tell the intake of a manifest."""
+        self.events.append(Event("intake", partial(self.programs.intake, source), LAMBDA_TRIES))
+
+    def start(self, child: BatchChild) -> Actor:
+        """Let Batch start a child; return its program."""
+        child.status = "RUNNING"
+        child.tries += 1
+        actor = self.turns.add(child.id, partial(self.programs.child, child, until_started=self.until_started))
+        self.running.append(Running(actor, child, self._line(child)))
+        return actor
+
+    def _line(self, child: BatchChild) -> tuple[str, int]:
+        file = S3Uri.parse(child.file.partition("?")[0])
+        lines = self.account.bucket.objects[file.bucket, file.key][-1].splitlines()
+        return str(submission_of_key(file.key)), json.loads(lines[child.index or 0])["index"]
+
+    def _terminated(self, child: BatchChild) -> None:
+        for one in self.running:
+            if one.child is child and one.is_seen:
+                one.tell_to_end()
+
+    def move(self, job: TrainingJob, reason: str = "") -> None:
+        """Let a training job go on to its next state, and SageMaker send the event."""
+        self.account.regions[job.region].move(job, reason)
+        self.events.append(Event(f"event of {job.name}", partial(self.programs.record_event, job.name, job.region)))
+
+    def tidy(self) -> None:
+        """Let Batch and Lambda see which programs have ended, and how."""
+        for one in [one for one in self.running if one.actor.ended]:
+            self.running.remove(one)
+            if one.is_seen:
+                self.account.queue.ended(one.child, one.actor.result if isinstance(one.actor.result, int) else 75)
+        for actor, event in list(self.functions):
+            if not actor.ended and self.turns.now - actor.began_at > FUNCTION_SECONDS:
+                actor.kill()
+            if actor.ended:
+                self.functions.remove((actor, event))
+                if not actor.returned and event.tries > 1:
+                    self.events.append(replace(event, tries=event.tries - 1))
+
+    def come_to_rest(self) -> None:
+        """End all faults, lose SageMaker's events, and let everything go on until nothing does; then sweep."""
+        self.account.throttled = set()
+        for region in self.account.regions.values():
+            region.lag, region.quota_is_used_up = 0.0, False
+        for _ in range(ROUNDS):
+            self.turns.rest()
+            self.tidy()
+            for source in self.manifests if not self.turns.actors else ():
+                self._claimed_by_somebody(source)
+            for child in self.waiting:
+                self.start(child)
+            for job in self.active:
+                self.move(job)
+            if not (self.turns.actors or self.active or self.waiting):
+                break
+            self.turns.pass_time(700.0)
+        else:
+            raise AssertionError(f"it does not come to rest: {[actor.label for actor in self.turns.actors]}")
+        for _ in range(SWEEPS):
+            self.turns.pass_time(SWEEP_SECONDS)
+            if not self.programs.sweep():
+                return
+            for job in self.active:
+                self.move(job)
+        raise AssertionError(f"{SWEEPS} sweeps have all found something to do")
+
+    def _claimed_by_somebody(self, source: ManifestVersion) -> None:
+        """Deliver what S3 has said of a manifest, if it was lost with its function: from its dead-letter queue."""
+        if submission_id(str(source.uri), source.version) not in self._submitted:
+            self.turns.now += FUNCTION_SECONDS + 1  # claims end on whole seconds
+            self.programs.intake(source)
+
+    @property
+    def _submitted(self) -> set[str]:
+        items = self.account.table.items.items()
+        return {key[0] for key, item in items if key[1] == "submission" and item["state"] == "Submitted"}
+
+    def count(self) -> None:
+        """Add up what has come of the lines, to show that much has happened."""
+        seen = self.seen
+        for (_, kind), item in self.account.table.items.items():
+            if kind.startswith("job#"):
+                seen[f"lines {item['state']}"] += 1
+                seen["lines tried again"] += item["attempt"] > 1
+            seen["cancels"] += kind.startswith("cancel#")
+            seen["retries"] += kind.startswith("array#")
+        seen["training jobs"] += len(self.account.training_jobs)
+        seen["manifests"] += len(self.manifests)
+        seen["programs killed"] += self.kills
+
+    def audit(self) -> list[Violation]:
+        """Return what is wrong now that all has come to rest."""
+        return audit(read_world(self.deployment, details=True, at_rest=True, calls=self.account.calls))
