@@ -86,7 +86,7 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
         texts = (content.decode(errors="replace") for content in (file.read(MAX_BYTES), grid_file.read_bytes()))
         account = account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
-    lines = read_manifest(manifest, deployment)
+    lines, _ = read_manifest(manifest, deployment)  # sources are uploaded when it is submitted, to the localcloud
     jobs = jobs_of_lines(lines, deployment, _NO_SUBMISSION)
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, jobs=jobs)
 

@@ -46,12 +46,10 @@ NAME_LIMIT = 24
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html), and `names.manifest_bucket` adds
 "-manifests-", 12 digits of account, a hyphen and at most 14 characters of Region."""
 
-MPI_OPTIONS = (
-    "-mca btl_vader_single_copy_mechanism none -x HOROVOD_HIERARCHICAL_ALLREDUCE=1 "
-    "-x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
-)
-"""mpirun's options unless grid.yaml or the manifest line says otherwise. The variables are described in
-https://horovod.readthedocs.io/en/stable/mpi.html (first), tensor-fusion.html (third) and NCCL's user guide."""
+MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
+"""mpirun's options unless grid.yaml or the manifest line says otherwise. The first is described in
+https://horovod.readthedocs.io/en/stable/mpi.html, the variables in NCCL's user guide. What Horovod itself may be told
+is left to hyperparameters (`fusion_mb`, `hierarchical_allreduce`): a variable set here would go before them."""
 
 FARGATE_MEMORY = {
     0.25: (512, 1024, 2048),

@@ -67,8 +67,7 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
 
 def test_the_default_mpi_options_are_these(grid: Grid) -> None:
     assert grid.job.mpi_options == (
-        "-mca btl_vader_single_copy_mechanism none -x HOROVOD_HIERARCHICAL_ALLREDUCE=1 "
-        "-x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
+        "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
     )
 
 

@@ -9,9 +9,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import ACCOUNT, runs, wait_until
-from tests.localcloud.training_side import SageMaker
-
-READ = "import json, os, sys; B = os.environ['SAGEMAKER_BASE_DIR'];"
+from tests.localcloud.training_side import READ, SageMaker
 
 
 def test_a_job_goes_through_sagemakers_statuses_and_keeps_its_artifacts_logs_and_metrics(

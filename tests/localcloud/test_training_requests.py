@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import ACCOUNT, image
-from tests.localcloud.training_side import SageMaker, refusal
+from tests.localcloud.training_side import READ, SageMaker, refusal
 
 
 def test_a_name_is_taken_for_ever_in_its_region_only(sagemaker: SageMaker, client: Callable[..., Any]) -> None:

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from tests.localcloud.compute import image, role, wait_until
 
 _numbers = itertools.count()
+READ = "import json, os, sys; B = os.environ['SAGEMAKER_BASE_DIR'];"
 
 
 class SageMaker:

@@ -33,19 +33,21 @@ algorithms: [my-algorithm]
 """
 HOME = f"s3://grid-data-{ACCOUNT}-us-east-1"
 MANIFEST = f"""\
-region,s3_uri,name,image,algorithm,instance_count,input.train,replica.eu-west-1,input_mode,streams
-us-east-1,{HOME}/2026-10,moves,,,2,,s3://campaigns-dub/2026-10,,
-us-east-1,{HOME}/2026-11,plain,,,,,,,
-eu-west-1,s3://campaigns-dub/2026-11,own bucket,,,,,,,
-eu-west-1,s3://campaigns-dub/2026-12,image of AWS,aws,,,,,Pipe,
-us-east-1,,algorithm,,my-algorithm,,{HOME}/2026-12/train/,,,
-us-east-1,{HOME}/2026-13,last,,,,,s3://campaigns-dub/2026-13,Pipe,rank
+region,s3_uri,name,image,algorithm,instance_count,input.train,replica.eu-west-1,input_mode,streams,source,entry_point
+us-east-1,{HOME}/2026-10,moves,,,2,,s3://campaigns-dub/2026-10,,,,
+us-east-1,{HOME}/2026-11,own script,,,,,,,,code,train.py
+eu-west-1,s3://campaigns-dub/2026-11,own bucket,,,,,,,,,
+eu-west-1,s3://campaigns-dub/2026-12,image of AWS,aws,,,,,Pipe,,,
+us-east-1,,algorithm,,my-algorithm,,{HOME}/2026-12/train/,,,,,
+us-east-1,{HOME}/2026-13,last,,,,,s3://campaigns-dub/2026-13,Pipe,rank,,
 """
 
 
 def rehearse(folder: Path, manifest: str, *options: str) -> Result:
     (folder / "grid.yaml").write_text(GRID)
     (folder / "manifest.csv").write_text(manifest)
+    (folder / "code").mkdir(exist_ok=True)
+    (folder / "code" / "train.py").write_text("print('trained')\n")
     arguments = ["--grid", str(folder / "grid.yaml"), "rehearse", str(folder / "manifest.csv"), *options]
     return CliRunner().invoke(cli, arguments)
 
@@ -81,10 +83,11 @@ def test_a_manifest_of_somebodys_account_comes_through_a_bad_day_whole(tmp_path:
     assert sum(int(lines) for _, lines in ends) == 6
     assert {state for state, _ in ends} == {"Completed"}, result.output
     assert dict(os.environ) == before
+    assert "uploaded source" in result.output  # there are no credentials here: to the localcloud, and nowhere else
 
 
 def test_a_wrong_manifest_is_rejected_as_submit_rejects_it(tmp_path: Path) -> None:
-    result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,,,\n")
+    result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,,,,,\n")
     assert isinstance(result.exception, TraingridError)
     assert result.exception.exit_code == 2
     said = result.exception.what.splitlines()

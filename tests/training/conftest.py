@@ -14,10 +14,7 @@ from training_container.contract import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # traingrid's own default (grid.yaml): meant for GPUs, and must do no harm on a CPU.
-MPI_OPTIONS = (
-    "-mca btl_vader_single_copy_mechanism none -x HOROVOD_HIERARCHICAL_ALLREDUCE=1 "
-    "-x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
-)
+MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 TINY = tiny.TINY | {"cache": "true"}
 
 

@@ -26,7 +26,11 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     plane = ControlPlane.of(grid_file)
     retrier = Retrier(deployment=plane.deployment, ledger=plane.ledger, storage=plane.storage, batch=plane.batch)
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
-    done = retrier.retry(submission, by, read_manifest(manifest, plane.deployment) if manifest else None)
+    lines = None
+    if manifest:
+        lines, sources = read_manifest(manifest, plane.deployment)
+        sources.upload(click.echo)
+    done = retrier.retry(submission, by, lines)
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
     if not done.indices:

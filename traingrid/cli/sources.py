@@ -25,7 +25,7 @@ from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from traingrid.deployment import Deployment
 
@@ -70,10 +70,11 @@ class PackedManifest:
     content: bytes
     sources: list[Source] = field(default_factory=list)
 
-    def upload(self) -> None:
-        """Put every archive where the manifest says that it is."""
+    def upload(self, say: Callable[[str], None]) -> None:
+        """Put every archive where the manifest says that it is, and say so."""
         for source in self.sources:
             Storage(source.region).write(source.uri, source.archive, "application/gzip")
+            say(f"uploaded {source}")
 
 
 def packed(manifest: Path, deployment: Deployment) -> PackedManifest:

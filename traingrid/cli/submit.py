@@ -23,6 +23,7 @@ from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 
 if TYPE_CHECKING:
+    from traingrid.cli.sources import PackedManifest
     from traingrid.deployment import Deployment
     from traingrid.manifest_line import Line
 
@@ -62,9 +63,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     found = packed(manifest, deployment)
     if found.sources:
         _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
-        found.upload()
-        for source in found.sources:
-            click.echo(f"uploaded {source}")
+        found.upload(click.echo)
     version = storage.write_new(uri, found.content, "text/csv")
     click.echo(f"uploaded {uri} (version {version})")
     report = wait_for_report(storage, uri, version)
@@ -85,16 +84,16 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     click.echo("Nothing was written. Submit it without --plan.")
 
 
-def read_manifest(manifest: Path, deployment: Deployment) -> list[Line]:
-    """Return the lines of a manifest on this machine, checked as the intake checks them, and upload their sources.
+def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], PackedManifest]:
+    """Return the lines of a manifest on this machine, checked as the intake checks them, and their packed sources.
+
+    Nothing is uploaded: whoever starts the lines' jobs does that first.
 
     Raises:
         TraingridError: It is wrong; the text names everything that is.
     """
     found = packed(manifest, deployment)
-    lines = _parsed(manifest, found.content, deployment)
-    found.upload()
-    return lines
+    return _parsed(manifest, found.content, deployment), found
 
 
 def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line]:
