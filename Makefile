@@ -17,7 +17,7 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 	.venv/bin/python -m examples.digits.demo
 
 ##@ Work on it
-test: setup  ## Everything that CI runs: format, lint, types, tests, one end-to-end run
+test: setup  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
 	.venv/bin/python -m pytest
 	.venv-training/bin/python -m pytest tests/training
@@ -73,7 +73,8 @@ clean:  ## Remove everything that set-up and runs have made
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z -]+:.*## / { count = split($$1, names, " "); \
+			for (i = 1; i <= count; i++) printf "  make %-15s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
 # Each environment is a stamp file that is newer than what it was made from.
 .venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
