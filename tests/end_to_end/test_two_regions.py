@@ -130,7 +130,7 @@ def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
     )
     done = json.loads(reply["Payload"].read())
     assert "FunctionError" not in reply, done
-    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}}
+    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0}
     world = read_world(
         plane.deployment,
         submission=trained.submission,
