@@ -6,6 +6,7 @@ import pytest
 from aws_cdk import assertions
 
 from tests.stacks.templates import REGIONS, Template, environment, flat, only, resources
+from traingrid import names
 from traingrid.grid import Grid
 
 
@@ -50,6 +51,13 @@ def test_only_new_objects_under_manifests_reach_the_intake(control: Template) ->
     (name,) = rule["EventPattern"]["detail"]["bucket"]["name"]
     assert name["Ref"] in resources(control, "AWS::S3::Bucket")
     assert "EventBusName" not in rule
+
+
+def test_no_rule_is_told_of_a_manifest_that_somebody_submits_by_hand(control: Template) -> None:
+    rules = [rule["Properties"].get("EventPattern", {}) for rule in resources(control, "AWS::Events::Rule").values()]
+    prefixes = [key["prefix"] for rule in rules for key in rule.get("detail", {}).get("object", {}).get("key", [])]
+    assert prefixes
+    assert not [prefix for prefix in prefixes if f"{names.BY_HAND_PREFIX}x.csv".startswith(prefix)]
 
 
 def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: Template) -> None:
