@@ -20,6 +20,9 @@ _PATIENCE = 3
 
 _SHOWN = 5
 
+_FAILURES = (BotoCoreError, ClientError, TraingridError, ValueError)
+"""The last one is raised of what nobody can read, because another version has written it."""
+
 
 class UnreachedError(TraingridError):
     """Not all could be looked at.
@@ -63,16 +66,16 @@ class Reach:
         """
         try:
             yield
-        except (BotoCoreError, ClientError) as error:
+        except _FAILURES as error:
             self._failures[region] += _PATIENCE if whole or isinstance(error, BotoCoreError) else 1
             self._note(region, str(error))
 
     @contextmanager
     def of_submission(self, submission: str) -> Iterator[None]:
-        """Do something with a submission that may fail, also because nobody can read what was written of it."""
+        """Do something with a submission that may fail."""
         try:
             yield
-        except (BotoCoreError, ClientError, TraingridError, ValueError) as error:
+        except _FAILURES as error:
             self._note(f"submission {submission}", str(error))
 
     def too_slow(self, region: str, listed: int) -> None:

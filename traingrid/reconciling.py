@@ -125,12 +125,16 @@ class Reconciler:
             UnreachedError: A Region or a submission could not be looked at. What could be done elsewhere is done.
         """
         done, began = Sweep(), time.time()
-        reach, listed_by = Reach(self.regions, done), began + within * _FOR_LISTING
+        reach, until, listed_by = (
+            Reach(self.regions, done),
+            began + within * _FOR_LOOKING,
+            began + within * _FOR_LISTING,
+        )
         active = self._active(self.regions, reach, listed_by)
         submissions = by_submission(self.ledger.everything())
         active += self._active(_lines_elsewhere(submissions, self.regions), reach, listed_by)
-        self._stop_unwanted(active, submissions, reach, done)
-        self._look_after(submissions, {job.name for job in active}, reach, began + within * _FOR_LOOKING, done)
+        self._stop_unwanted(active, submissions, reach, until, done)
+        self._look_after(submissions, {job.name for job in active}, reach, until, done)
         reach.raise_failures()
         return done
 
@@ -153,9 +157,16 @@ class Reconciler:
         return found
 
     def _stop_unwanted(
-        self, active: Iterable[TrainingJob], submissions: Mapping[str, Submission], reach: Reach, done: Sweep
+        self,
+        active: Iterable[TrainingJob],
+        submissions: Mapping[str, Submission],
+        reach: Reach,
+        until: float,
+        done: Sweep,
     ) -> None:
         for job in active:
+            if time.time() >= until:
+                return  # what is stopped by now is none of the next sweep's
             if reach.given_up(job.region):
                 continue
             with reach.of_region(job.region):

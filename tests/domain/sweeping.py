@@ -33,6 +33,7 @@ class World:
         described: The names of training jobs that were described, in order.
         stopped: Those that were told to stop.
         on_look: Called before a description is given.
+        on_stop: Called before a training job is stopped.
         on_ask: Called before Batch says anything of a submission's children.
     """
 
@@ -43,6 +44,7 @@ class World:
     described: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     on_look: Callable[[], object] = lambda: None
+    on_stop: Callable[[], object] = lambda: None
     on_ask: Callable[[], object] = lambda: None
 
     def of(self, head: Any, lines: Any) -> dict[int, ChildStatus]:
@@ -82,6 +84,7 @@ class Region:
 
     def stop(self, name: str) -> bool:
         self.world.meet(f"stop {name}")
+        self.world.on_stop()
         self.world.stopped.append(name)
         return True
 

@@ -80,6 +80,16 @@ def test_a_line_that_cannot_be_described_keeps_no_other_line_from_its_end(
     assert "Rate exceeded" in str(error)
 
 
+def test_a_line_that_another_version_has_written_keeps_no_other_line_from_its_end(
+    world: World, reconciler: Reconciler, ledger: Ledger, job: Job
+) -> None:
+    lines = open_lines(ledger, job, [HOME, HOME, HOME])
+    world.ended = dict.fromkeys(lines, "Completed")
+    world.fails[lines[1]] = ValueError("no such thing")
+    assert "no such thing" in str(unreached(reconciler))
+    assert states(ledger) == ["Completed", "InProgress", "Completed"]
+
+
 def test_a_training_job_that_cannot_be_stopped_keeps_no_other_from_being_stopped(
     world: World, reconciler: Reconciler
 ) -> None:
@@ -159,6 +169,16 @@ def test_lines_that_there_is_no_time_for_are_left_and_all_have_their_turn_in_the
         done = reconciler.sweep(within=13.5)  # of which three quarters are for looking
         assert (len(world.described), done.left) == (11 * (sweep + 1), 29)
     assert set(world.described) == set(lines)
+
+
+def test_more_than_a_sweep_can_stop_is_stopped_by_those_that_follow(
+    world: World, reconciler: Reconciler, clock: Clock
+) -> None:
+    orphans = [world.runs("ffffffff", index, HOME) for index in range(4)]
+    world.on_stop = clock.goes_on(50.0)
+    assert reconciler.sweep(within=200.0).stopped == orphans[:3]
+    world.running[HOME] = world.running[HOME][3:]
+    assert reconciler.sweep(within=200.0).stopped == orphans[3:]
 
 
 def test_who_gives_no_time_has_all_the_time_there_is(
