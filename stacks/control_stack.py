@@ -129,8 +129,8 @@ class ControlStack(Stack):
         grant(
             role,
             ["s3:GetObject", "s3:GetObjectVersion"],
-            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.MANIFEST_PREFIX}*"],
-            because="Any submission, and by hand from the Batch console any manifest",
+            [f"{bucket}/{names.SUBMISSION_PREFIX}*", f"{bucket}/{names.BY_HAND_PREFIX}*"],
+            because="Any submission, and any manifest that somebody submits in the Batch console",
         )
         items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
         grant(role, items, [self.ledger.table_arn])

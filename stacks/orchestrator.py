@@ -14,6 +14,7 @@ from stacks.grants import grant, same_account
 from stacks.network import Network
 from stacks.registry import registry
 from traingrid import names
+from traingrid.failures import FOR_GOOD
 from traingrid.grid import Grid
 
 ATTEMPTS = 10
@@ -113,19 +114,13 @@ class Orchestrator(Construct):
 
 
 def retry_strategies() -> list[batch.RetryStrategy]:
-    """Return what Batch does when a child ends: try again what another host may do better, give up on all else.
+    """Return what Batch does when a child ends: give up after the exit codes that are for good, else try again.
 
-    Batch tries again what matches no entry, hence the last one; five entries are its limit, and a pattern may end in an
-    asterisk (https://docs.aws.amazon.com/batch/latest/APIReference/API_EvaluateOnExit.html).
+    Only what a child has said of itself ends it for good. Batch tries again what matches no entry
+    (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html): a child that asks for it (75), that was
+    killed (137: out of memory, or by a host that goes), and all in which Fargate fails before it runs or while it does,
+    of which there is no list: a network interface that is not provided in time, ResourceInitializationError, an image
+    that is not pulled, a host under maintenance. Batch never tries again what a user has terminated, or a timeout has.
     """
-    retry, stop = batch.Action.RETRY, batch.Action.EXIT
-    return [
-        batch.RetryStrategy.of(retry, batch.Reason.custom(on_exit_code="75")),  # the child itself: try again
-        # Killed (128 + SIGKILL): out of memory, or by a host that goes. What a user terminates Batch never tries again.
-        batch.RetryStrategy.of(retry, batch.Reason.custom(on_exit_code="137")),
-        # A Fargate task's host is lost in these words; "Host EC2*" is said of EC2 compute environments only.
-        # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html
-        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="ECS is performing maintenance*")),
-        batch.RetryStrategy.of(retry, batch.Reason.custom(on_status_reason="Task failed to start*")),
-        batch.RetryStrategy.of(stop, batch.Reason.custom(on_reason="*")),
-    ]
+    codes = (batch.Reason.custom(on_exit_code=str(code)) for code in FOR_GOOD)
+    return [batch.RetryStrategy.of(batch.Action.EXIT, code) for code in codes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.clients import client, once
+from traingrid.clients import Maker, client, once
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ class Batch:
     Args:
         deployment: Says which queue and job definition.
         region: The home Region; the environment's where none is given.
+        make: Makes the client that reads.
     """
 
-    def __init__(self, deployment: Deployment, region: str | None = None) -> None:
+    def __init__(self, deployment: Deployment, region: str | None = None, make: Maker = client) -> None:
         self._deployment = deployment
-        self._reading: Any = client("batch", region)
+        self._reading: Any = make("batch", region)
         self._submitting: Any = once("batch", region)
 
     def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int | str = 0) -> str:

@@ -103,7 +103,7 @@ class Canceller:
         if wanted.index is not None and wanted.index >= head["jobs"]:
             text = f"Submission {wanted.submission} has no job of index {wanted.index}."
             raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")
-        if wanted.region and wanted.region not in self.deployment.grid.regions:
+        if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
             text = f"{wanted.region} is not a training Region of this grid."
             raise UsageError(text, f"It has {', '.join(self.deployment.grid.regions)}.")
         return head
@@ -128,9 +128,15 @@ class Canceller:
         bucket = self.deployment.manifest_bucket
         return {job.index: job.region for job in submitted_jobs(self.storage, bucket, head)}
 
+    def _regions_of_lines(self, submission: str) -> list[str]:
+        """Return the Regions of the grid, and those that it has no more though lines of a submission live there."""
+        lines = (item for item in self.ledger.items(submission) if item["item"] != ledgers.SUBMISSION)
+        live = {item["region"] for item in lines if item["state"] not in FINAL_STATES}
+        return [*self.deployment.grid.regions, *sorted(live.difference(self.deployment.grid.regions))]
+
     def _stopped(self, wanted: Wanted) -> list[str]:
         stopped = []
-        for name in [wanted.region] if wanted.region else self.deployment.grid.regions:
+        for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
             region = TrainingJobs(self.deployment.grid.name, name)
             for job in region.listed(state="InProgress", submission=wanted.submission):
                 if not wanted.covers(job.identity.index, name):

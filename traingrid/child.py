@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from traingrid import manifest
+from traingrid import manifest, names
 from traingrid.errors import UsageError
 from traingrid.s3_uri import ObjectVersion
 from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
@@ -74,12 +74,14 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
 
     Raises:
         ManifestError: The raw manifest is wrong.
-        UsageError: There is no such job in the file, or the file is not the one that was submitted.
+        UsageError: There is no such job in the file, the file is not the one that was submitted, or it is a manifest
+            that the intake submits.
     """
     submission = submission_of_key(child.array_file.key)
     try:
         if submission and child.array_file.bucket == deployment.manifest_bucket:
             return submission, read_job(storage, child.array_file, child.index)
+        _check_is_by_hand(child.array_file, deployment)
         content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
         lines = manifest.parse(content, deployment)
         submission = submission_id(child.batch_job)
@@ -94,3 +96,11 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
         raise UsageError(message, "Submit the job again, best with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job
+
+
+def _check_is_by_hand(manifest_file: ObjectVersion, deployment: Deployment) -> None:
+    """Refuse a manifest that is under the intake's own prefix: it was submitted when it was uploaded."""
+    if manifest_file.bucket == deployment.manifest_bucket and manifest_file.key.startswith(names.MANIFEST_PREFIX):
+        message = f"{manifest_file} was submitted when it was uploaded; this Batch job would train all of it once more."
+        folder = f"s3://{manifest_file.bucket}/{names.BY_HAND_PREFIX}"
+        raise UsageError(message, f"To submit a manifest to Batch by hand, upload it below {folder} instead.")

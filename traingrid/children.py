@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.clients import gentle
+from traingrid.clients import Maker, gentle
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import jobs_key
 from traingrid.world import GONE
@@ -30,7 +30,8 @@ class ChildStatus:
 
     Attributes:
         id: Its Batch job id; empty where no array holds the line.
-        status: Batch's status, or UNKNOWN once Batch has forgotten it, seven days after its end.
+        status: Batch's status, or UNKNOWN once Batch has forgotten it, seven days after its end. Before its array has
+            made it, the array's.
         reason: Why Batch ended it, where Batch says so.
         ended_at: When it ended, in seconds since 1970; 0 where Batch does not say.
     """
@@ -53,12 +54,13 @@ class Children:
         storage: Where the submissions' files lie.
         bucket: The manifest bucket.
         region: The home Region; the environment's where none is given.
+        make: Makes the client of Batch.
     """
 
-    def __init__(self, storage: Storage, bucket: str, region: str | None = None) -> None:
+    def __init__(self, storage: Storage, bucket: str, region: str | None = None, make: Maker = gentle) -> None:
         self._storage = storage
         self._bucket = bucket
-        self._batch: Any = gentle("batch", region)
+        self._batch: Any = make("batch", region)
 
     def of(self, head: Item, lines: Mapping[int, Item | None], *, each: bool = False) -> dict[int, ChildStatus]:
         """Return the child that answers for each line: the one that still lives, if any does.
@@ -115,7 +117,10 @@ class Children:
         return [json.loads(line)["index"] for line in content.splitlines()]
 
     def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
-        """Ask Batch, about whole arrays first: one that none has left needs no look at each of its children."""
+        """Ask Batch, about whole arrays first: one that none has left needs no look at each of its children.
+
+        An array makes its children some time after it was submitted: one that Batch does not know yet is as its array.
+        """
         parents = self._described({child.partition(":")[0] for child in ids})
         found = {child: ChildStatus(id=child) for child in ids}
         asked = set()
@@ -130,6 +135,7 @@ class Children:
                 found[child] = ChildStatus(id=child, status=parent["status"])
             else:
                 asked.add(child)
+                found[child] = _not_known(child, parent)
         return found | {child: _child(job) for child, job in self._described(asked).items()}
 
     def _described(self, ids: set[str]) -> dict[str, Any]:
@@ -172,3 +178,9 @@ def _child(job: Mapping[str, Any]) -> ChildStatus:
         reason=job.get("statusReason", ""),
         ended_at=job.get("stoppedAt", 0) / 1000,
     )
+
+
+def _not_known(child: str, parent: Mapping[str, Any]) -> ChildStatus:
+    """Return the status of a child that Batch does not describe though it does describe the array."""
+    array = _child(parent)
+    return replace(array, id=child, status=UNKNOWN if array.gone else array.status)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from traingrid.clients import client
+from traingrid.clients import Maker, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +24,12 @@ class Table:
     Args:
         name: The table's name.
         region: Its Region; the environment's where none is given.
+        make: Makes the client of DynamoDB.
     """
 
-    def __init__(self, name: str, region: str | None = None) -> None:
+    def __init__(self, name: str, region: str | None = None, make: Maker = client) -> None:
         self._name = name
-        self._dynamodb: Any = client("dynamodb", region)
+        self._dynamodb: Any = make("dynamodb", region)
 
     def get(self, submission: str, item: str) -> Item | None:
         """Return an item, or None if there is none."""

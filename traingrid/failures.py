@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Seen
 
-# Exit codes of a child; the job definition's retry strategy knows them (stacks/orchestrator.py).
+# Exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
+FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
+"""Those after which Batch need not start a child again; of any other it cannot be said (stacks/orchestrator.py)."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from traingrid.clients import Maker, client
 from traingrid.dynamodb import Table
 
 if TYPE_CHECKING:
@@ -77,10 +78,11 @@ class Ledger:
     Args:
         table: The table's name.
         region: Its Region; the environment's where none is given.
+        make: Makes the client of DynamoDB.
     """
 
-    def __init__(self, table: str, region: str | None = None) -> None:
-        self._table = Table(table, region)
+    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
+        self._table = Table(table, region, make)
 
     def claim_submission(self, submission: str, owner: str, facts: Mapping[str, Any]) -> Item | None:
         """Make a submission exist, once.
@@ -179,10 +181,22 @@ class Ledger:
             job: The job.
             regions: Where it may train, in the order to try: its own Region first. Only that one where none are given.
         """
-        facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
-        item = {"submission": submission, "item": job_item(job.index), "state": PENDING, "attempt": 1, **facts}
-        item |= {"regions": list(regions) or [job.region], "opened_at": now()}
+        item = _first_item(submission, job, regions)
         return item if self._table.put_new(item) else self.job(submission, job.index) or item
+
+    def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: Mapping[str, Any]) -> bool:
+        """Make a job's item exist as one that has ended.
+
+        Args:
+            submission: The submission's id.
+            job: The job.
+            regions: As in `open_job`.
+            facts: Its final state, and why.
+
+        Returns:
+            False, and nothing is changed, if somebody has opened it meanwhile.
+        """
+        return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
 
     def record_job(  # noqa: PLR0913  # the fields of one conditional write
         self,
@@ -193,6 +207,7 @@ class Ledger:
         *,
         fingerprint: str = "",
         unless_watched: bool = False,
+        as_read: Item | None = None,
     ) -> bool:
         """Record what was seen of a job's attempt.
 
@@ -204,10 +219,11 @@ class Ledger:
             fingerprint: Of the training job that this was seen of. Record nothing unless the child that has claimed the
                 attempt has asked for just that; empty where the caller knows that.
             unless_watched: Record nothing while a child says (in `batch_child`) that it watches the job.
+            as_read: Record nothing if somebody has written into the item since the caller has read it.
 
         Returns:
             False, and nothing is changed, if the attempt has ended, the job is at another attempt, or it is watched, or
-            the training job is a stranger's.
+            the training job is a stranger's, or the item is not as it was read.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         values |= {":attempt": attempt}
@@ -217,6 +233,11 @@ class Ledger:
         if unless_watched:
             condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
             values |= {":nobody": ""}
+        if as_read:
+            condition += " AND #state = :read_state AND "
+            condition += "#updated_at = :read_at" if "updated_at" in as_read else "attribute_not_exists(updated_at)"
+            read = {":read_state": as_read["state"], ":read_at": as_read.get("updated_at")}
+            values |= {name: value for name, value in read.items() if value is not None}
         return self._table.update((submission, job_item(index)), {**facts, "updated_at": now()}, condition, values)
 
     def record_progress(self, submission: str, index: int, attempt: int, progress: Mapping[str, float]) -> bool:
@@ -288,6 +309,12 @@ def now() -> str:
 def epoch_seconds(timestamp: str) -> int:
     """Return a time of the ledger as seconds since 1970."""
     return calendar.timegm(time.strptime(timestamp, _TIME))
+
+
+def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
+    facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
+    item = {"submission": submission, "item": job_item(job.index), "state": PENDING, "attempt": 1, **facts}
+    return item | {"regions": list(regions) or [job.region], "opened_at": now()}
 
 
 def _final_states() -> Item:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 MANIFEST_PREFIX = "manifests/"
 """Where users drop manifests in the manifest bucket; only an object under it starts a submission."""
 
+BY_HAND_PREFIX = "by-hand/"
+"""Where users put a manifest in the manifest bucket whose job they submit to Batch themselves. Nothing else may happen
+to an object under it: the intake would train every line once more."""
+
 SUBMISSION_PREFIX = "submissions/"
 """Where the intake writes the normalised submissions that Batch children read."""
 

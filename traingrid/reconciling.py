@@ -5,39 +5,40 @@ comparing the ledger with SageMaker and Batch, every `SWEEP_SECONDS`. A sweep ma
 beside another: what it does is decided by conditional writes and by stops that may be repeated.
 
 Order matters: what runs is read before the ledger, and a child writes into the ledger before it creates. So a training
-job that runs and has no living line when the ledger is asked has none.
+job that runs and has no living line when the ledger is asked has none. What runs and is not wanted costs money, so it
+is stopped before anything else is done; looking at lines, which may take longer than there is time, comes last.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Self
+from functools import cache, partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
 from traingrid.children import Children
-from traingrid.errors import TraingridError
-from traingrid.failures import CONFLICT
-from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled
-from traingrid.recording import record_seen
+from traingrid.clients import brisk
+from traingrid.closing import Closer, Line
+from traingrid.ledger import Ledger, is_cancelled
+from traingrid.reach import Reach
+from traingrid.rotation import rotated
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import is_strangers, owns
+from traingrid.world import SWEEP_SECONDS, is_strangers, owns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
-    from traingrid.backends.base import Backend, Seen
-    from traingrid.children import ChildStatus
+    from traingrid.backends.base import Backend
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
     from traingrid.world import TrainingJob
@@ -51,6 +52,18 @@ some seconds before its array exists. Less than the time between two sweeps, so 
 """
 
 
+_FOR_LOOKING = 0.75
+"""After this share of its time a sweep begins nothing new: what it has begun, and its report, take some time too."""
+_FOR_LISTING = 0.5
+"""After this share of its time a Region that still lists what runs there is too slow: what it has said must do."""
+
+
+def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
+    """Do something in all Regions at once, and return what came of it in their order."""
+    with ThreadPoolExecutor(max(len(regions), 1)) as threads:
+        return list(threads.map(work, regions))
+
+
 @dataclass(kw_only=True)
 class Reconciler:
     """Looks after all submissions of a grid.
@@ -62,9 +75,11 @@ class Reconciler:
         storage: Where the submissions lie.
         children: Batch's children.
         batch: The job queue; nothing is submitted to it.
-        regions: The training jobs of each Region.
+        regions: The training Regions of the grid. Lines may be in others, which it once had.
+        training_jobs: Gives the training jobs of a Region.
         backend: Gives the service of a Region.
         grace_seconds: See `GRACE_SECONDS`.
+        in_regions: Does something in each Region.
     """
 
     grid: str
@@ -73,64 +88,122 @@ class Reconciler:
     storage: Storage
     children: Children
     batch: Batch
-    regions: Mapping[str, TrainingJobs]
+    regions: Collection[str]
+    training_jobs: Callable[[str], TrainingJobs]
     backend: Callable[[str], Backend]
     grace_seconds: float = GRACE_SECONDS
+    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
 
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
         """Return the reconciler of a deployment."""
-        grid, storage = deployment.grid, Storage(deployment.grid.home)
+        grid, storage = deployment.grid, Storage(deployment.grid.home, brisk)
         return cls(
             grid=grid.name,
             bucket=deployment.manifest_bucket,
-            ledger=Ledger(deployment.table, grid.home),
+            ledger=Ledger(deployment.table, grid.home, brisk),
             storage=storage,
-            children=Children(storage, deployment.manifest_bucket, grid.home),
-            batch=Batch(deployment, grid.home),
-            regions={region: TrainingJobs(grid.name, region) for region in grid.regions},
-            backend=cache(lambda region: SageMaker(deployment, region)),
+            children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
+            batch=Batch(deployment, grid.home, brisk),
+            regions=list(grid.regions),
+            training_jobs=cache(lambda region: TrainingJobs(grid.name, region, brisk)),
+            backend=cache(lambda region: SageMaker(deployment, region, brisk)),
             grace_seconds=grace_seconds,
         )
 
-    def sweep(self) -> Sweep:
+    def sweep(self, within: float = math.inf) -> Sweep:
         """Look at everything once and put right what can be put right now.
+
+        Args:
+            within: Seconds after which the caller has ended, whatever happens. What there is no time for is left to the
+                next sweeps, of which each begins elsewhere.
 
         Returns:
             What was done.
 
         Raises:
-            TraingridError: A Region did not answer. What could be done elsewhere is done.
+            UnreachedError: A Region or a submission could not be looked at. What could be done elsewhere is done.
         """
-        done = Sweep()
-        active = self._active(done)
+        done, began = Sweep(), time.time()
+        reach, until, listed_by = (
+            Reach(self.regions, done),
+            began + within * _FOR_LOOKING,
+            began + within * _FOR_LISTING,
+        )
+        active = self._active(self.regions, reach, listed_by)
         submissions = by_submission(self.ledger.everything())
-        running = {job.name for job in active}
-        for submission in submissions.values():
-            self._adopt(submission, done)
-            self._look_after(submission, running, done)
-        for job in active:
-            if self._is_unwanted(job, submissions[job.line[0]]) and self.regions[job.region].stop(job.name):
-                done.stopped.append(job.name)
-        if done.unreachable:
-            text = "; ".join(f"{region}: {why}" for region, why in done.unreachable.items())
-            raise TraingridError(f"Not all Regions answered: {text}.", "The next sweep asks them again.")
+        active += self._active(_lines_elsewhere(submissions, self.regions), reach, listed_by)
+        self._stop_unwanted(active, submissions, reach, until, done)
+        self._look_after(submissions, {job.name for job in active}, reach, until, done)
+        reach.raise_failures()
         return done
 
-    def _active(self, done: Sweep) -> list[TrainingJob]:
+    def _active(self, regions: Collection[str], reach: Reach, until: float) -> list[TrainingJob]:
         """Return what runs in the Regions that answer."""
-        active: list[TrainingJob] = []
-        for name, region in self.regions.items():
-            try:
-                active += [job for state in ACTIVE_STATES for job in region.listed(state=state)]
-            except (BotoCoreError, ClientError) as error:
-                done.unreachable[name] = str(error)
-        return active
+        for region in regions:
+            with reach.of_region(region, whole=True):
+                self.training_jobs(region)  # boto3 makes clients in one thread only
+        asked = [region for region in regions if not reach.given_up(region)]
+        return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
+
+    def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
+        found: list[TrainingJob] = []
+        with reach.of_region(region, whole=True):
+            for job in chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES)):
+                found.append(job)
+                if time.time() >= until:
+                    reach.too_slow(region, len(found))
+                    break
+        return found
+
+    def _stop_unwanted(
+        self,
+        active: Iterable[TrainingJob],
+        submissions: Mapping[str, Submission],
+        reach: Reach,
+        until: float,
+        done: Sweep,
+    ) -> None:
+        for job in active:
+            if time.time() >= until:
+                return  # what is stopped by now is none of the next sweep's
+            if reach.given_up(job.region):
+                continue
+            with reach.of_region(job.region):
+                submission = submissions.get(job.line[0], Submission())
+                if self._is_unwanted(job, submission) and self.training_jobs(job.region).stop(job.name):
+                    done.stopped.append(job.name)
+
+    def _look_after(
+        self,
+        submissions: Mapping[str, Submission],
+        running: Container[str],
+        reach: Reach,
+        until: float,
+        done: Sweep,
+    ) -> None:
+        """Ask Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
+        sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[Line](), (time.time() + until) / 2
+        for name, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
+            if time.time() >= asking_until:
+                done.left += len(submission.live) + len(submission.unopened)
+                continue
+            with reach.of_submission(name):
+                self._adopt(submission, done)
+                lines += self._lines(submission, running)
+        for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
+            if line.item and reach.given_up(line.region):
+                continue
+            if time.time() >= until:
+                done.left += 1
+                continue
+            with reach.of_region(line.region):
+                self._closer.look_at(line, done)
 
     def _adopt(self, submission: Submission, done: Sweep) -> None:
         """Write down the Batch jobs of a submission whose intake died between submitting them and saying so."""
         head = submission.head
-        if not head or head["state"] == "Submitted" or not self._is_old(head):
+        if not head or head["state"] == "Submitted" or not self._closer.is_old(head):
             return
         sizes = chunks(head["jobs"])
         found = [self.batch.find(head["submission"], chunk) for chunk in range(len(sizes))]
@@ -143,70 +216,33 @@ class Reconciler:
             self.ledger.record_submitted(head["submission"], str(found[0]), made)
             done.recorded.append(head["submission"])
 
-    def _look_after(self, submission: Submission, running: set[str], done: Sweep) -> None:
+    def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
+        """Yield the lines of a submission that may have to be closed."""
         asked: dict[int, Item | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
             return
-        children = self.children.of(submission.head, asked)
+        name, children = submission.head["submission"], self.children.of(submission.head, asked)
         for index, item in submission.live.items():
-            name = names.training_job(self.grid, item["submission"], index, item["attempt"])
-            if item["region"] not in done.unreachable and self._is_worth_a_look(item, name, children[index], running):
-                self._look_at(item, index, children[index], submission.cancels, done)
-        left = {index for index in submission.unopened if self._is_over(submission.head, children[index])}
+            if self._closer.is_worth_a_look(item, children[index], running):
+                yield Line(
+                    submission=name,
+                    index=index,
+                    region=item["region"],
+                    child=children[index],
+                    cancels=submission.cancels,
+                    item=item,
+                )
+        left = {index for index in submission.unopened if self._closer.is_over(submission.head, children[index])}
         for job in submitted_jobs(self.storage, self.bucket, submission.head) if left else ():
             if job.index in left:
-                item = self.ledger.open_job(submission.head["submission"], job, job.regions)
-                self._close(item, job.index, children[job.index], submission.cancels, done)
-
-    def _is_worth_a_look(self, item: Item, name: str, child: ChildStatus, running: set[str]) -> bool:
-        """Return whether SageMaker may know more of a line than the ledger; DescribeTrainingJob is throttled."""
-        if item["state"] in (PENDING, WAITING):
-            return name in running or item.get("training_job") == name or self._is_over(item, child)
-        return name not in running
-
-    def _look_at(self, item: Item, index: int, child: ChildStatus, cancels: Mapping[str, Item], done: Sweep) -> None:
-        """Record what became of a line's training job, or close the line if there is none and never will be.
-
-        While a child watches, what a failure leads to is its decision; once it is gone, a failure is the end.
-        """
-        name = names.training_job(self.grid, item["submission"], index, item["attempt"])
-        backend = self.backend(item["region"])
-        if record_seen(self.grid, self.ledger, backend, name, watched=not child.gone):
-            done.recorded.append(name)
-        elif self._is_over(item, child):
-            seen = backend.describe(name)
-            if seen and seen.fingerprint != item.get("fingerprint"):
-                self._end_for_conflict(item, index, seen, done)
-            else:
-                self._close(item, index, child, cancels, done)
-
-    def _end_for_conflict(self, item: Item, index: int, seen: Seen, done: Sweep) -> None:
-        """End a line whose child is gone and whose training job's name a stranger has taken."""
-        name = names.training_job(self.grid, item["submission"], index, item["attempt"])
-        facts = {"state": "Failed", "failure": CONFLICT.name, "reason": seen.strangers(name, item["region"])}
-        if self.ledger.record_job(item["submission"], index, item["attempt"], facts):
-            done.closed.append(name)
-
-    def _is_over(self, item: Item, child: ChildStatus) -> bool:
-        """Return whether a child is gone for so long that nothing of it can be on its way any more."""
-        return child.gone and time.time() - child.ended_at >= self.grace_seconds and self._is_old(item)
-
-    def _is_old(self, item: Item) -> bool:
-        """Return whether nobody has written into an item for so long that it must have been forgotten."""
-        times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
-        return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
-
-    def _close(self, item: Item, index: int, child: ChildStatus, cancels: Mapping[str, Item], done: Sweep) -> None:
-        """End a line that has no training job and will never get one."""
-        submission, attempt = item["submission"], item["attempt"]
-        if is_cancelled(cancels, index, item["region"]):
-            facts = {"state": "Stopped", "reason": "It was cancelled before its training job was created."}
-        else:
-            why = item.get("reason") or child.reason or "it left no reason"
-            who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
-            facts = {"state": "Failed", "reason": f"{who}: {why}"}
-        if self.ledger.record_job(submission, index, attempt, facts):
-            done.closed.append(names.training_job(self.grid, submission, index, attempt))
+                yield Line(
+                    submission=name,
+                    index=job.index,
+                    region=job.region,
+                    child=children[job.index],
+                    cancels=submission.cancels,
+                    job=job,
+                )
 
     def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
         """Return whether a training job is cancelled, or nobody's, and ours to stop."""
@@ -219,4 +255,14 @@ class Reconciler:
         if owns(item, job):
             return is_cancelled(submission.cancels, index, job.region)
         old = time.time() - job.created_at >= self.grace_seconds
-        return old and self.regions[job.region].bears_our_tag(job.arn)
+        return old and self.training_jobs(job.region).bears_our_tag(job.arn)
+
+    @property
+    def _closer(self) -> Closer:
+        return Closer(grid=self.grid, ledger=self.ledger, backend=self.backend, grace_seconds=self.grace_seconds)
+
+
+def _lines_elsewhere(submissions: Mapping[str, Submission], regions: Collection[str]) -> list[str]:
+    """Return the Regions in which lines live though the grid does not have them any more."""
+    live = {item["region"] for submission in submissions.values() for item in submission.live.values()}
+    return sorted(live.difference(regions))

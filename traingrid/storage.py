@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.clients import client, once
+from traingrid.clients import Maker, client, once
 from traingrid.errors import UsageError
 from traingrid.outage import is_outage
 from traingrid.s3_uri import ObjectVersion, S3Uri
@@ -35,8 +35,8 @@ class Storage:
         region: The Region whose endpoint is asked; the environment's where none is given.
     """
 
-    def __init__(self, region: str | None = None) -> None:
-        self._s3: Any = client("s3", region)
+    def __init__(self, region: str | None = None, make: Maker = client) -> None:
+        self._s3: Any = make("s3", region)
         self._region = region
 
     @cached_property

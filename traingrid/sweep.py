@@ -22,13 +22,16 @@ class Sweep:
         recorded: Seen in SageMaker and written down; a submission's own id where its Batch jobs were.
         closed: Lines that have ended without a training job, by the name that it would have had.
         stopped: Training jobs told to stop.
-        unreachable: Regions that did not answer, and why; their lines were left alone.
+        unreachable: Regions and submissions with which not everything could be done, and why. A Region that did not
+            answer was left alone.
+        left: How many lines there was no time to look at; the next sweeps begin elsewhere.
     """
 
     recorded: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
+    left: int = 0
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.clients import gentle
+from traingrid.clients import Maker, gentle
 from traingrid.world import TrainingJob
 
 if TYPE_CHECKING:
@@ -23,12 +23,13 @@ class TrainingJobs:
     Args:
         grid: The grid's name.
         region: The Region.
+        make: Makes the client of SageMaker.
     """
 
-    def __init__(self, grid: str, region: str) -> None:
+    def __init__(self, grid: str, region: str, make: Maker = gentle) -> None:
         self._grid = grid
         self._region = region
-        self._sagemaker: Any = gentle("sagemaker", region)
+        self._sagemaker: Any = make("sagemaker", region)
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
         """Yield the training jobs whose names are of this grid.

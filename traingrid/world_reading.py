@@ -7,16 +7,19 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from traingrid.audit_calls import created, submission_of
 from traingrid.children import Children
 from traingrid.clients import gentle
+from traingrid.errors import TraingridError
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
 from traingrid.storage import Storage
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world import World, owns
+from traingrid.world import World, attempts, owns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
@@ -41,24 +44,31 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         at_rest: See `World`.
         calls: See `World`; whoever records calls gives them.
         before: See `World`.
+
+    Raises:
+        TraingridError: A Region that the grid has no more does not answer, and lines of the ledger have trained there.
     """
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: TrainingJobs(grid.name, region) for region in grid.regions}
     batch_jobs = _batch_jobs(deployment, submission)
     jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
     ledger = Ledger(deployment.table, home)
-    items = _sorted_by_kind(ledger.items(submission) if submission else ledger.everything())
-    lines = items[1]
+    items = _read(ledger, submission)
+    elsewhere = {region: TrainingJobs(grid.name, region) for region in _regions_of(items[1]).difference(regions)}
+    if elsewhere:
+        jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]
+        items = _read(ledger, submission)  # again, because what runs is read before the ledger
+    regions, lines = regions | elsewhere, items[1]
     return World(
         grid=grid.name,
-        regions=list(grid.regions),
+        regions=list(regions),
         submissions=items[0],
         lines=lines,
         cancels={submission: ledger.cancels(submission)} if submission else items[2],
         training_jobs=[_looked_at(job, lines.get(job.line), regions[job.region], details=details) for job in jobs],
         children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
-        roles={region: deployment.execution_role_arn(region) for region in grid.regions},
+        roles={region: deployment.execution_role_arn(region) for region in regions},
         calls=calls if calls is None or not submission else _of_submission(calls, grid.name, submission),
         at_rest=at_rest,
         before=before,
@@ -66,13 +76,30 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
     )
 
 
+def _regions_of(lines: Mapping[Line, Item]) -> set[str]:
+    """Return the Regions in which lines have trained, or would."""
+    return {attempt["region"] for item in lines.values() for attempt in attempts(item).values()}
+
+
+def _listed_elsewhere(name: str, region: TrainingJobs, submission: str) -> list[TrainingJob]:
+    """Return the training jobs in a Region that the grid has no more."""
+    try:
+        return list(region.listed(submission=submission))
+    except (BotoCoreError, ClientError) as error:
+        what = f"Jobs have trained in {name}, which grid.yaml no longer has, and it does not list them: {error}."
+        raise TraingridError(
+            what, "Switch the Region on in the account, and allow sagemaker:ListTrainingJobs there."
+        ) from error
+
+
 def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
     """Return the calls that have created something of one submission."""
     return [call for call in calls if submission_of(grid, created(call)) == submission]
 
 
-def _sorted_by_kind(items: Iterable[Item]) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:
-    """Return submissions, lines and cancels."""
+def _read(ledger: Ledger, submission: str) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:
+    """Return submissions, lines and cancels: of one submission, or of all where none is given."""
+    items = ledger.items(submission) if submission else ledger.everything()
     submissions: dict[str, Item] = {}
     lines: dict[Line, Item] = {}
     cancels: dict[str, dict[str, Item]] = defaultdict(dict)

@@ -23,7 +23,7 @@ from traingrid.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
 START = 1_800_000_000.0
-_CLOCKED = ("ledger", "reconciling", "intake", "world_reading")
+_CLOCKED = ("ledger", "reconciling", "closing", "intake", "world_reading")
 """Modules of traingrid that ask what time it is."""
 
 

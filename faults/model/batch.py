@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from traingrid.failures import FOR_GOOD, TRAINED
+
 ENDED = ("SUCCEEDED", "FAILED")
 ATTEMPTS = 10
-TRY_AGAIN_CODES = (75, 137)
-"""Of the job definition's retry strategy (stacks/orchestrator.py)."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class BatchQueue:
 
     def ended(self, child: BatchChild, code: int) -> None:
         """Note that a child's program has ended."""
-        again = code in TRY_AGAIN_CODES and child.tries < ATTEMPTS and not child.is_terminated
+        again = code not in (TRAINED, *FOR_GOOD) and child.tries < ATTEMPTS and not child.is_terminated
         if again:
             child.status = "RUNNABLE"
         else:

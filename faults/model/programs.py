@@ -106,7 +106,9 @@ class Programs:
 
     def sweep(self) -> bool:
         """Run what lambda/reconcile runs; return whether it has done anything."""
-        done = Reconciler.of(self._deployment).sweep()
+        reconciler = Reconciler.of(self._deployment)
+        reconciler.in_regions = map  # an actor makes one call at a time
+        done = reconciler.sweep()
         return bool(done.recorded or done.closed or done.stopped)
 
     def cancel(self, submission: str, index: int | None, region: str) -> None:

@@ -34,7 +34,7 @@ def environment(deployment: Deployment) -> dict[str, str]:
         "TRAINGRID_ACCOUNT": deployment.account,
         "TRAINGRID_TABLE": deployment.table,
         "TRAINGRID_MANIFEST_BUCKET": deployment.manifest_bucket,
-        "S3_ARRAY_FILE": f"s3://{deployment.manifest_bucket}/manifests/x.csv",
+        "S3_ARRAY_FILE": f"s3://{deployment.manifest_bucket}/by-hand/x.csv",
         "AWS_BATCH_JOB_ID": "11111111-2222:3",
         "AWS_BATCH_JOB_ARRAY_INDEX": "3",
     }
@@ -87,7 +87,7 @@ def test_a_manifest_that_is_not_there_is_not_tried_again(
     storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_child(environment) == 2
-    assert "manifests/x.csv cannot be read: NoSuchKey" in capsys.readouterr().err
+    assert "by-hand/x.csv cannot be read: NoSuchKey" in capsys.readouterr().err
 
 
 def test_an_array_larger_than_its_manifest_says_so(
@@ -132,6 +132,23 @@ def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
     status = submission_status(submission, deployment.manifest_bucket, ledger, children, storage)
     assert (status.batch_job, status.ended) == ("1111", False)
     assert [(job.region, job.phase) for job in status.jobs] == [("us-west-2", "RUNNING"), ("eu-central-1", "RUNNING")]
+
+
+def test_a_manifest_that_the_intake_has_submitted_is_not_trained_once_more(
+    deployment: Deployment,
+    storage: Storage,
+    ledger: Ledger,
+    environment: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
+    version = storage.write(uri, SAMPLE.encode(), "text/csv")
+    for told in (str(uri), f"{uri}?versionId={version}"):
+        assert run_child(environment | {"S3_ARRAY_FILE": told}) == 2
+        said = capsys.readouterr().err
+        assert "manifests/x.csv" in said
+        assert f"upload it below s3://{deployment.manifest_bucket}/by-hand/ instead" in said
+    assert list(ledger.submissions()) == []
 
 
 def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refused(

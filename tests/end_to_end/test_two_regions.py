@@ -21,6 +21,7 @@ from traingrid.cli.submit import wait_for_report
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
 from traingrid.status import SubmissionStatus
+from traingrid.submission import submission_id
 from traingrid.world_reading import read_world
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
@@ -130,7 +131,7 @@ def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
     )
     done = json.loads(reply["Payload"].read())
     assert "FunctionError" not in reply, done
-    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}}
+    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0}
     world = read_world(
         plane.deployment,
         submission=trained.submission,
@@ -158,6 +159,32 @@ def test_a_retried_child_attaches_and_creates_nothing(
     assert described["status"] == "SUCCEEDED"
     after = len([entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"])
     assert after == before
+
+
+def test_a_manifest_that_is_submitted_in_the_batch_console_trains_every_line_once(
+    plane: ControlPlane, cloud: LocalCloud, lines: list[str]
+) -> None:
+    def recorded(action: str) -> int:
+        return len([entry for entry in cloud.record.entries() if entry["action"] == action])
+
+    submitted, created = recorded("SubmitJob"), recorded("CreateTrainingJob")
+    uri = S3Uri(plane.deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}digits.csv")
+    plane.storage.write(uri, "".join(lines).encode(), "text/csv")
+    array = client("batch", "us-east-1").submit_job(
+        jobName="digits",
+        jobQueue=plane.deployment.job_queue,
+        jobDefinition=plane.deployment.job_definition,
+        arrayProperties={"size": len(lines)},
+        containerOverrides={"environment": [{"name": "S3_ARRAY_FILE", "value": str(uri)}]},
+    )["jobId"]
+    until(lambda: (plane.batch.describe(array) or {})["status"] in ("SUCCEEDED", "FAILED"))
+    seen = plane.status(submission_id(array))
+    assert [(job.region, job.state) for job in seen.jobs] == [(region, "Completed") for region in REGIONS]
+    assert (recorded("SubmitJob") - submitted, recorded("CreateTrainingJob") - created) == (1, len(lines))
+    world = read_world(
+        plane.deployment, submission=seen.submission, details=True, at_rest=True, calls=cloud.record.entries()
+    )
+    assert [str(violation) for violation in audit(world)] == []
 
 
 def test_a_wrong_manifest_is_rejected_and_nothing_is_submitted(plane: ControlPlane, cloud: LocalCloud) -> None:

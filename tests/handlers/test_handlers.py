@@ -92,18 +92,26 @@ def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = fresh("lambda.reconcile").handler({"source": "aws.events", "detail-type": "Scheduled Event"}, CONTEXT)
-    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}}
+    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0}
     assert json.loads(capsys.readouterr().out) == done
 
 
+def test_a_sweep_has_no_more_time_than_its_function(deployment: Deployment, ledger: Ledger) -> None:
+    (job, *_) = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
+    ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
+    ledger.open_job("0123abcd", job)
+    late = SimpleNamespace(get_remaining_time_in_millis=lambda: 0)
+    assert fresh("lambda.reconcile").handler({}, late)["left"] == 1
+
+
 def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_done(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = fresh("lambda.reconcile")
     asked = []
 
     class Unreachable:
-        def __init__(self, _grid: str, region: str) -> None:
+        def __init__(self, _grid: str, region: str, _make: Any) -> None:
             self.region = region
 
         def listed(self, state: str) -> list[Any]:
@@ -113,6 +121,7 @@ def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_don
             return []
 
     monkeypatch.setattr(reconciling, "TrainingJobs", Unreachable)
-    with pytest.raises(Exception, match=r"Not all Regions answered: us-west-2: Could not connect"):
+    with pytest.raises(Exception, match=r"Not all could be looked at: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)
+    assert list(json.loads(capsys.readouterr().out)["unreachable"]) == ["us-west-2"]

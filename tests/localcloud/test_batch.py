@@ -243,7 +243,8 @@ def test_an_image_that_is_not_in_this_region_fails_to_be_pulled(
     image(client("ecr", "eu-west-1"), "nowhere", "pass")
     image(client("ecr"), "elsewhere", "pass")
     definition = batch.define("", uri=f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/{repository}")
-    job = batch.ended(batch.submit(definition, retryStrategy={"attempts": 2}))
+    strategy = {"attempts": 2, "evaluateOnExit": [{"onExitCode": "1", "action": "EXIT"}]}
+    job = batch.ended(batch.submit(definition, retryStrategy=strategy))
     assert (job["status"], job["statusReason"], len(job["attempts"])) == ("FAILED", "Task failed to start", 2)
     assert job["container"]["reason"].startswith("CannotPullContainerError:")
     assert "exitCode" not in job["container"]

@@ -28,8 +28,7 @@ from traingrid.world import World
 from traingrid.world_reading import read_world
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
-AGAIN = [{"onExitCode": code, "action": "RETRY"} for code in ("75", "137")]
-LAST = {"onReason": "*", "action": "EXIT"}
+FOR_GOOD = [{"onExitCode": code, "action": "EXIT"} for code in ("1", "2", "143")]
 WAITS = "import time; time.sleep(600)"
 TRAINS = (
     "import json, os, time; base = os.environ['SAGEMAKER_BASE_DIR'];"
@@ -110,7 +109,7 @@ class Account:
             jobDefinitionName=name,
             type="container",
             platformCapabilities=["FARGATE"],
-            retryStrategy={"attempts": 10, "evaluateOnExit": [*AGAIN, LAST]},
+            retryStrategy={"attempts": 10, "evaluateOnExit": FOR_GOOD},
             containerProperties={
                 "image": f"{ACCOUNT}.dkr.ecr.{HOME}.amazonaws.com/traingrid/orchestrator:1",
                 "jobRoleArn": self.child_role,

@@ -1,5 +1,6 @@
 """Cancelling beside a Batch and a SageMaker that run: the intent is recorded, children and training jobs end."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from traingrid.cli.main import cli
 from traingrid.cli.status import ControlPlane
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import is_cancelled
+from traingrid.world_reading import read_world
 
 
 @pytest.fixture
@@ -93,6 +95,26 @@ def test_what_does_not_exist_cannot_be_cancelled_and_leaves_no_intent(account: A
     with pytest.raises(UsageError, match="not a training Region"):
         canceller.cancel(Wanted(submission=submission, region="mars"))
     assert account.ledger.cancels(submission) == {}
+
+
+@pytest.mark.parametrize("region", ["", OTHER])
+def test_a_region_that_the_grid_has_no_more_is_cancelled_and_audited_while_lines_live_there(
+    account: Account, canceller: Canceller, region: str
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    name = account.train(submission, 1, region=OTHER)
+    grid = account.deployment.grid
+    smaller = grid.model_copy(update={"regions": {HOME: grid.regions[HOME]}})
+    without = replace(account.deployment, grid=smaller)
+    seen = read_world(without, submission=submission)
+    assert (seen.regions, [job.name for job in seen.training_jobs]) == ([HOME, OTHER], [name])
+    told = replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=region, by="Ada"))
+    assert told.training_jobs == [name]
+    assert account.ended(name, OTHER) == "Stopped"
+    wait_until(lambda: account.child(submission, 1) == "FAILED")
+    account.reconciler().sweep()
+    with pytest.raises(UsageError, match="not a training Region"):
+        replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=OTHER))
 
 
 def test_the_command_says_what_it_did(

@@ -1,5 +1,6 @@
 """Whoever looks after the grid may be killed before or after any of its calls; doing it again puts all of it right."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,15 +24,14 @@ class KilledError(BaseException):
 def dying(at: int, *, after: bool) -> Iterator[None]:
     """Die at one call to AWS, the first being 1: before it is sent or after it is answered."""
     client: Any = botocore.client.BaseClient
-    original, count = client._make_api_call, 0
+    original, numbers = client._make_api_call, itertools.count(1)
 
     def call(self: Any, operation: str, arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == at and not after:
+        number = next(numbers)  # Regions are asked in threads
+        if number == at and not after:
             raise KilledError
         answer = original(self, operation, arguments)
-        if count == at:
+        if number == at:
             raise KilledError
         return answer
 

@@ -1,11 +1,15 @@
 """What the control stack puts into the home Region."""
 
 import json
+from typing import Any
 
 import pytest
 from aws_cdk import assertions
 
+from localcloud.batch.retries import Outcome, problem_with, should_retry
 from tests.stacks.templates import REGIONS, Template, environment, flat, only, resources
+from traingrid import names
+from traingrid.failures import FAILURES
 from traingrid.grid import Grid
 
 
@@ -50,6 +54,13 @@ def test_only_new_objects_under_manifests_reach_the_intake(control: Template) ->
     (name,) = rule["EventPattern"]["detail"]["bucket"]["name"]
     assert name["Ref"] in resources(control, "AWS::S3::Bucket")
     assert "EventBusName" not in rule
+
+
+def test_no_rule_is_told_of_a_manifest_that_somebody_submits_by_hand(control: Template) -> None:
+    rules = [rule["Properties"].get("EventPattern", {}) for rule in resources(control, "AWS::Events::Rule").values()]
+    prefixes = [key["prefix"] for rule in rules for key in rule.get("detail", {}).get("object", {}).get("key", [])]
+    assert prefixes
+    assert not [prefix for prefix in prefixes if f"{names.BY_HAND_PREFIX}x.csv".startswith(prefix)]
 
 
 def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: Template) -> None:
@@ -132,17 +143,50 @@ def test_a_child_is_a_quarter_of_a_vcpu_and_runs_the_orchestrators_image(control
     assert only(control, "AWS::Batch::JobDefinition")["PlatformCapabilities"] == ["FARGATE"]
 
 
-def test_a_child_is_tried_again_after_75_a_kill_or_a_lost_host_and_never_after_anything_else(control: Template) -> None:
-    definition = only(control, "AWS::Batch::JobDefinition")
-    *again, last = definition["RetryStrategy"]["EvaluateOnExit"]
-    assert last == {"Action": "EXIT", "OnReason": "*"}
-    assert {entry["Action"] for entry in again} == {"RETRY"}
-    assert {entry["OnExitCode"] for entry in again if "OnExitCode" in entry} == {"75", "137"}
-    patterns = {entry["OnStatusReason"] for entry in again if "OnStatusReason" in entry}
-    assert patterns == {"ECS is performing maintenance*", "Task failed to start*"}
-    assert len(again) + 1 <= 5, "Batch takes five entries"
-    assert definition["RetryStrategy"]["Attempts"] == 10
-    assert definition["Timeout"] == {"AttemptDurationSeconds": 14 * 24 * 3600}
+def tried_again(control: Template, attempt: int = 1, **ended: Any) -> bool:
+    """Return whether Batch starts a child again that has ended so."""
+    definition = only(control, "AWS::Batch::JobDefinition")["RetryStrategy"]
+    entries = [
+        {name[0].lower() + name[1:]: value for name, value in entry.items()} for entry in definition["EvaluateOnExit"]
+    ]
+    strategy = {"attempts": definition["Attempts"], "evaluateOnExit": entries}
+    assert problem_with(strategy) is None
+    said = {"exit_code": None, "reason": None, "status_reason": "Essential container in task exited"}
+    return should_retry(strategy, attempt, Outcome(**{**said, **ended}))
+
+
+@pytest.mark.parametrize("code", [1, 2, 143])
+def test_a_child_that_says_that_trying_again_is_useless_is_not_tried_again(control: Template, code: int) -> None:
+    assert not tried_again(control, exit_code=code)
+
+
+@pytest.mark.parametrize("code", [75, 137, 139, 10, 14, 255])
+def test_a_child_that_ends_otherwise_is_tried_again_ten_times_in_all(control: Template, code: int) -> None:
+    assert tried_again(control, exit_code=code)
+    assert not tried_again(control, attempt=10, exit_code=code)
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        {"status_reason": "Timeout waiting for network interface provisioning to complete."},
+        {"status_reason": "ResourceInitializationError: unable to pull secrets or registry auth"},
+        {"status_reason": "Task failed to start", "reason": "CannotPullContainerError: i/o timeout"},
+        {"status_reason": "ECS is performing maintenance on the underlying infrastructure hosting the task."},
+        {"status_reason": "Unexpected EC2 error while attempting to tag the network interface"},
+    ],
+)
+def test_a_child_that_fargate_does_not_start_or_keep_is_tried_again(control: Template, ended: dict[str, Any]) -> None:
+    assert tried_again(control, **ended)
+
+
+def test_every_way_in_which_a_line_fails_ends_its_child_for_good_or_is_tried_again(control: Template) -> None:
+    codes = {failure.exit_code for failure in FAILURES.values()}
+    assert {code for code in codes if tried_again(control, exit_code=code)} == {75}
+
+
+def test_a_child_runs_for_as_long_as_fargate_keeps_it(control: Template) -> None:
+    assert only(control, "AWS::Batch::JobDefinition")["Timeout"] == {"AttemptDurationSeconds": 14 * 24 * 3600}
 
 
 def test_the_log_of_a_child_goes_to_a_group_that_forgets(control: Template) -> None:

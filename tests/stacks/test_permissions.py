@@ -90,7 +90,7 @@ def test_a_child_lists_data_without_reading_it_and_writes_nothing_but_manifest_f
     assert on(control, CHILD, "s3:PutObject") == {f"{bucket}/*/input/*.manifest" for bucket in outputs}
     assert on(control, CHILD, "s3:GetObject") - on(control, CHILD, "s3:PutObject") == {
         f"<{manifests}.Arn>/submissions/*",
-        f"<{manifests}.Arn>/manifests/*",
+        f"<{manifests}.Arn>/by-hand/*",
     }
 
 

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.channels import by_rank
-from traingrid.clients import client, once
+from traingrid.clients import Maker, client, once
 from traingrid.failures import CONFLICT, DATA, PERMISSION, SERVICE_ERROR, of_refusal
 from traingrid.outage import is_expired, is_outage
 from traingrid.rank_manifests import TooFewObjectsError, write_rank_manifests
@@ -35,12 +35,13 @@ class SageMaker:
     Args:
         deployment: Whose execution role the jobs get.
         region: A training Region of the grid.
+        make: Makes the client that describes and stops.
     """
 
-    def __init__(self, deployment: Deployment, region: str) -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
         self._deployment = deployment
         self._region = region
-        self._sagemaker: Any = client("sagemaker", region)
+        self._sagemaker: Any = make("sagemaker", region)
         self._creating: Any = None
         self._storage: Storage | None = None
         self._logs: Any = None

@@ -97,7 +97,8 @@ def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
     for sentence in unfinished(rehearsal.world):
         click.echo(sentence)
     for number, sweep in enumerate(rehearsal.sweeps, start=1):
-        done = ", ".join(f"{what} {len(found)}" for what, found in sweep.items() if found)
+        counts = {what: found if isinstance(found, int) else len(found) for what, found in sweep.items()}
+        done = ", ".join(f"{what} {count}" for what, count in counts.items() if count)
         click.echo(f"sweep {number} of the reconciler: {done or 'nothing to do'}")
     for violation in rehearsal.violations:
         click.echo(printable(str(violation)))

@@ -1,0 +1,128 @@
+"""A reconciler beside the real ledger, whose Batch and SageMaker do what a test says."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from traingrid import names
+from traingrid.backends.base import Seen
+from traingrid.children import ChildStatus
+from traingrid.deployment import Deployment
+from traingrid.job import Job
+from traingrid.ledger import Ledger
+from traingrid.reconciling import Reconciler
+from traingrid.storage import Storage
+from traingrid.world import TrainingJob
+
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "DescribeTrainingJob")
+SLOW = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "StopTrainingJob")
+SILENT = ReadTimeoutError(endpoint_url="https://api.sagemaker")
+
+
+@dataclass
+class World:
+    """What there is beside the ledger, and what was asked.
+
+    Attributes:
+        running: What runs, by Region.
+        ended: How training jobs have ended, by name.
+        children: Batch's status of children; RUNNING where it says nothing.
+        fails: What a call of a Region or a training job raises.
+        described: The names of training jobs that were described, in order.
+        stopped: Those that were told to stop.
+        on_look: Called before a description is given.
+        on_stop: Called before a training job is stopped.
+        on_ask: Called before Batch says anything of a submission's children.
+    """
+
+    running: dict[str, list[TrainingJob]] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    children: dict[int, str] = field(default_factory=dict)
+    fails: dict[str, Exception] = field(default_factory=dict)
+    described: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    on_look: Callable[[], object] = lambda: None
+    on_stop: Callable[[], object] = lambda: None
+    on_ask: Callable[[], object] = lambda: None
+
+    def of(self, head: Any, lines: Any) -> dict[int, ChildStatus]:
+        self.on_ask()
+        return {
+            index: ChildStatus(id=f"{head['batch_job']}:{index}", status=self.children.get(index, "RUNNING"))
+            for index in lines
+        }
+
+    def find(self, *_: object) -> None:
+        return None
+
+    def meet(self, what: str) -> None:
+        if what in self.fails:
+            raise self.fails[what]
+
+    def runs(self, submission: str, index: int, region: str, state: str = "InProgress") -> str:
+        """Let a training job run of a line; return its name."""
+        name = names.training_job("traingrid", submission, index, 1)
+        identity = names.parse_training_job("traingrid", name)
+        assert identity
+        job = TrainingJob(name=name, identity=identity, region=region, state=state, created_at=0.0, arn=name)
+        self.running.setdefault(region, []).append(job)
+        return name
+
+
+@dataclass
+class Region:
+    """SageMaker in a Region."""
+
+    world: World
+    name: str
+
+    def listed(self, state: str) -> Iterator[TrainingJob]:
+        self.world.meet(self.name)
+        yield from (job for job in self.world.running.get(self.name, []) if job.state == state)
+
+    def stop(self, name: str) -> bool:
+        self.world.meet(f"stop {name}")
+        self.world.on_stop()
+        self.world.stopped.append(name)
+        return True
+
+    def bears_our_tag(self, arn: str) -> bool:
+        self.world.meet(f"tags {arn}")
+        return True
+
+    def describe(self, name: str) -> Seen | None:
+        self.world.on_look()
+        self.world.described.append(name)
+        self.world.meet(f"describe {self.name}")
+        self.world.meet(name)
+        state = self.world.ended.get(name)
+        return Seen(state=state, fingerprint="asked") if state else None
+
+
+def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:
+    fake: Any = world
+    region: Any = Region
+    return Reconciler(
+        grid="traingrid",
+        bucket=deployment.manifest_bucket,
+        ledger=ledger,
+        storage=Storage(),
+        children=fake,
+        batch=fake,
+        regions=list(deployment.grid.regions),
+        training_jobs=lambda name: region(world, name),
+        backend=lambda name: region(world, name),
+        grace_seconds=0.0,
+    )
+
+
+def open_lines(ledger: Ledger, job: Job, regions: list[str], submission: str = "0123abcd", **facts: Any) -> list[str]:
+    """Submit lines that train in some Regions; return the names of their training jobs."""
+    ledger.claim_submission(submission, "test", {"jobs": len(regions), "manifest": "s3://x/y", "version": "1"})
+    ledger.record_submitted(submission, "array")
+    for index, region in enumerate(regions):
+        ledger.open_job(submission, job.model_copy(update={"index": index, "region": region}))
+        ledger.record_job(submission, index, 1, {"state": "InProgress", "fingerprint": "asked", **facts})
+    return [names.training_job("traingrid", submission, index, 1) for index in range(len(regions))]

@@ -1,0 +1,46 @@
+"""Which child answers for a line, and whether Batch will ever start one for it."""
+
+from typing import Any
+
+import pytest
+
+from traingrid.children import Children
+from traingrid.storage import Storage
+
+HEAD = {"submission": "0123abcd", "jobs": 2, "batch_job": "array"}
+
+
+class FakeBatch:
+    """Describes these jobs and no others."""
+
+    def __init__(self, *jobs: dict[str, Any]) -> None:
+        self.jobs = {job["jobId"]: job for job in jobs}
+
+    def describe_jobs(self, jobs: list[str]) -> dict[str, Any]:
+        return {"jobs": [self.jobs[job] for job in jobs if job in self.jobs]}
+
+
+def children(*jobs: dict[str, Any]) -> Children:
+    return Children(Storage("us-east-1"), "bucket", make=lambda *_: FakeBatch(*jobs))
+
+
+def array(status: str, summary: dict[str, int], **more: Any) -> dict[str, Any]:
+    return {"jobId": "array", "status": status, "arrayProperties": {"size": 2, "statusSummary": summary}, **more}
+
+
+@pytest.mark.parametrize("summary", [{}, {"FAILED": 1}])
+def test_a_child_that_its_array_has_not_made_yet_is_not_gone(aws: None, summary: dict[str, int]) -> None:
+    made = [{"jobId": "array:0", "status": "FAILED", "stoppedAt": 5000}] if summary else []
+    found = children(array("PENDING", summary), *made).of(HEAD, {0: None, 1: None})
+    assert (found[1].id, found[1].status, found[1].gone) == ("array:1", "PENDING", False)
+    assert found[0].gone == bool(made)
+
+
+def test_a_child_that_an_array_has_never_made_is_gone_with_the_array(aws: None) -> None:
+    ended = array("FAILED", {}, stoppedAt=5000, statusReason="terminated")
+    child = children(ended).of(HEAD, {1: None})[1]
+    assert (child.gone, child.status, child.reason, child.ended_at) == (True, "UNKNOWN", "terminated", 5.0)
+
+
+def test_a_child_whose_array_batch_has_forgotten_is_gone(aws: None) -> None:
+    assert children().of(HEAD, {0: None})[0].gone
