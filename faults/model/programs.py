@@ -129,5 +129,6 @@ class Programs:
             ledger=Ledger(deployment.table, home),
             storage=Storage(home),
             batch=Batch(deployment, home),
+            at_once=1,  # an actor does one thing at a time
         )
         retrier.retry(submission, by="somebody")

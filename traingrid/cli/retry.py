@@ -10,7 +10,7 @@ from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
-from traingrid.retrying import Retrier
+from traingrid.retrying import Retrier, ToRetry
 
 
 @click.command()
@@ -21,16 +21,13 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     """Try the jobs of SUBMISSION that failed or were stopped once more, each under a new attempt.
 
     With MANIFEST, its manifest with some lines mended, only the lines that have changed are tried again, as they are
-    now.
+    now. Its rows must stand in the order in which they were submitted.
     """
     plane = ControlPlane.of(grid_file)
     retrier = Retrier(deployment=plane.deployment, ledger=plane.ledger, storage=plane.storage, batch=plane.batch)
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
-    lines = None
-    if manifest:
-        lines, sources = read_manifest(manifest, plane.deployment)
-        sources.upload(click.echo)
-    done = retrier.retry(submission, by, lines)
+    todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
+    done = retrier.run(todo, by, _say_array)
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
     if not done.indices:
@@ -39,3 +36,18 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     count = len(done.indices)
     click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
     click.echo(f"follow it with: traingrid status {submission} --watch")
+
+
+def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
+    """Return what a mended manifest asks to try again, its sources uploaded."""
+    lines, sources = read_manifest(manifest, retrier.deployment)
+    todo = retrier.planned(submission, lines)
+    sources.upload(click.echo)  # nothing is uploaded for a manifest that is refused
+    lines_of = {job.index: job.line for job in todo.jobs}
+    for index, fields in sorted(todo.changed.items()):
+        click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
+    return todo
+
+
+def _say_array(batch_job: str, count: int) -> None:
+    click.echo(f"submitted {batch_job}: {count} job{'s' * (count != 1)}")
