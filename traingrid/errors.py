@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""Exit code of a command that a person has interrupted, as the shell has it for SIGINT."""
+
 
 class TraingridError(Exception):
     """An error whose text is meant for the person at the terminal or in the log.
