@@ -19,26 +19,22 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import failures
 from traingrid.batch import SubmitFailedError
-from traingrid.children import arrays
 from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
-from traingrid.ledger import SUBMISSION, is_cancelled
-from traingrid.mended_lines import mended_jobs
+from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import MAX_ARRAY, index_uri, normalised, retry_key
-from traingrid.submitted_jobs import retried_jobs, submitted_jobs
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traingrid.batch import Batch
+    from traingrid.children import Children
     from traingrid.deployment import Deployment
-    from traingrid.dynamodb import Item
     from traingrid.job import Job
     from traingrid.ledger import Ledger
     from traingrid.manifest_line import Line
+    from traingrid.retry_plan import ToRetry
     from traingrid.storage import Storage
 
 SLICE_SECONDS = 45.0
@@ -50,25 +46,6 @@ Until its array is written down, an open line is one that everybody has forgotte
 # After these another Region of the line's own is worth more than the same one again.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToRetry:
-    """What a retry is about to do; nothing is written yet.
-
-    Attributes:
-        submission: The submission.
-        jobs: The jobs to try again, as they are to be, by index.
-        ended: What the ledger knows of the jobs that failed or were stopped, by index.
-        left: Why other failed, stopped or changed jobs are not tried again, by their index.
-        changed: With a mended manifest: which fields of a job to try again its line has changed, by index.
-    """
-
-    submission: str
-    jobs: Sequence[Job]
-    ended: dict[int, Item]
-    left: dict[int, str]
-    changed: dict[int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +72,7 @@ class Retrier:
         ledger: The ledger.
         storage: Where a submission's lines lie.
         batch: Where they are submitted.
+        children: What became of the children that they had.
         at_once: How many lines are reopened at the same time.
     """
 
@@ -102,6 +80,7 @@ class Retrier:
     ledger: Ledger
     storage: Storage
     batch: Batch
+    children: Children
     at_once: int = CALLS_AT_ONCE
 
     def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None) -> Retried:
@@ -120,23 +99,8 @@ class Retrier:
             TraingridError: There is no such submission, it is not submitted yet, or no intake has written its lines.
             UsageError: The mended manifest has more or fewer lines, or in another order.
         """
-        head = self._head(submission)
-        known = {item["item"]: item for item in self.ledger.items(submission) if item["item"] != SUBMISSION}
-        ended = {_index(item): item for item in known.values() if item["state"] in ("Failed", "Stopped")}
-        left = self._left(submission, ended)
-        submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
-        jobs = {job.index: job for job in submitted}
-        jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
-        changed = {}
-        if lines is not None:
-            mended = mended_jobs(lines, submitted, jobs, self.deployment, submission)
-            changed = {index: one.fields for index, one in mended.items()}
-            left |= {index: _not_ended(fields) for index, fields in changed.items() if index not in ended}
-            left = {index: why for index, why in left.items() if index in changed}
-            jobs = {index: one.job for index, one in mended.items()}
-        wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
-        changed = {job.index: changed[job.index] for job in wanted if job.index in changed}
-        return ToRetry(submission=submission, jobs=wanted, ended=ended, left=left, changed=changed)
+        plan = RetryPlan(deployment=self.deployment, ledger=self.ledger, storage=self.storage, children=self.children)
+        return plan.of(submission, lines)
 
     def run(self, todo: ToRetry, by: str, on_array: Callable[[str, int], None] = lambda *_: None) -> Retried:
         """Try jobs again.
@@ -185,40 +149,6 @@ class Retrier:
                     done.left[job.index] = "somebody else retries it"
         return got
 
-    def _head(self, submission: str) -> Item:
-        head = self.ledger.submission(submission)
-        if head is None:
-            text = f"There is no submission {submission}."
-            raise TraingridError(text, "`traingrid status` lists those there are.")
-        if is_by_hand(head):
-            text = f"Submission {submission} was given to Batch by hand; no lines of it are kept."
-            raise TraingridError(text, "Submit its manifest: traingrid submit.")
-        if not arrays(head):
-            raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
-        return head
-
-    def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
-        """Return the jobs that must not be tried again, and why."""
-        cancels = self.ledger.cancels(submission)
-        running = self._running(submission)
-        left = {}
-        for index, item in ended.items():
-            if is_cancelled(cancels, index, item["region"]):
-                left[index] = "it was cancelled, which is for good; submit its line again"
-            elif index in running:
-                left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
-        return left
-
-    def _running(self, submission: str) -> dict[int, str]:
-        """Return the training jobs of a submission that run, whatever the ledger says of them."""
-        grid = self.deployment.grid
-        return {
-            job.identity.index: job.name
-            for region in grid.regions
-            for state in ACTIVE_STATES
-            for job in TrainingJobs(grid.name, region).listed(state=state, submission=submission)
-        }
-
     def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
         """Move a job to its next attempt, for array `number`, unless somebody else was faster."""
         item = todo.ended[job.index]
@@ -237,12 +167,3 @@ class Retrier:
         batch_job = self.batch.submit(submission, pinned, len(jobs), f"retry-{number}")
         self.ledger.record_array(submission, {"batch_job": batch_job, "file": str(pinned), "count": len(jobs)})
         return batch_job
-
-
-def _index(item: Item) -> int:
-    return int(item["item"].partition("#")[2])
-
-
-def _not_ended(fields: Sequence[str]) -> str:
-    changed = ", ".join(fields)
-    return f"its line has changed ({changed}), but it has not failed; submit the line as a manifest of its own"

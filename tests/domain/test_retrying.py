@@ -1,7 +1,9 @@
 """A retry moves lines to their next attempt and gives each of them a child before anybody takes it for forgotten."""
 
+import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +12,13 @@ from botocore.exceptions import EndpointConnectionError
 from tests.domain.deployments import SAMPLE_BUCKETS
 from traingrid import retrying
 from traingrid.batch import SubmitFailedError
+from traingrid.children import ChildStatus
+from traingrid.cli.main import main
+from traingrid.cli.status import ControlPlane
 from traingrid.clients import once
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import Ledger
+from traingrid.ledger import Ledger, cancel_of_job
 from traingrid.manifest import parse
 from traingrid.manifest_line import Line
 from traingrid.reconciling import GRACE_SECONDS
@@ -40,14 +45,30 @@ class FakeBatch:
         return f"batch-{chunk}"
 
 
+class FakeChildren:
+    """The children of a submission, all of which have ended well but those that failed."""
+
+    def __init__(self) -> None:
+        self.failed: set[int] = set()
+
+    def of(self, _head: Any, waiting: dict[int, Any]) -> dict[int, ChildStatus]:
+        status = {index: "FAILED" if index in self.failed else "RUNNING" for index in waiting}
+        return {index: ChildStatus(id=f"array:{index}", status=status[index]) for index in waiting}
+
+
+@pytest.fixture
+def children() -> FakeChildren:
+    return FakeChildren()
+
+
 @pytest.fixture
 def batch() -> FakeBatch:
     return FakeBatch()
 
 
 @pytest.fixture
-def retrier(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any) -> Retrier:
-    return Retrier(deployment=deployment, ledger=ledger, storage=storage, batch=batch)
+def retrier(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any, children: Any) -> Retrier:
+    return Retrier(deployment=deployment, ledger=ledger, storage=storage, batch=batch, children=children)
 
 
 def row(name: str, lr: float = 0.1, priority: str = "", region: str = "us-east-1") -> str:
@@ -67,8 +88,9 @@ def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
     array = {"batch_job": "array", "file": "jobs.jsonl", "count": len(jobs)}
     retrier.ledger.record_submitted(SUBMISSION, "array", [array])
     for job, state in zip(jobs, states, strict=True):
-        retrier.ledger.open_job(SUBMISSION, job)
-        retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+        if state != "unopened":
+            retrier.ledger.open_job(SUBMISSION, job)
+            retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
 
 
 def attempts(retrier: Retrier) -> list[int]:
@@ -188,6 +210,41 @@ def test_what_somebody_else_has_taken_is_left_to_them(
     done = retrier.run(todo, "Ada")
     assert (done.indices, done.batch_jobs) == ([], [])
     assert done.left == {0: "somebody else retries it", 1: "somebody else retries it"}
+
+
+def test_lines_whose_children_have_failed_are_named_until_the_reconciler_has_closed_them(
+    retrier: Retrier, children: FakeChildren
+) -> None:
+    rows = [row(name) for name in "abcdef"]
+    submitted(retrier, rows, ["Pending", "unopened", "Failed", "Pending", "InProgress", "Waiting"])
+    children.failed = {0, 1, 4, 5}
+    retrier.ledger.request_cancel(SUBMISSION, cancel_of_job(5), {"by": "Ada"})
+    todo = retrier.planned(SUBMISSION)
+    assert (todo.late, [job.index for job in todo.jobs]) == ([0, 1], [2])
+    assert set(todo.left) == {0, 1}
+    mended = retrier.planned(SUBMISSION, lines(retrier, row("a", lr=0.2), *rows[1:]))
+    assert (mended.late, mended.jobs) == ([0], [])
+    assert "Batch child has failed" in mended.left[0]
+
+
+def test_the_command_fails_while_a_line_is_yet_to_be_closed(
+    retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane = SimpleNamespace(**vars(retrier))
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    submitted(retrier, [row("a"), row("b")], ["Pending", "Completed"])
+    children.failed = {0}
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert (
+        said.out
+        == "job 0 is left: its Batch child has failed, and the reconciler has yet to find out whether the job has\n"
+    )
+    assert "1 job cannot be tried again yet" in said.err
+    assert "within two sweeps" in said.err
 
 
 @pytest.mark.parametrize("error", ["refused", "unreachable"])

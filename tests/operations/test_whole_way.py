@@ -48,7 +48,13 @@ def status(account: Account, submission: str) -> Any:
 @pytest.fixture
 def retrier(account: Account) -> Retrier:
     batch = Batch(account.deployment, account.deployment.grid.home)
-    return Retrier(deployment=account.deployment, ledger=account.ledger, storage=account.storage, batch=batch)
+    return Retrier(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        storage=account.storage,
+        batch=batch,
+        children=account.children,
+    )
 
 
 @pytest.fixture

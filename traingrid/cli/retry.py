@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,11 @@ from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
-from traingrid.retrying import Retrier, ToRetry
+from traingrid.errors import TraingridError
+from traingrid.retrying import Retrier
+
+if TYPE_CHECKING:
+    from traingrid.retry_plan import ToRetry
 
 
 @click.command()
@@ -24,18 +29,29 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     now. Its rows must stand in the order in which they were submitted.
     """
     plane = ControlPlane.of(grid_file)
-    retrier = Retrier(deployment=plane.deployment, ledger=plane.ledger, storage=plane.storage, batch=plane.batch)
+    retrier = Retrier(
+        deployment=plane.deployment,
+        ledger=plane.ledger,
+        storage=plane.storage,
+        batch=plane.batch,
+        children=plane.children,
+    )
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
     todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
     done = retrier.run(todo, by, _say_array)
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
-    if not done.indices:
-        click.echo(f"nothing of submission {submission} is to be tried again")
-        return
     count = len(done.indices)
-    click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
-    click.echo(f"follow it with: traingrid status {submission} --watch")
+    if count:
+        click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
+        click.echo(f"follow it with: traingrid status {submission} --watch")
+    elif not todo.late:
+        click.echo(f"nothing of submission {submission} is to be tried again")
+    if todo.late:
+        text = f"{len(todo.late)} job{'s' * (len(todo.late) != 1)} cannot be tried again yet."
+        raise TraingridError(
+            text, "The reconciler closes them within two sweeps (10 minutes). Then the same command again."
+        )
 
 
 def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
