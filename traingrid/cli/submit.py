@@ -110,7 +110,8 @@ def _prepared(manifest: Path, deployment: Deployment) -> bytes:
 def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     uploaded = Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
-    click.echo(f"uploaded {uri} (version {uploaded.version}): submission {uploaded.submission}, unless it is rejected")
+    click.echo(f"uploaded {uri} (version {uploaded.version})")
+    click.echo(f"if it is accepted: traingrid status {uploaded.submission}")
     return uploaded
 
 
