@@ -134,14 +134,24 @@ def _may_go_on(next_step: str) -> Iterator[None]:
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
-    """Print what a manifest would do; reads only."""
+    """Print what a manifest would do; reads only.
+
+    Raises:
+        TraingridError: The manifest is wrong, or some of it would fail as things are.
+    """
     content = packed(manifest, deployment)
     found = list(planned(_parsed(manifest, content.content, deployment), deployment))
     console().print(plan_table(found))
     for source in content.sources:
         click.echo(f"would upload {source}")
-    troubled = sum(1 for line in found if line.trouble)
-    click.echo(f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {troubled} would fail as things are")
+    failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
+    click.echo(
+        f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {failing} would fail as things are"
+        + (f", {unchecked} could not be checked" if unchecked else "")
+    )
+    if failing:
+        text = f"{failing} of {len(found)} jobs would fail as things are."
+        raise TraingridError(text, "Nothing was written. Bring data and images there, or mend the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
