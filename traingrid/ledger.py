@@ -43,6 +43,11 @@ def job_item(index: int) -> str:
     return f"{_JOB}{index:05d}"
 
 
+def index_of(item: Item) -> int:
+    """Return the index of a job's item."""
+    return int(str(item["item"]).removeprefix(_JOB))
+
+
 def cancel_of_region(region: str) -> str:
     """Return the scope of a cancel of a submission's jobs in one Region."""
     return f"region#{region}"

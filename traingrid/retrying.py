@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from traingrid import failures
 from traingrid.batch import SubmitFailedError
 from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
+from traingrid.ledger import SUBMISSION, index_of
 from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import MAX_ARRAY, index_uri, normalised, retry_key
@@ -45,6 +46,7 @@ Until its array is written down, an open line is one that everybody has forgotte
 """
 # After these another Region of the line's own is worth more than the same one again.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
+_CLOSED = "it was closed before its Batch job was there: the network is slow, or the clock of this machine"
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
@@ -56,11 +58,13 @@ class Retried:
         batch_jobs: The ids of the new Batch jobs.
         indices: The jobs that are tried again.
         left: Why other failed or stopped jobs are not, by their index.
+        late: Those of them that a later retry takes up.
     """
 
     batch_jobs: list[str]
     indices: list[int]
     left: dict[int, str]
+    late: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +117,7 @@ class Retrier:
         Raises:
             TraingridError: AWS has refused something, or does not answer. What was submitted until then goes on.
         """
-        done = Retried(batch_jobs=[], indices=[], left=dict(todo.left))
+        done = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
         waiting = deque(todo.jobs)
         try:
             with ThreadPoolExecutor(self.at_once, thread_name_prefix="reopen") as pool:
@@ -127,11 +131,22 @@ class Retrier:
         except (SubmitFailedError, BotoCoreError, ClientError) as error:
             what = error.what if isinstance(error, SubmitFailedError) else f"AWS answers: {error}."
             text = f"{len(done.indices)} of {len(todo.jobs)} jobs are tried again, and then it broke off. {what}"
-            step = (
-                "What was reopened for no child is closed by the reconciler within two sweeps (10 minutes). Then try "
-            )
-            raise TraingridError(text, f"{step}the rest: the same command again.") from error
-        return done
+            step = "What was reopened for no child is closed by the reconciler within two sweeps (10 minutes)."
+            raise TraingridError(text, f"{step} Then try the rest: the same command again.") from error
+        return self._without_closed(todo.submission, done) if done.indices else done
+
+    def _without_closed(self, submission: str, done: Retried) -> Retried:
+        """Return what came of a retry, less the jobs that were closed before their array was there: no child failed."""
+        ours = set(done.indices)
+        items = [item for item in self.ledger.items(submission) if item["item"] != SUBMISSION]
+        failed = {index_of(item) for item in items if item["state"] == "Failed" and not item.get("training_job")}
+        closed = sorted(failed & ours)
+        return replace(
+            done,
+            indices=[index for index in done.indices if index not in failed],
+            left=done.left | dict.fromkeys(closed, _CLOSED),
+            late=[*done.late, *closed],
+        )
 
     def _reopened_slice(
         self, todo: ToRetry, number: int, waiting: deque[Job], pool: ThreadPoolExecutor, done: Retried

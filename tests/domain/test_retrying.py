@@ -191,13 +191,13 @@ def test_lines_are_reopened_at_the_same_time(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(8)], ["Failed"] * 8)
-    all_there = threading.Barrier(8)
+    all_there, reopen = threading.Barrier(8), Ledger.next_attempt
 
-    def reopen(*_: Any, **__: Any) -> bool:
+    def together(*arguments: Any, **options: Any) -> bool:
         all_there.wait(timeout=30)
-        return True
+        return reopen(*arguments, **options)
 
-    monkeypatch.setattr(Ledger, "next_attempt", reopen)
+    monkeypatch.setattr(Ledger, "next_attempt", together)
     assert retrier.retry(SUBMISSION, "Ada").indices == list(range(8))
 
 
@@ -245,6 +245,24 @@ def test_the_command_fails_while_a_line_is_yet_to_be_closed(
     )
     assert "1 job cannot be tried again yet" in said.err
     assert "within two sweeps" in said.err
+
+
+def test_a_line_that_the_reconciler_has_closed_before_its_array_was_there_is_not_said_to_be_tried_again(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
+    submit = batch.submit
+
+    def slow(*arguments: Any) -> str:
+        retrier.ledger.record_job(SUBMISSION, 1, 2, {"state": "Failed", "reason": "Its Batch child array:1 is FAILED"})
+        retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed", "training_job": "x", "failure": "algorithm"})
+        return submit(*arguments)
+
+    monkeypatch.setattr(batch, "submit", slow)
+    done = retrier.retry(SUBMISSION, "Ada")
+    assert (done.indices, done.late) == ([0, 2], [1])
+    assert "was closed before its Batch job was there" in done.left[1]
+    assert retrier.retry(SUBMISSION, "Ada").indices == [1, 2]
 
 
 @pytest.mark.parametrize("error", ["refused", "unreachable"])

@@ -45,10 +45,10 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     if count:
         click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
         click.echo(f"follow it with: traingrid status {submission} --watch")
-    elif not todo.late:
+    elif not done.late:
         click.echo(f"nothing of submission {submission} is to be tried again")
-    if todo.late:
-        text = f"{len(todo.late)} job{'s' * (len(todo.late) != 1)} cannot be tried again yet."
+    if done.late:
+        text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be tried again yet."
         raise TraingridError(
             text, "The reconciler closes them within two sweeps (10 minutes). Then the same command again."
         )
