@@ -288,3 +288,26 @@ def _raiser(error: Exception) -> Callable[[], int]:
         raise error
 
     return raises
+
+
+def test_an_interrupted_command_has_said_what_it_submitted_and_says_what_becomes_of_the_rest(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
+    monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
+    submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
+    submit = batch.submit
+
+    def interrupts(*arguments: Any) -> str:
+        if batch.submitted:
+            raise KeyboardInterrupt
+        return submit(*arguments)
+
+    monkeypatch.setattr(batch, "submit", interrupts)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    said = capsys.readouterr()
+    assert said.out == "submitted batch-retry-1: 2 jobs\n"
+    assert "The rest, in two sweeps of the reconciler" in said.err

@@ -12,7 +12,7 @@ from traingrid.children import Children
 from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
-from traingrid.errors import INTERRUPTED, TraingridError, UsageError
+from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.outage import is_outage
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def _ended(canceller: Canceller, wanted: Wanted) -> Told:
     try:
         return canceller.end(head, wanted)
     except KeyboardInterrupt:
-        interrupted = TraingridError("Interrupted.", _RECORDED)
-        interrupted.exit_code = INTERRUPTED
-        raise interrupted from None
+        raise interrupted(_RECORDED) from None
 
 
 def _words(index: int | None, region: str) -> str:

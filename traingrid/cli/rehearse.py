@@ -12,7 +12,7 @@ import click
 
 from traingrid.cli.audit import account
 from traingrid.cli.console import console, printable
-from traingrid.errors import INTERRUPTED, TraingridError
+from traingrid.errors import TraingridError, interrupted
 from traingrid.orchestration_cost import dollars
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        error = TraingridError("Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere.")
-        error.exit_code = INTERRUPTED
-        raise error from None
+        what = "Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere."
+        raise interrupted("", what) from None
     finally:
         signal.signal(signal.SIGTERM, former)
 

@@ -11,7 +11,7 @@ from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, interrupted
 from traingrid.retrying import Retrier
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     )
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
     todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
-    done = retrier.run(todo, by, _say_array)
+    try:
+        done = retrier.run(todo, by, _say_array)
+    except KeyboardInterrupt:
+        step = "What was submitted goes on. The rest, in two sweeps of the reconciler (10 minutes): the command again."
+        raise interrupted(step) from None
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
     count = len(done.indices)

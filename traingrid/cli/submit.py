@@ -17,7 +17,7 @@ from traingrid.cli.console import console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
-from traingrid.errors import INTERRUPTED, TraingridError, UsageError
+from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.intake import ANSWERED_WITHIN
 from traingrid.manifest import MAX_BYTES, parse
 from traingrid.manifest_errors import ManifestError
@@ -121,9 +121,7 @@ def _may_go_on(next_step: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        interrupted = TraingridError("Interrupted.", next_step)
-        interrupted.exit_code = INTERRUPTED
-        raise interrupted from None
+        raise interrupted(next_step) from None
     except TraingridError as error:
         error.next_step = f"{next_step} {error.next_step}".strip()
         raise
