@@ -24,7 +24,7 @@ from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, unti
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.audit_calls import created, submission_of
-from traingrid.cancelling import Canceller, Wanted
+from traingrid.cancelling import Canceller, Told, Wanted
 from traingrid.children import Children, arrays
 from traingrid.clients import client
 from traingrid.intake import ManifestVersion
@@ -235,13 +235,13 @@ class Arena(Stage):
             before = calls
             time.sleep(3.0)
 
-    def cancel(self, submission: Submission, index: int) -> None:
+    def cancel(self, submission: Submission, index: int) -> Told:
         """Cancel a line as `traingrid cancel` does."""
         deployment = self.plane.deployment
         canceller = Canceller(
             deployment=deployment, ledger=self.plane.ledger, children=self.children(), storage=self.plane.storage
         )
-        canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
+        return canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
 
     def command(self, label: str, *arguments: str) -> ProcessGroup:
         """Start the program `traingrid` as a person does, as a process that a plan can name and kill.

@@ -66,8 +66,8 @@ def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
     """Cancel a line as a person does, who gives the command again where AWS has not answered any of its tries."""
     for _ in range(_PERSONS_TRIES):
         with suppress(BotoCoreError):
-            arena.cancel(submission, index)
-            return
+            if not arena.cancel(submission, index).errors:
+                return
     raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} tries")
 
 

@@ -89,11 +89,11 @@ class Batch:
 
     def find(self, submission: str, chunk: int | str = 0) -> str | None:
         """Return the id of a submission's Batch job, or of its array `chunk`, by its name, or None if there is none."""
-        reply = self._reading.list_jobs(
+        pages = self._reading.get_paginator("list_jobs").paginate(  # a page may hold fewer than match, or none
             jobQueue=self._deployment.job_queue,
             filters=[{"name": "JOB_NAME", "values": [self.job_name(submission, chunk)]}],
         )
-        return next((str(job["jobId"]) for job in reply["jobSummaryList"]), None)
+        return next((str(job["jobId"]) for page in pages for job in page["jobSummaryList"]), None)
 
     def describe(self, job: str) -> dict[str, Any] | None:
         """Return Batch's description of a job, or None if Batch knows it no longer (it forgets after a week)."""

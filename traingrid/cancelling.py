@@ -1,14 +1,22 @@
-"""Cancelling: the intent first, so that it cannot be lost; then the children; then the training jobs.
+"""Cancelling: the intent first, so that it cannot be lost; then what costs money; then the children.
 
 Whoever dies between these steps leaves a recorded intent behind, which every child and the reconciler act on: a child
 creates nothing that is cancelled and stops what it has just created, the reconciler stops what still runs. So each step
 may be done again, by anybody, and doing all of it twice is doing it once.
+
+Training jobs can be stopped before the children are ended because of that: a child whose training job is stopped reads
+the intent before it would go on to another attempt, and goes on to none. What a child creates after our look it has
+asked for before it could read the intent; it reads it right after the creation, and stops it. Only one that we have
+ended in between does not. So when the children are ended we look once more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import ledger as ledgers
 from traingrid.children import arrays
@@ -19,11 +27,16 @@ from traingrid.training_jobs import TrainingJobs
 from traingrid.world import is_strangers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traingrid.children import Children
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
+
+_MOST_ERRORS = 20
+"""After so many of one service the rest is left to the reconciler: where it cannot be reached, each takes minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +71,27 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """Who was told to end: Batch jobs (arrays or children) and training jobs."""
+    """Who was told to end.
 
-    batch_jobs: list[str]
-    training_jobs: list[str]
+    Attributes:
+        batch_jobs: Batch jobs: arrays or children.
+        training_jobs: Training jobs, by name.
+        errors: Why others could not be told so, by what was asked for: a Region, a training job, a Batch job.
+    """
+
+    batch_jobs: list[str] = field(default_factory=list)
+    training_jobs: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Keep the error of something that others bring to its end as well; forget it if it goes well later."""
+        try:
+            yield
+        except (TraingridError, BotoCoreError, ClientError) as error:
+            self.errors[what] = str(error)
+        else:
+            self.errors.pop(what, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +117,26 @@ class Canceller:
             TraingridError: There is no such submission.
             UsageError: It has no such job, or the grid no such Region.
         """
+        return self.end(self.record(wanted), wanted)
+
+    def record(self, wanted: Wanted) -> Item:
+        """Record the intent, and return the submission's own item. From then on all that is meant ends, by whomever.
+
+        Raises:
+            TraingridError: There is no such submission.
+            UsageError: It has no such job, or the grid no such Region.
+        """
         head = self._checked(wanted)
         self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
-        told = self._batch_jobs(head, wanted)
-        why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
-        for job in told:
-            self.children.terminate(job, why)
-        return Told(batch_jobs=told, training_jobs=list(self._stopped(wanted)))
+        return head
+
+    def end(self, head: Item, wanted: Wanted) -> Told:
+        """End what is meant by a recorded intent, as far as AWS lets us; what is left is in the answer."""
+        told = Told()
+        self._stop(wanted, told)
+        self._terminate(head, wanted, told)
+        self._stop(wanted, told)
+        return told
 
     def _checked(self, wanted: Wanted) -> Item:
         head = self.ledger.submission(wanted.submission)
@@ -134,14 +177,26 @@ class Canceller:
         live = {item["region"] for item in lines if item["state"] not in FINAL_STATES}
         return [*self.deployment.grid.regions, *sorted(live.difference(self.deployment.grid.regions))]
 
-    def _stopped(self, wanted: Wanted) -> list[str]:
-        stopped = []
+    def _terminate(self, head: Item, wanted: Wanted, told: Told) -> None:
+        why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
+        most = len(told.errors) + _MOST_ERRORS
+        with told.noting("the children"):
+            for job in self._batch_jobs(head, wanted):
+                if len(told.errors) >= most:
+                    return
+                with told.noting(f"Batch job {job}"):
+                    self.children.terminate(job, why)
+                    told.batch_jobs.append(job)
+
+    def _stop(self, wanted: Wanted, told: Told) -> None:
         for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
-            region = TrainingJobs(self.deployment.grid.name, name)
-            for job in region.listed(state="InProgress", submission=wanted.submission):
-                if not wanted.covers(job.identity.index, name):
-                    continue
-                strangers = is_strangers(self.ledger.job(*job.line), job)
-                if not strangers and region.stop(job.name):
-                    stopped.append(job.name)
-        return stopped
+            region, most = TrainingJobs(self.deployment.grid.name, name), len(told.errors) + _MOST_ERRORS
+            with told.noting(name):
+                for job in region.listed(state="InProgress", submission=wanted.submission):
+                    if len(told.errors) >= most:
+                        break
+                    if wanted.covers(job.identity.index, name) and job.name not in told.training_jobs:
+                        with told.noting(job.name):
+                            strangers = is_strangers(self.ledger.job(*job.line), job)
+                            if not strangers and region.stop(job.name):
+                                told.training_jobs.append(job.name)

@@ -14,7 +14,14 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-_RETRIED = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
+CALLS_AT_ONCE = 32
+"""How many threads may share a client of `client`: it keeps a connection for each of them."""
+_RETRIED = Config(
+    retries={"mode": "standard", "total_max_attempts": 8},
+    connect_timeout=10,
+    read_timeout=60,
+    max_pool_connections=CALLS_AT_ONCE,
+)
 _GENTLE = Config(retries={"mode": "adaptive", "total_max_attempts": 8}, connect_timeout=10, read_timeout=60)
 _BRISK = Config(retries={"mode": "adaptive", "total_max_attempts": 3}, connect_timeout=5, read_timeout=10)
 _ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_timeout=10, read_timeout=60)

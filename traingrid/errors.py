@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+"""Exit code of a command that a person has interrupted, as the shell has it for SIGINT."""
+
 
 class TraingridError(Exception):
     """An error whose text is meant for the person at the terminal or in the log.
@@ -23,3 +26,10 @@ class UsageError(TraingridError):
     """The caller asked for something that cannot be asked for."""
 
     exit_code = 2
+
+
+def interrupted(next_step: str, what: str = "Interrupted.") -> TraingridError:
+    """Return the error of a command that a person has interrupted, and that has something to say about it."""
+    error = TraingridError(what, next_step)
+    error.exit_code = INTERRUPTED
+    return error

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 WITHIN_SECONDS = 60.0
 """For so long a request may be at it, where it does not say; as the intake function may (stacks/event_function.py)."""
+RETRY_DELAYS = (60.0, 120.0)
+"""What Lambda waits after each try of an asynchronous event that has failed, until it tries it again
+(https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)."""
+_UNTIL_ITS_EVENT = 30.0  # from an upload until EventBridge has its event with Lambda, and the function's first start
+ANSWERED_WITHIN = _UNTIL_ITS_EVENT + WITHIN_SECONDS * (1 + len(RETRY_DELAYS)) + sum(RETRY_DELAYS)
+"""Seconds after its upload by which a manifest has its report, or is a dead letter."""
 # Two submissions whose 8 digits collide are told apart by trying the next id; more than a few cannot happen.
 _MAX_COLLISIONS = 4
 
@@ -115,7 +121,7 @@ class Intake:
             BusyError: Another request is submitting it right now.
             TraingridError: The manifest cannot be read, or Batch does not take the job.
         """
-        claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within))
+        claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
             lines, sha256 = self._read(source)
         except ManifestError as error:
@@ -153,9 +159,9 @@ class Intake:
             self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:
             # The next try looks for our arrays by their names. What Batch may have taken only just now is perhaps not
-            # listed yet; then the claim has to run out first.
-            if not arrays and not (isinstance(error, SubmitFailedError) and not error.refused):
-                self._release(submission, claim)
+            # listed yet; then the claim holds for as long again from now, which is a minute in AWS.
+            taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
+            self._release(submission, claim, at=int(time.time() + claim.seconds) if taken else 0)
             raise
         return submission, arrays
 
@@ -193,10 +199,10 @@ class Intake:
             return submission, former
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
-    def _release(self, submission: str, claim: Claim) -> None:
-        """End our claim, so that the next try need not wait; if that fails as well, it has to."""
+    def _release(self, submission: str, claim: Claim, at: int = 0) -> None:
+        """End our claim, or say when it ends; if that fails as well, it ends when it would have."""
         with suppress(BotoCoreError, ClientError):
-            self.ledger.release_submission(submission, claim)
+            self.ledger.release_submission(submission, claim, at)
 
     def _become_owner(self, submission: str, claim: Claim, former: Item) -> None:
         """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""

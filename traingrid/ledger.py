@@ -44,6 +44,11 @@ def job_item(index: int) -> str:
     return f"{_JOB}{index:05d}"
 
 
+def index_of(item: Item) -> int:
+    """Return the index of a job's item."""
+    return int(str(item["item"]).removeprefix(_JOB))
+
+
 def cancel_of_region(region: str) -> str:
     """Return the scope of a cancel of a submission's jobs in one Region."""
     return f"region#{region}"
@@ -66,10 +71,12 @@ class Claim:
     Attributes:
         owner: The request.
         ends_at: When it has ended, whatever becomes of it, in seconds since 1970; until then the claim is its own.
+        seconds: How long that was when it began.
     """
 
     owner: str
     ends_at: int
+    seconds: float = 0.0
 
 
 class Ledger:
@@ -119,10 +126,13 @@ class Ledger:
         # botocore repeats a write whose reply was lost, and the second finds that the first has changed what was there.
         return taken or (self.submission(submission) or {}).get("owner") == claim.owner
 
-    def release_submission(self, submission: str, claim: Claim) -> None:
-        """End one's own claim of a submission that was not submitted, so that somebody else may try at once."""
+    def release_submission(self, submission: str, claim: Claim, at: int = 0) -> None:
+        """Let one's own claim of a submission that was not submitted end at another time; at once where none is given.
+
+        Until then somebody else may not try; not even if it is later than the claim would have ended.
+        """
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
-        self._table.update((submission, SUBMISSION), {"claim_ends_at": 0}, condition, values)
+        self._table.update((submission, SUBMISSION), {"claim_ends_at": at}, condition, values)
 
     def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record the Batch jobs that a submission became.

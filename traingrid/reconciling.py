@@ -48,7 +48,8 @@ GRACE_SECONDS = 120.0
 
 A child that dies may have sent a create that SageMaker has not answered yet (the client gives up after 10 s to connect
 and 60 s to read, traingrid/clients.py), a training job just created may not be found yet, and a retry opens its lines
-some seconds before its array exists. Less than the time between two sweeps, so that the second one acts at the latest.
+before its array exists (`retrying.SLICE_SECONDS`). Less than the time between two sweeps, so that the second one acts
+at the latest.
 """
 
 

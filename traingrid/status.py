@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 
+CHILD_FAILED = "child failed, closed within two sweeps"
+"""The phase of a job that the ledger does not call failed yet, so that it cannot be retried yet either."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
@@ -27,7 +30,8 @@ class JobStatus:
         region: The training Region.
         name: What the user calls it.
         state: SageMaker's status; Pending before there is a training job, Waiting while a quota keeps it from one.
-        phase: SageMaker's secondary status, or Batch's status of the child before there is a training job.
+        phase: SageMaker's secondary status. Before there is a training job Batch's status of the child, or
+            `CHILD_FAILED` where it has failed and nobody has looked yet for what it left.
         training_job: The training job's name; empty before there is one.
         ranks: The world size.
         attempt: Which attempt this is.
@@ -147,10 +151,14 @@ def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]
 
 
 def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:
-    """Add what Batch says of a job that has no training job yet. If its child failed, it will never have one."""
+    """Add what Batch says of a job that has no training job yet.
+
+    One whose child has failed is not a failed job yet: its training job may have been created by the child's last call.
+    The reconciler finds out.
+    """
     if child.status != "FAILED":
         return job if job.state == WAITING or child.gone else replace(job, phase=child.status)
     if job.cancelled:
         by = next(iter(cancels.values())).get("by", "")
         return replace(job, phase="FAILED", state="Stopped", reason=f"Cancelled by {by}" if by else "Cancelled")
-    return replace(job, phase="FAILED", state="Failed", reason=job.reason or child.reason)
+    return replace(job, phase=CHILD_FAILED, reason=job.reason or child.reason)

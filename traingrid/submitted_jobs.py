@@ -32,9 +32,9 @@ def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
             yield from map(Job.model_validate_json, lines.splitlines())
 
 
-def latest_jobs(storage: Storage, bucket: str, head: Item) -> dict[int, Job]:
-    """Return the jobs of a submission by index, each as it was submitted last: a retry may have changed it."""
-    jobs = {job.index: job for job in submitted_jobs(storage, bucket, head)}
+def retried_jobs(storage: Storage, bucket: str, head: Item) -> dict[int, Job]:
+    """Return the jobs of a submission that were tried again, by index, each as it was submitted last."""
+    jobs: dict[int, Job] = {}
     for array in arrays(head):
         if is_retry(array):
             lines = read_file(storage, bucket, head["submission"], array["file"]).splitlines()

@@ -221,7 +221,8 @@ class ModelGrid:
     def _claimed_by_somebody(self, source: ManifestVersion) -> None:
         """Deliver what S3 has said of a manifest, if it was lost with its function: from its dead-letter queue."""
         if submission_id(str(source.uri), source.version) not in self._submitted:
-            self.turns.now += FUNCTION_SECONDS + 1  # claims end on whole seconds
+            # A claim holds for as long again after a reply of Batch that was lost, and ends on a whole second.
+            self.turns.now += 2 * FUNCTION_SECONDS + 1
             self.programs.intake(source)
 
     @property

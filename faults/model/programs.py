@@ -126,10 +126,13 @@ class Programs:
     def retry(self, submission: str) -> None:
         """Run `traingrid retry`."""
         deployment, home = self._deployment, self._deployment.grid.home
+        storage = Storage(home)
         retrier = Retrier(
             deployment=deployment,
             ledger=Ledger(deployment.table, home),
-            storage=Storage(home),
+            storage=storage,
             batch=Batch(deployment, home),
+            children=Children(storage, deployment.manifest_bucket, home),
+            at_once=1,  # an actor does one thing at a time
         )
         retrier.retry(submission, by="somebody")

@@ -1,5 +1,6 @@
 """A submission's arrays are submitted once each, under names that find them again."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,11 +29,15 @@ class Queue:
             raise self.error
         return {"jobId": f"id-{len(self.jobs)}"}
 
-    def list_jobs(self, jobQueue: str, filters: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+    def get_paginator(self, operation: str) -> "Queue":
+        assert operation == "list_jobs"
+        return self
+
+    def paginate(self, jobQueue: str, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:  # noqa: N803
         (only,) = filters
         assert (jobQueue, only["name"]) == ("queue", "JOB_NAME")
-        named = [number for number, job in enumerate(self.jobs, start=1) if job["jobName"] in only["values"]]
-        return {"jobSummaryList": [{"jobId": f"id-{number}"} for number in named]}
+        for number, job in enumerate(self.jobs, start=1):
+            yield {"jobSummaryList": [{"jobId": f"id-{number}"}] if job["jobName"] in only["values"] else []}
 
 
 @pytest.fixture
@@ -58,7 +63,9 @@ def test_every_array_of_a_submission_has_a_name_and_a_pinned_file_of_its_own(bat
     assert third["containerOverrides"]["environment"] == [told]
 
 
-def test_an_array_whose_reply_was_lost_is_found_by_its_own_name(batch: Batch, queue: Queue) -> None:
+def test_an_array_whose_reply_was_lost_is_found_by_its_own_name_on_whichever_page_it_is(
+    batch: Batch, queue: Queue
+) -> None:
     batch.submit("0123abcd", JOBS, 3)
     queue.error = LOST
     assert batch.submit("0123abcd", JOBS, 3, chunk=1) == "id-2"

@@ -254,6 +254,33 @@ def test_while_batch_may_have_taken_the_array_nobody_else_submits_one(
     assert batch.submitted == []
 
 
+@pytest.mark.parametrize("chunks_taken", [0, 1])
+def test_after_a_reply_that_was_lost_late_batch_still_has_a_minute_to_show_the_array(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
+) -> None:
+    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
+    source, start = upload(intake, SAMPLE), time.time()
+    submit = batch.submit
+
+    def late(*arguments: Any) -> str:
+        _it_is(start + 58, monkeypatch)
+        return submit(*arguments)
+
+    batch.refuses_chunks, batch.refused = {chunks_taken}, False
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "submit", late)
+        with pytest.raises(SubmitFailedError):
+            intake.accept(source, owner="request-1/a")
+    batch.refuses_chunks = set()
+    for seconds in (62, 116):
+        _it_is(start + seconds, monkeypatch)
+        with pytest.raises(BusyError):
+            intake.accept(source, owner="request-1/b")
+    _it_is(start + 58 + 60, monkeypatch)  # which is when Lambda tries it again
+    intake.accept(source, owner="request-1/c")
+    assert [count for *_, count in batch.submitted] == [2, 2]
+
+
 def test_a_claim_whose_write_is_not_answered_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
     claim, source = intake.ledger.claim_submission, upload(intake, SAMPLE)
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.client
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
@@ -14,7 +16,7 @@ from traingrid.cli import submit as command
 from traingrid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
-from traingrid.planning import planned
+from traingrid.planning import Found, planned
 
 
 def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
@@ -51,7 +53,9 @@ def test_a_plan_says_what_each_line_would_become_and_what_is_in_its_way(deployme
         "would fail: there is no data under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
         "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
     )
-    assert third.trouble.startswith("there is no image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
+    assert third.found.trouble.startswith(
+        "there is no image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training"
+    )
 
 
 @pytest.mark.usefixtures("data")
@@ -67,8 +71,43 @@ def test_a_plan_counts_the_objects_that_ranks_with_streams_of_their_own_need(
 
 def test_a_plan_names_the_regions_that_would_be_tried_next(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
-    (only,) = planned(parse(line.encode(), deployment), deployment, missing=lambda _job: "")
+    (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
     assert only.outcome == "would train; without capacity there: us-west-2"
+
+
+ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized", %s}\n'
+
+
+@pytest.mark.usefixtures("data")
+def test_a_plan_looks_at_replicas_too(deployment: Deployment) -> None:
+    line = ELSEWHERE % '"replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}'
+    (only,) = planned(parse(line.encode(), deployment), deployment)
+    assert only.outcome == (
+        "would fail: in us-west-2, without capacity before: there is no data under "
+        "s3://ragab-ml-pdx/x/train/, s3://ragab-ml-pdx/x/validation/"
+    )
+
+
+@pytest.mark.usefixtures("data")
+def test_what_the_caller_may_not_see_is_neither_there_nor_missing(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answers(self: Any, operation: str, arguments: Any) -> Any:
+        if operation == "ListObjectsV2":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
+        return call(self, operation, arguments)
+
+    base: Any = botocore.client.BaseClient
+    call = base._make_api_call
+    monkeypatch.setattr(base, "_make_api_call", answers)
+    first, _, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
+    folder = "s3://ragab-ml/imagenet2012/tf-imagenet/resized"
+    assert first.outcome == f"not checked: {folder}/train/ (AccessDenied), {folder}/validation/ (AccessDenied)"
+    assert third.outcome.startswith("would fail: there is no image"), "what is known is worse"
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text(SAMPLE.splitlines()[0] + "\n")
+    assert run(monkeypatch, tmp_path / "x.csv") == 0
+    assert "1 jobs, 8 ranks; 0 would fail as things are, 1 could not be checked" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("data")
@@ -81,8 +120,9 @@ def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
 ) -> None:
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     (tmp_path / "x.csv").write_text(SAMPLE)
-    assert run(monkeypatch, tmp_path / "x.csv") == 0
-    said = capsys.readouterr().out
+    assert run(monkeypatch, tmp_path / "x.csv") == 1
+    said, failed = capsys.readouterr()
+    assert failed.startswith("Error: 3 of 4 jobs would fail as things are.\nNothing was written.")
     row = next(line for line in said.splitlines() if line.startswith("1 "))
     for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
         assert cell in row

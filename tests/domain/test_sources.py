@@ -189,7 +189,7 @@ def test_a_plan_says_what_it_would_upload_and_a_wrong_manifest_uploads_nothing(
     cloud: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run("--plan", str(manifest_of(tmp_path, line()))) == 0
+    assert run("--plan", str(manifest_of(tmp_path, line()))) == 1, "there is no data yet"
     assert f"would upload source {script}: 2 files" in capsys.readouterr().out
     assert run(str(manifest_of(tmp_path, line(instance_count=0)))) == 2
     assert stored(cloud, bucket(deployment, "us-east-1")) == stored(cloud, deployment.manifest_bucket) == []

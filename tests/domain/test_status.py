@@ -67,7 +67,7 @@ def test_jobs_that_no_child_has_opened_wait_in_the_order_of_the_manifest(
     assert not status.ended
 
 
-def test_a_child_that_gave_up_before_its_training_job_began_has_failed_and_says_why(
+def test_a_child_that_gave_up_before_its_training_job_began_says_why_and_that_the_job_is_yet_to_be_closed(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     for job in jobs:
@@ -75,10 +75,14 @@ def test_a_child_that_gave_up_before_its_training_job_began_has_failed_and_says_
     ledger.record_job("0123abcd", 1, 1, {"reason": "ResourceLimitExceeded: no instances"})
     status = seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4, reason="Terminated by Ada"))
     assert [(job.state, job.reason) for job in status.jobs[:2]] == [
-        ("Failed", "Terminated by Ada"),
-        ("Failed", "ResourceLimitExceeded: no instances"),
+        ("Pending", "Terminated by Ada"),
+        ("Pending", "ResourceLimitExceeded: no instances"),
     ]
-    assert status.ended
+    assert status.jobs[0].phase == "child failed, closed within two sweeps"
+    assert not status.ended
+    for job in jobs:
+        ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"})
+    assert seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4)).ended
 
 
 def test_a_reason_cannot_steer_the_terminal_and_names_a_log_only_where_there_is_one(
@@ -117,7 +121,7 @@ def test_a_cancelled_job_says_so_while_it_goes_on_and_is_stopped_once_its_child_
     gone = seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4, reason="Terminated"))
     assert [(job.state, job.reason) for job in gone.jobs[:2]] == [
         ("Stopped", "Cancelled by Ada"),
-        ("Failed", "Terminated"),
+        ("Pending", "Terminated"),
     ]
 
 

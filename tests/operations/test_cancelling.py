@@ -1,19 +1,23 @@
 """Cancelling beside a Batch and a SageMaker that run: the intent is recorded, children and training jobs end."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid.audit import audit
 from traingrid.cancelling import Canceller, Wanted
+from traingrid.children import Children
 from traingrid.cli.cancel import cancel
-from traingrid.cli.main import cli
+from traingrid.cli.main import cli, main
 from traingrid.cli.status import ControlPlane
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import is_cancelled
+from traingrid.training_jobs import TrainingJobs
 from traingrid.world_reading import read_world
 
 
@@ -79,11 +83,72 @@ def test_the_intent_is_there_before_anything_is_told_to_end(
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(canceller.children, "terminate", dies)
-    with pytest.raises(KeyboardInterrupt):
-        canceller.cancel(Wanted(submission=submission, by="Ada"))
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingJobs, "stop", dies)
+        with pytest.raises(KeyboardInterrupt):
+            canceller.cancel(Wanted(submission=submission, by="Ada"))
     assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
     assert name in account.reconciler().sweep().stopped, "what the command no longer did, the reconciler does"
+
+
+def test_what_costs_money_is_stopped_before_the_children_are_ended_and_looked_for_once_more(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    first = account.train(submission, 0)
+    terminate, states = canceller.children.terminate, list[str]()
+
+    def ends(job: str, reason: str) -> None:
+        states.append(account.described(first)["TrainingJobStatus"])
+        if len(states) == 1:  # its create was on its way, and it is ended before it could read the intent
+            account.train(submission, 1, region=OTHER)
+        terminate(job, reason)
+
+    monkeypatch.setattr(canceller.children, "terminate", ends)
+    told = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert states[0] in ("Stopping", "Stopped")
+    assert told.training_jobs == [first, f"traingrid-{submission}-1-1"]
+    assert account.ended(f"traingrid-{submission}-1-1", OTHER) == "Stopped"
+
+
+def test_what_cannot_be_told_to_end_keeps_nothing_else_from_its_end(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
+    stop, refused = TrainingJobs.stop, ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Stop")
+
+    def stops(self: TrainingJobs, name: str) -> bool:
+        if name == names[0]:
+            raise refused
+        return stop(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingJobs, "stop", stops)
+        told = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert (told.training_jobs, list(told.errors)) == ([names[1]], [names[0]])
+    assert len(told.batch_jobs) == 1
+    assert canceller.cancel(Wanted(submission=submission, by="Ada")).errors == {}
+
+
+def test_a_command_that_batch_does_not_answer_at_all_ends_soon(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME,) * 30)
+    name, asked = "", list[str]()
+
+    def lost(job: str, _reason: str) -> None:
+        nonlocal name
+        name = name or account.train(submission, 29)
+        asked.append(job)
+        raise EndpointConnectionError(endpoint_url="batch")
+
+    monkeypatch.setattr(canceller.children, "terminate", lost)
+    told = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
+    assert len(asked) == len(told.errors) == 20
+    assert told.training_jobs == [name], "what costs money is looked for all the same"
+    monkeypatch.undo()
+    canceller.cancel(Wanted(submission=submission, by="Ada"))
 
 
 def test_what_does_not_exist_cannot_be_cancelled_and_leaves_no_intent(account: Account, canceller: Canceller) -> None:
@@ -136,3 +201,43 @@ def test_the_command_says_what_it_did(
     assert "1 Batch jobs told to end, 1 training jobs told to stop" in said
     assert name in said
     assert account.ledger.cancels(submission)["all"]["by"].startswith("arn:aws:")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "Error: Interrupted."),
+        (EndpointConnectionError(endpoint_url="batch"), 1, "Batch job "),
+    ],
+)
+def test_the_command_says_that_it_is_recorded_whatever_goes_wrong_after_that(
+    *,
+    account: Account,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    said: str,
+) -> None:
+    submission = account.submit((HOME,))
+    plane = ControlPlane(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        batch=None,  # type: ignore[arg-type]
+        storage=account.storage,
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "cancel", submission])
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Children, "terminate", fails)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    found = capsys.readouterr()
+    assert found.out.startswith(f"recorded: all of submission {submission} is cancelled\n")
+    assert said in found.err
+    assert "The cancel is recorded: the reconciler stops the rest within two sweeps" in found.err
+    assert "Check the credentials" not in found.err

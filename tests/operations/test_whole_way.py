@@ -1,5 +1,6 @@
 """The commands on real children: a manifest through the intake, the orchestrator, trainings; then cancel and retry."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,13 @@ def status(account: Account, submission: str) -> Any:
 @pytest.fixture
 def retrier(account: Account) -> Retrier:
     batch = Batch(account.deployment, account.deployment.grid.home)
-    return Retrier(deployment=account.deployment, ledger=account.ledger, storage=account.storage, batch=batch)
+    return Retrier(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        storage=account.storage,
+        batch=batch,
+        children=account.children,
+    )
 
 
 @pytest.fixture
@@ -80,7 +87,9 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
     (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
     said = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
-    assert "job 0 is left: its line has changed, but it has not failed" in said
+    assert "job 0 is left: its line has changed (hyperparameters), but it has not failed" in said
+    assert "job 1, line 3, has changed: hyperparameters" in said
+    assert re.search(r"^submitted \S+: 1 job$", said, re.MULTILINE)
     assert "1 job tried again" in said
     assert ended(account, submission, 3) == ["Completed", "Completed", "Failed"]
     assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 3, 2]

@@ -11,6 +11,7 @@ from tests.stacks.templates import REGIONS, Template, environment, flat, only, r
 from traingrid import names
 from traingrid.failures import FAILURES
 from traingrid.grid import Grid
+from traingrid.intake import RETRY_DELAYS, WITHIN_SECONDS
 
 
 @pytest.fixture
@@ -93,6 +94,14 @@ def test_the_reconciler_looks_every_five_minutes_and_is_done_before_the_next_tim
     function = resources(control, "AWS::Lambda::Function")[target["Arn"]["Fn::GetAtt"][0]]["Properties"]
     assert function["Handler"] == "lambda.reconcile.handler"
     assert function["Timeout"] < 300
+
+
+def test_a_manifest_is_tried_for_as_long_as_its_sender_waits(control: Template) -> None:
+    configs = resources(control, "AWS::Lambda::EventInvokeConfig").values()
+    assert {config["Properties"]["MaximumRetryAttempts"] for config in configs} == {len(RETRY_DELAYS)}
+    functions = [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
+    (intake,) = [function for function in functions if function.get("Handler") == "lambda.accept_manifest.handler"]
+    assert intake["Timeout"] == WITHIN_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children
+from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.outage import is_outage
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traingrid.cancelling import Told
+
+_RECORDED = (
+    "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "
+    "Sooner: the same command again."
+)
 
 
 @click.command()
@@ -38,12 +48,32 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
         storage=plane.storage,
     )
     by = client("sts", home).get_caller_identity()["Arn"]
-    told = canceller.cancel(Wanted(submission=submission, index=index, region=region, by=by, reason=reason))
-    click.echo(f"recorded: {_words(index, region)} of submission {submission} is cancelled")
+    wanted = Wanted(submission=submission, index=index, region=region, by=by, reason=reason)
+    told = _ended(canceller, wanted)
     click.echo(f"{len(told.batch_jobs)} Batch jobs told to end, {len(told.training_jobs)} training jobs told to stop")
     for name in told.training_jobs:
         click.echo(name)
     click.echo(f"see it end with: traingrid status {submission} --watch")
+    if told.errors:
+        for what, why in told.errors.items():
+            click.echo(f"{what}: {printable(why)}", err=True)
+        raise TraingridError("Not all of it could be told to end.", _RECORDED)
+
+
+def _ended(canceller: Canceller, wanted: Wanted) -> Told:
+    """Cancel, and say so as soon as it is recorded: whatever goes wrong then, it ends."""
+    try:
+        head = canceller.record(wanted)
+    except (BotoCoreError, ClientError) as error:
+        if not is_outage(error):
+            raise
+        step = "It may be recorded all the same. Give the command again: twice is once."
+        raise TraingridError(f"AWS answers: {error}.", step) from error
+    click.echo(f"recorded: {_words(wanted.index, wanted.region)} of submission {wanted.submission} is cancelled")
+    try:
+        return canceller.end(head, wanted)
+    except KeyboardInterrupt:
+        raise interrupted(_RECORDED) from None
 
 
 def _words(index: int | None, region: str) -> str:

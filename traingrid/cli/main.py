@@ -17,7 +17,7 @@ from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retry import retry
 from traingrid.cli.status import logs, status
 from traingrid.cli.submit import submit
-from traingrid.errors import TraingridError
+from traingrid.errors import INTERRUPTED, TraingridError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,7 +49,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted; what was submitted goes on. `traingrid status` shows it.", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except TraingridError as error:
         click.echo(f"Error: {error.what}", err=True)
         if error.next_step:

@@ -27,7 +27,7 @@ def plan_table(plan: Iterable[Planned]) -> Table:
         job = line.job
         instances = f"{job.instance_count} x {job.instance_type}{' spot' * job.spot}"
         cells = (str(job.line), job.region, job.name, instances, str(job.ranks), _data(job), job.image or job.algorithm)
-        style = "red" if line.trouble else ""
+        style = "red" if line.would_fail else "yellow" if line.is_unchecked else ""
         table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(line.outcome), style=style))
     return table
 

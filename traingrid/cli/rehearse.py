@@ -12,7 +12,7 @@ import click
 
 from traingrid.cli.audit import account
 from traingrid.cli.console import console, printable
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, interrupted
 from traingrid.orchestration_cost import dollars
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from rehearsal.rehearsing import Rehearsal, Script
 
-_INTERRUPTED = 130  # as the shell has it for SIGINT
 _NOT_SHOWN = """\
 Nothing has left this machine.
 Not shown: your training program; whether data and images are there (traingrid submit --plan); what quota and capacity
@@ -67,9 +66,8 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        error = TraingridError("Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere.")
-        error.exit_code = _INTERRUPTED
-        raise error from None
+        what = "Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere."
+        raise interrupted("", what) from None
     finally:
         signal.signal(signal.SIGTERM, former)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,11 @@ from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
+from traingrid.errors import TraingridError, interrupted
 from traingrid.retrying import Retrier
+
+if TYPE_CHECKING:
+    from traingrid.retry_plan import ToRetry
 
 
 @click.command()
@@ -21,21 +26,48 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     """Try the jobs of SUBMISSION that failed or were stopped once more, each under a new attempt.
 
     With MANIFEST, its manifest with some lines mended, only the lines that have changed are tried again, as they are
-    now.
+    now. Its rows must stand in the order in which they were submitted.
     """
     plane = ControlPlane.of(grid_file)
-    retrier = Retrier(deployment=plane.deployment, ledger=plane.ledger, storage=plane.storage, batch=plane.batch)
+    retrier = Retrier(
+        deployment=plane.deployment,
+        ledger=plane.ledger,
+        storage=plane.storage,
+        batch=plane.batch,
+        children=plane.children,
+    )
     by = client("sts", plane.deployment.grid.home).get_caller_identity()["Arn"]
-    lines = None
-    if manifest:
-        lines, sources = read_manifest(manifest, plane.deployment)
-        sources.upload(click.echo)
-    done = retrier.retry(submission, by, lines)
+    todo = _mended(retrier, submission, manifest) if manifest else retrier.planned(submission)
+    try:
+        done = retrier.run(todo, by, _say_array)
+    except KeyboardInterrupt:
+        step = "What was submitted goes on. The rest, in two sweeps of the reconciler (10 minutes): the command again."
+        raise interrupted(step) from None
     for index, why in sorted(done.left.items()):
         click.echo(f"job {index} is left: {printable(why)}")
-    if not done.indices:
-        click.echo(f"nothing of submission {submission} is to be tried again")
-        return
     count = len(done.indices)
-    click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
-    click.echo(f"follow it with: traingrid status {submission} --watch")
+    if count:
+        click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
+        click.echo(f"follow it with: traingrid status {submission} --watch")
+    elif not done.late:
+        click.echo(f"nothing of submission {submission} is to be tried again")
+    if done.late:
+        text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be tried again yet."
+        raise TraingridError(
+            text, "The reconciler closes them within two sweeps (10 minutes). Then the same command again."
+        )
+
+
+def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
+    """Return what a mended manifest asks to try again, its sources uploaded."""
+    lines, sources = read_manifest(manifest, retrier.deployment)
+    todo = retrier.planned(submission, lines)
+    sources.upload(click.echo)  # nothing is uploaded for a manifest that is refused
+    lines_of = {job.index: job.line for job in todo.jobs}
+    for index, fields in sorted(todo.changed.items()):
+        click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")
+    return todo
+
+
+def _say_array(batch_job: str, count: int) -> None:
+    click.echo(f"submitted {batch_job}: {count} job{'s' * (count != 1)}")

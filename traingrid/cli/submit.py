@@ -4,34 +4,59 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.cli.console import console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
-from traingrid.errors import TraingridError, UsageError
+from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.intake import ANSWERED_WITHIN
 from traingrid.manifest import MAX_BYTES, parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import too_large
+from traingrid.outage import is_outage
 from traingrid.planning import planned
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
+from traingrid.submission import submission_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from traingrid.cli.sources import PackedManifest
     from traingrid.deployment import Deployment
     from traingrid.manifest_line import Line
 
-# Intake answers within seconds; its function is tried three times over three minutes before it is given up.
-_WAIT_SECONDS = 240
+_POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20
 # Others may submit a manifest of the same name meanwhile, and its report takes the place of ours.
 _REPORTS_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uploaded:
+    """A manifest that S3 has taken, and of which nothing more is known.
+
+    Attributes:
+        uri: Where it lies.
+        version: Which version of it this is.
+    """
+
+    uri: S3Uri
+    version: str
+
+    @property
+    def submission(self) -> str:
+        """The id of the submission that the intake makes of it."""
+        return submission_id(str(self.uri), self.version)
 
 
 @click.command()
@@ -46,7 +71,15 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     if plan:
         _print_plan(manifest, deployment)
         return
-    report = submitted(manifest, deployment)
+    content = _prepared(manifest, deployment)
+    with _may_go_on("S3 may have taken it: look at `traingrid status` before you send it again."):
+        uploaded = _uploaded(manifest, content, deployment)
+    may_be = f"Submission {uploaded.submission} may go on: do not send the manifest again."
+    step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
+    with _may_go_on(f"{may_be} {step}"):
+        report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
+    if report["state"] == "rejected":
+        raise _rejected(manifest, report)
     jobs = report["jobs"]
     click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
     click.echo(f"follow it with: traingrid status {report['submission']} --watch")
@@ -58,29 +91,65 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     Raises:
         TraingridError: It is rejected, or the intake does not answer.
     """
-    storage = Storage(deployment.grid.home)
-    uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
-    found = packed(manifest, deployment)
-    if found.sources:
-        _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
-        found.upload(click.echo)
-    version = storage.write_new(uri, found.content, "text/csv")
-    click.echo(f"uploaded {uri} (version {version})")
-    report = wait_for_report(storage, uri, version)
+    uploaded = _uploaded(manifest, _prepared(manifest, deployment), deployment)
+    report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
     if report["state"] == "rejected":
         raise _rejected(manifest, report)
     return report
 
 
+def _prepared(manifest: Path, deployment: Deployment) -> bytes:
+    """Return what is to be uploaded, its sources there already."""
+    found = packed(manifest, deployment)
+    if found.sources:
+        _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
+        found.upload(click.echo)
+    return found.content
+
+
+def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
+    uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
+    uploaded = Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
+    click.echo(f"uploaded {uri} (version {uploaded.version})")
+    click.echo(f"if it is accepted: traingrid status {uploaded.submission}")
+    return uploaded
+
+
+@contextmanager
+def _may_go_on(next_step: str) -> Iterator[None]:
+    """Tell whoever sees an error, or interrupts, what to do about a manifest that may be submitted all the same."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise interrupted(next_step) from None
+    except TraingridError as error:
+        error.next_step = f"{next_step} {error.next_step}".strip()
+        raise
+    except (BotoCoreError, ClientError) as error:
+        if not is_outage(error):  # it is refused
+            raise
+        raise TraingridError(f"AWS answers: {error}.", next_step) from error
+
+
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
-    """Print what a manifest would do; reads only."""
+    """Print what a manifest would do; reads only.
+
+    Raises:
+        TraingridError: The manifest is wrong, or some of it would fail as things are.
+    """
     content = packed(manifest, deployment)
     found = list(planned(_parsed(manifest, content.content, deployment), deployment))
     console().print(plan_table(found))
     for source in content.sources:
         click.echo(f"would upload {source}")
-    troubled = sum(1 for line in found if line.trouble)
-    click.echo(f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {troubled} would fail as things are")
+    failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
+    click.echo(
+        f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {failing} would fail as things are"
+        + (f", {unchecked} could not be checked" if unchecked else "")
+    )
+    if failing:
+        text = f"{failing} of {len(found)} jobs would fail as things are."
+        raise TraingridError(text, "Nothing was written. Bring data and images there, or mend the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
@@ -109,17 +178,24 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
     """Return the intake's report on one version of a manifest, as soon as it is there.
 
     Raises:
-        TraingridError: The intake has not answered within four minutes.
+        TraingridError: The intake has not answered by when it must have, or what it has answered cannot be read.
     """
-    deadline = time.monotonic() + _WAIT_SECONDS
+    deadline = time.monotonic() + ANSWERED_WITHIN
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
+    trouble = ""
     while time.monotonic() < deadline:
-        for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
-            report: dict[str, Any] = json.loads(content)
-            if report["version"] == version:
-                return report
-        time.sleep(0.5)
-    message = f"The intake has not answered on {uri} within {_WAIT_SECONDS} s."
+        try:
+            for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
+                report: dict[str, Any] = json.loads(content)
+                if report["version"] == version:
+                    return report
+            trouble = ""
+        except (BotoCoreError, ClientError) as error:
+            if not is_outage(error):
+                raise TraingridError(f"The intake's report {where} cannot be read: AWS answers: {error}.") from error
+            trouble = f" AWS answers: {error}."
+        time.sleep(_POLL_SECONDS)
+    message = f"The intake has not answered on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
     raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
 
 

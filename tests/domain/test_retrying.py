@@ -1,0 +1,313 @@
+"""A retry moves lines to their next attempt and gives each of them a child before anybody takes it for forgotten."""
+
+import sys
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.domain.deployments import SAMPLE_BUCKETS
+from traingrid import retrying
+from traingrid.batch import SubmitFailedError
+from traingrid.children import ChildStatus
+from traingrid.cli.main import main
+from traingrid.cli.status import ControlPlane
+from traingrid.clients import once
+from traingrid.deployment import Deployment
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger import Ledger, cancel_of_job
+from traingrid.manifest import parse
+from traingrid.manifest_line import Line
+from traingrid.reconciling import GRACE_SECONDS
+from traingrid.retrying import Retrier
+from traingrid.s3_uri import ObjectVersion, S3Uri
+from traingrid.storage import Storage
+from traingrid.submission import jobs_key, jobs_of_lines, normalised, read_job
+
+SUBMISSION = "0123abcd"
+HEADER = "region,s3_uri,name,hp.lr,priority\n"
+
+
+class FakeBatch:
+    """A job queue that remembers what it was given, and may refuse from some array on."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[S3Uri, int, str]] = []
+        self.takes = 1_000
+
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str) -> str:
+        if len(self.submitted) == self.takes:
+            raise SubmitFailedError("the queue is disabled", refused=True)
+        self.submitted.append((jobs, count, chunk))
+        return f"batch-{chunk}"
+
+
+class FakeChildren:
+    """The children of a submission, all of which have ended well but those that failed."""
+
+    def __init__(self) -> None:
+        self.failed: set[int] = set()
+
+    def of(self, _head: Any, waiting: dict[int, Any]) -> dict[int, ChildStatus]:
+        status = {index: "FAILED" if index in self.failed else "RUNNING" for index in waiting}
+        return {index: ChildStatus(id=f"array:{index}", status=status[index]) for index in waiting}
+
+
+@pytest.fixture
+def children() -> FakeChildren:
+    return FakeChildren()
+
+
+@pytest.fixture
+def batch() -> FakeBatch:
+    return FakeBatch()
+
+
+@pytest.fixture
+def retrier(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any, children: Any) -> Retrier:
+    return Retrier(deployment=deployment, ledger=ledger, storage=storage, batch=batch, children=children)
+
+
+def row(name: str, lr: float = 0.1, priority: str = "", region: str = "us-east-1") -> str:
+    return f"{region},s3://{SAMPLE_BUCKETS[region]}/{name},{name},{lr},{priority}\n"
+
+
+def lines(retrier: Retrier, *rows: str) -> list[Line]:
+    return parse((HEADER + "".join(rows)).encode(), retrier.deployment)
+
+
+def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
+    """Submit rows as the intake does, whose jobs have come to these states, by index."""
+    jobs = jobs_of_lines(lines(retrier, *rows), retrier.deployment, SUBMISSION)
+    target = S3Uri(retrier.deployment.manifest_bucket, jobs_key(SUBMISSION))
+    retrier.storage.write(target, normalised(jobs)[0], "application/jsonl")
+    retrier.ledger.claim_submission(SUBMISSION, "request-1", {"jobs": len(jobs), "manifest": "s3://bucket/x.csv"})
+    array = {"batch_job": "array", "file": "jobs.jsonl", "count": len(jobs)}
+    retrier.ledger.record_submitted(SUBMISSION, "array", [array])
+    for job, state in zip(jobs, states, strict=True):
+        if state != "unopened":
+            retrier.ledger.open_job(SUBMISSION, job)
+            retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+
+
+def attempts(retrier: Retrier) -> list[int]:
+    return [item["attempt"] for item in retrier.ledger.items(SUBMISSION) if item["item"].startswith("job#")]
+
+
+def test_a_mended_line_stays_its_job_s_though_it_gets_another_priority(retrier: Retrier, batch: FakeBatch) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
+    todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2, priority="9")))
+    assert (todo.left, todo.changed) == ({}, {1: ("hyperparameters", "priority")})
+    assert retrier.run(todo, "Ada").indices == [1]
+    assert attempts(retrier) == [1, 2]
+    ((file, _, _),) = batch.submitted
+    job = read_job(retrier.storage, file, 0)
+    assert (job.index, job.name, job.hyperparameters["lr"]) == (1, "b", "0.2")
+    assert job.output.endswith(f"/{SUBMISSION}/1/")
+
+
+def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier: Retrier) -> None:
+    rows = [row("a"), row("b", priority="5"), row("c", priority="9")]
+    submitted(retrier, rows, ["Failed"] * 3)  # indexes 2, 1, 0
+    mended = lines(retrier, "# mended\n\n", row("a", lr=0.3), *rows[1:])
+    assert retrier.planned(SUBMISSION, mended).changed == {2: ("hyperparameters",)}
+    retrier.retry(SUBMISSION, "Ada", mended)
+    retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed"})
+    again = lines(retrier, row("a", lr=0.4), *rows[1:])
+    assert retrier.planned(SUBMISSION, again).changed == {2: ("hyperparameters",)}, "comments move no line"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row("b"), row("a"), row("c")],
+        [row("b"), row("a", lr=0.2), row("c")],
+        [row("b"), row("c"), row("d")],
+        [row("a"), row("b")],
+        [row("a"), row("b"), row("c"), row("d")],
+    ],
+)
+def test_rows_that_were_moved_added_or_taken_away_are_refused_and_nothing_is_changed(
+    retrier: Retrier, batch: FakeBatch, rows: list[str]
+) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Completed", "Failed", "Failed"])
+    with pytest.raises(UsageError, match="Nothing was changed") as refused:
+        retrier.retry(SUBMISSION, "Ada", lines(retrier, *rows))
+    assert refused.value.exit_code == 2
+    assert attempts(retrier) == [1, 1, 1]
+    assert batch.submitted == []
+
+
+def test_lines_that_train_the_same_are_told_apart_by_their_place(retrier: Retrier) -> None:
+    rows = [row("a"), row("a"), row("b")]
+    submitted(retrier, rows, ["Failed"] * 3)
+    mended = lines(retrier, rows[0], row("a", lr=0.2), rows[2])
+    assert retrier.planned(SUBMISSION, mended).changed == {1: ("hyperparameters",)}
+
+
+def test_a_default_that_is_another_by_now_is_named_for_whoever_reads_why_a_line_has_changed(retrier: Retrier) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
+    grid = retrier.deployment.grid
+    other = grid.model_copy(update={"job": grid.job.model_copy(update={"volume_gb": 999})})
+    object.__setattr__(retrier.deployment, "grid", other)
+    todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2)))
+    assert todo.changed == {1: ("volume_gb", "hyperparameters")}
+    assert "its line has changed (volume_gb), but it has not failed" in todo.left[0]
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_slice_is_submitted_before_the_reconciler_takes_its_lines_for_forgotten() -> None:
+    config = once("batch", "us-east-1").meta.config
+    assert retrying.SLICE_SECONDS + config.connect_timeout + config.read_timeout < GRACE_SECONDS
+
+
+def test_lines_that_take_long_to_reopen_go_in_slices_each_an_array_of_its_own(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(10)], ["Failed"] * 10)
+    seconds, reopen = [0.0], Ledger.next_attempt
+
+    def slow(*arguments: Any, **options: Any) -> bool:
+        seconds[0] += 10.0
+        return reopen(*arguments, **options)
+
+    monkeypatch.setattr(Ledger, "next_attempt", slow)
+    monkeypatch.setattr("traingrid.retrying.time.monotonic", lambda: seconds[0])
+    told: list[tuple[str, int]] = []
+    one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
+    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: told.append(array))
+    assert [(count, chunk) for _, count, chunk in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
+    assert told == [("batch-retry-1", 5), ("batch-retry-2", 5)]
+    assert (done.indices, done.batch_jobs) == (list(range(10)), ["batch-retry-1", "batch-retry-2"])
+    head = retrier.ledger.submission(SUBMISSION) or {}
+    assert [array["count"] for array in head["arrays"]] == [10, 5, 5]
+    assert read_job(retrier.storage, ObjectVersion.parse(head["arrays"][2]["file"]), 0).index == 5
+
+
+def test_lines_are_reopened_at_the_same_time(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(8)], ["Failed"] * 8)
+    all_there, reopen = threading.Barrier(8), Ledger.next_attempt
+
+    def together(*arguments: Any, **options: Any) -> bool:
+        all_there.wait(timeout=30)
+        return reopen(*arguments, **options)
+
+    monkeypatch.setattr(Ledger, "next_attempt", together)
+    assert retrier.retry(SUBMISSION, "Ada").indices == list(range(8))
+
+
+def test_what_somebody_else_has_taken_is_left_to_them(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Failed"] * 2)
+    todo = retrier.planned(SUBMISSION)
+    retrier.retry(SUBMISSION, "Bob")
+    done = retrier.run(todo, "Ada")
+    assert (done.indices, done.batch_jobs) == ([], [])
+    assert done.left == {0: "somebody else retries it", 1: "somebody else retries it"}
+
+
+def test_lines_whose_children_have_failed_are_named_until_the_reconciler_has_closed_them(
+    retrier: Retrier, children: FakeChildren
+) -> None:
+    rows = [row(name) for name in "abcdef"]
+    submitted(retrier, rows, ["Pending", "unopened", "Failed", "Pending", "InProgress", "Waiting"])
+    children.failed = {0, 1, 4, 5}
+    retrier.ledger.request_cancel(SUBMISSION, cancel_of_job(5), {"by": "Ada"})
+    todo = retrier.planned(SUBMISSION)
+    assert (todo.late, [job.index for job in todo.jobs]) == ([0, 1], [2])
+    assert set(todo.left) == {0, 1}
+    mended = retrier.planned(SUBMISSION, lines(retrier, row("a", lr=0.2), *rows[1:]))
+    assert (mended.late, mended.jobs) == ([0], [])
+    assert "Batch child has failed" in mended.left[0]
+
+
+def test_the_command_fails_while_a_line_is_yet_to_be_closed(
+    retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane = SimpleNamespace(**vars(retrier))
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    submitted(retrier, [row("a"), row("b")], ["Pending", "Completed"])
+    children.failed = {0}
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert (
+        said.out
+        == "job 0 is left: its Batch child has failed, and the reconciler has yet to find out whether the job has\n"
+    )
+    assert "1 job cannot be tried again yet" in said.err
+    assert "within two sweeps" in said.err
+
+
+def test_a_line_that_the_reconciler_has_closed_before_its_array_was_there_is_not_said_to_be_tried_again(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
+    submit = batch.submit
+
+    def slow(*arguments: Any) -> str:
+        retrier.ledger.record_job(SUBMISSION, 1, 2, {"state": "Failed", "reason": "Its Batch child array:1 is FAILED"})
+        retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed", "training_job": "x", "failure": "algorithm"})
+        return submit(*arguments)
+
+    monkeypatch.setattr(batch, "submit", slow)
+    done = retrier.retry(SUBMISSION, "Ada")
+    assert (done.indices, done.late) == ([0, 2], [1])
+    assert "was closed before its Batch job was there" in done.left[1]
+    assert retrier.retry(SUBMISSION, "Ada").indices == [1, 2]
+
+
+@pytest.mark.parametrize("error", ["refused", "unreachable"])
+def test_a_retry_that_breaks_off_says_how_far_it_came_and_what_to_do(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
+    monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
+    if error == "refused":
+        batch.takes = 1
+    else:
+        lost = EndpointConnectionError(endpoint_url="dynamodb")
+        claims = iter([lambda: 1, _raiser(lost)])
+
+        monkeypatch.setattr(Ledger, "claim_retry", lambda *_: next(claims)())
+    with pytest.raises(TraingridError, match=r"2 of 3 jobs are tried again, and then it broke off.*the same command"):
+        retrier.retry(SUBMISSION, "Ada")
+    assert len(batch.submitted) == 1
+
+
+def _raiser(error: Exception) -> Callable[[], int]:
+    def raises() -> int:
+        raise error
+
+    return raises
+
+
+def test_an_interrupted_command_has_said_what_it_submitted_and_says_what_becomes_of_the_rest(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
+    monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
+    submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
+    submit = batch.submit
+
+    def interrupts(*arguments: Any) -> str:
+        if batch.submitted:
+            raise KeyboardInterrupt
+        return submit(*arguments)
+
+    monkeypatch.setattr(batch, "submit", interrupts)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    said = capsys.readouterr()
+    assert said.out == "submitted batch-retry-1: 2 jobs\n"
+    assert "The rest, in two sweeps of the reconciler" in said.err

@@ -1,0 +1,153 @@
+"""`traingrid submit`: a manifest is sent once, and whoever sends it knows what may have become of it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from tests.domain.deployments import SAMPLE
+from traingrid import names
+from traingrid.cli import main, submit
+from traingrid.deployment import Deployment
+from traingrid.intake import ANSWERED_WITHIN, WITHIN_SECONDS
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+from traingrid.submission import submission_id
+
+THROTTLED = ClientError({"Error": {"Code": "SlowDown", "Message": "slower"}}, "ListObjectVersions")
+DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListObjectVersions")
+LOST = ReadTimeoutError(endpoint_url="https://s3.us-east-1.amazonaws.com")
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that pass only while the command sleeps."""
+    now = [0.0]
+    monkeypatch.setattr("traingrid.cli.submit.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("traingrid.cli.submit.time.sleep", lambda seconds: now.append(now.pop() + seconds))
+    return now
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, deployment: Deployment, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(submit, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text(SAMPLE)
+    return tmp_path / "x.csv"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["traingrid", "submit", str(manifest)])
+    try:
+        main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def versions(deployment: Deployment, storage: Storage) -> list[str]:
+    listed = storage._s3.list_object_versions(Bucket=deployment.manifest_bucket, Prefix="manifests/x.csv")
+    return [version["VersionId"] for version in listed.get("Versions", [])]
+
+
+def polls(monkeypatch: pytest.MonkeyPatch, *answers: Exception | type[BaseException] | None) -> None:
+    """Let the looks for the report end so, in turn; then by what there is."""
+    coming, look = iter(answers), Storage.read_versions
+
+    def read(self: Storage, uri: S3Uri, most: int) -> Iterator[bytes]:
+        answer = next(coming, None)
+        if answer is not None:
+            raise answer
+        return look(self, uri, most)
+
+    monkeypatch.setattr(Storage, "read_versions", read)
+
+
+def test_the_sender_waits_for_as_long_as_lambda_may_try() -> None:
+    tries = 3
+    assert tries * WITHIN_SECONDS + 60 + 120 <= ANSWERED_WITHIN
+
+
+def test_where_the_intake_does_not_answer_the_sender_is_told_not_to_send_it_again(
+    *,
+    manifest: Path,
+    deployment: Deployment,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    clock: list[float],
+) -> None:
+    assert run(monkeypatch, manifest) == 1
+    assert clock[0] >= ANSWERED_WITHIN
+    (version,) = versions(deployment, storage)
+    submission = submission_id(f"s3://{deployment.manifest_bucket}/manifests/x.csv", version)
+    said = capsys.readouterr()
+    assert f"if it is accepted: traingrid status {submission}\n" in said.out
+    assert f"Submission {submission} may go on: do not send the manifest again." in said.err
+    assert f"traingrid status {submission}" in said.err
+    assert f"traingrid cancel {submission}" in said.err
+    assert "dead-letter queue" in said.err
+
+
+@pytest.mark.parametrize(("error", "code"), [(DENIED, 1), (KeyboardInterrupt, 130)])
+def test_an_error_or_ctrl_c_after_the_upload_says_that_it_may_be_submitted_all_the_same(
+    manifest: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Any,
+    code: int,
+) -> None:
+    polls(monkeypatch, error)
+    assert run(monkeypatch, manifest) == code
+    said = capsys.readouterr().err
+    assert "do not send the manifest again" in said
+    assert "traingrid cancel " in said
+    assert "Check the credentials" not in said
+
+
+def test_a_look_for_the_report_that_is_throttled_or_lost_is_repeated(
+    manifest: Path,
+    deployment: Deployment,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_new = Storage.write_new
+
+    def answered(self: Storage, uri: S3Uri, content: bytes, content_type: str) -> str:
+        version = write_new(self, uri, content, content_type)
+        report = {"version": version, "state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "array"}
+        storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), report)
+        return version
+
+    monkeypatch.setattr(Storage, "write_new", answered)
+    polls(monkeypatch, THROTTLED, LOST)
+    assert run(monkeypatch, manifest) == 0
+    assert "submission 0123abcd: 4 jobs, Batch job array" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "said"), [(KeyboardInterrupt, "Interrupted."), (LOST, "AWS answers:")])
+def test_an_upload_of_which_nothing_is_heard_may_have_reached_s3(
+    manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Any, said: str
+) -> None:
+    def lost(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(Storage, "write_new", lost)
+    assert run(monkeypatch, manifest) in (1, 130)
+    found = capsys.readouterr().err
+    assert said in found
+    assert "S3 may have taken it: look at `traingrid status` before you send it again." in found
+
+
+def test_an_upload_that_s3_refuses_has_not_reached_it(
+    manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object) -> str:
+        raise DENIED
+
+    monkeypatch.setattr(Storage, "write_new", refused)
+    assert run(monkeypatch, manifest) == 1
+    assert "may have taken it" not in capsys.readouterr().err

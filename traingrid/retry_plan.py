@@ -1,0 +1,153 @@
+"""What a retry is to do: which jobs of a submission failed or were stopped and may be tried again. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.children import arrays
+from traingrid.errors import TraingridError
+from traingrid.ledger import PENDING, SUBMISSION, WAITING, index_of, is_cancelled
+from traingrid.mended_lines import mended_jobs
+from traingrid.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.world import is_by_hand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traingrid.children import Children
+    from traingrid.deployment import Deployment
+    from traingrid.dynamodb import Item
+    from traingrid.job import Job
+    from traingrid.ledger import Ledger
+    from traingrid.manifest_line import Line
+    from traingrid.storage import Storage
+
+_LATE = "its Batch child has failed, and the reconciler has yet to find out whether the job has"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRetry:
+    """What a retry is about to do; nothing is written yet.
+
+    Attributes:
+        submission: The submission.
+        jobs: The jobs to try again, as they are to be, by index.
+        ended: What the ledger knows of the jobs that failed or were stopped, by index.
+        left: Why other failed, stopped or changed jobs are not tried again, by their index.
+        late: Those of them that can be tried again once the reconciler has closed them: their children have failed, and
+            nobody has written down yet what came of it.
+        changed: With a mended manifest: which fields of a job to try again its line has changed, by index.
+    """
+
+    submission: str
+    jobs: Sequence[Job]
+    ended: dict[int, Item]
+    left: dict[int, str]
+    late: list[int]
+    changed: dict[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPlan:
+    """Says what a retry is to do.
+
+    Attributes:
+        deployment: The grid.
+        ledger: The ledger.
+        storage: Where a submission's lines lie.
+        children: What became of the children that they had.
+    """
+
+    deployment: Deployment
+    ledger: Ledger
+    storage: Storage
+    children: Children
+
+    def of(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
+        """Return what is to be tried again.
+
+        Args:
+            submission: The submission's id.
+            lines: The submission's manifest as it should have been, if it was mended.
+
+        Raises:
+            TraingridError: There is no such submission, it is not submitted yet, or no intake has written its lines.
+            UsageError: The mended manifest has more or fewer lines, or in another order.
+        """
+        head = self._head(submission)
+        known = {index_of(item): item for item in self.ledger.items(submission) if item["item"] != SUBMISSION}
+        ended = {index: item for index, item in known.items() if item["state"] in ("Failed", "Stopped")}
+        submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
+        jobs = {job.index: job for job in submitted}
+        jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
+        late = self._late(head, known, jobs)
+        left = self._left(submission, ended) | dict.fromkeys(late, _LATE)
+        changed = {}
+        if lines is not None:
+            mended = mended_jobs(lines, submitted, jobs, self.deployment, submission)
+            changed = {index: one.fields for index, one in mended.items()}
+            left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
+            left = {index: why for index, why in left.items() if index in changed}
+            jobs = {index: one.job for index, one in mended.items()}
+        wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
+        return ToRetry(
+            submission=submission,
+            jobs=wanted,
+            ended=ended,
+            left=left,
+            late=[index for index in late if index in left],
+            changed={job.index: changed[job.index] for job in wanted if job.index in changed},
+        )
+
+    def _head(self, submission: str) -> Item:
+        head = self.ledger.submission(submission)
+        if head is None:
+            text = f"There is no submission {submission}."
+            raise TraingridError(text, "`traingrid status` lists those there are.")
+        if is_by_hand(head):
+            text = f"Submission {submission} was given to Batch by hand; no lines of it are kept."
+            raise TraingridError(text, "Submit its manifest: traingrid submit.")
+        if not arrays(head):
+            raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
+        return head
+
+    def _late(self, head: Item, known: Mapping[int, Item], jobs: Mapping[int, Job]) -> list[int]:
+        """Return the jobs whose children have failed before there was a training job, as far as the ledger knows."""
+        lines = {index: known.get(index) for index in jobs}
+        waiting = {index: item for index, item in lines.items() if not item or item["state"] in (PENDING, WAITING)}
+        cancels = self.ledger.cancels(head["submission"])
+        return [
+            index
+            for index, child in self.children.of(head, waiting).items()
+            if child.status == "FAILED"
+            and not is_cancelled(cancels, index, (waiting[index] or {}).get("region") or jobs[index].region)
+        ]
+
+    def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
+        """Return the jobs that must not be tried again, and why."""
+        cancels = self.ledger.cancels(submission)
+        running = self._running(submission)
+        left = {}
+        for index, item in ended.items():
+            if is_cancelled(cancels, index, item["region"]):
+                left[index] = "it was cancelled, which is for good; submit its line again"
+            elif index in running:
+                left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
+        return left
+
+    def _running(self, submission: str) -> dict[int, str]:
+        """Return the training jobs of a submission that run, whatever the ledger says of them."""
+        grid = self.deployment.grid
+        return {
+            job.identity.index: job.name
+            for region in grid.regions
+            for state in ACTIVE_STATES
+            for job in TrainingJobs(grid.name, region).listed(state=state, submission=submission)
+        }
+
+
+def _not_ended(fields: Sequence[str]) -> str:
+    changed = ", ".join(fields)
+    return f"its line has changed ({changed}), but it has not failed; submit the line as a manifest of its own"
