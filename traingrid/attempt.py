@@ -40,6 +40,7 @@ class Attempt:
         number: Which attempt this is, from 1.
         job: What to train, as it is in the attempt's Region.
         batch_child: The Batch child that watches it; empty where none does.
+        array_file: The file of that child's array.
         backend: Where to train it.
         ledger: Where to record it.
         say: Takes lines for the person who reads the log.
@@ -51,6 +52,7 @@ class Attempt:
     number: int
     job: Job
     batch_child: str
+    array_file: str
     backend: Backend
     ledger: Ledger
     say: Callable[[str], None]
@@ -74,8 +76,9 @@ class Attempt:
         return item
 
     def record(self, facts: Item) -> bool:
-        """Record facts of this attempt; False if it has ended or the job has gone on to another one."""
-        return self.ledger.record_job(self.submission, self.job.index, self.number, facts)
+        """Record facts of this attempt; False if it has ended, or the job is at another one, or another array's."""
+        index, array_file = self.job.index, self.array_file
+        return self.ledger.record_job(self.submission, index, self.number, facts, array_file=array_file)
 
     def cancelled(self) -> bool:
         """Return whether a person has cancelled this job, here."""

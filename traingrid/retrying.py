@@ -17,7 +17,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import SUBMISSION, is_cancelled
 from traingrid.manifest_line import iter_jobs
 from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import MAX_ARRAY, index_uri, normalised, retry_key
+from traingrid.submission import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 from traingrid.submitted_jobs import latest_jobs
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.world import is_by_hand
@@ -100,7 +100,7 @@ class Retrier:
         for start in range(0, len(wanted), MAX_ARRAY):
             chunk = wanted[start : start + MAX_ARRAY]
             number = self.ledger.claim_retry(submission, {"by": by})
-            got = [job for job in chunk if self._reopened(submission, job, ended[job.index])]
+            got = [job for job in chunk if self._reopened(submission, job, ended[job.index], number)]
             left |= {job.index: "somebody else retries it" for job in chunk if job not in got}
             if got:
                 batch_jobs.append(self._submit(submission, number, got))
@@ -152,13 +152,14 @@ class Retrier:
             for job in TrainingJobs(grid.name, region).listed(state=state, submission=submission)
         }
 
-    def _reopened(self, submission: str, job: Job, item: Item) -> bool:
-        """Move a job to its next attempt, unless somebody else was faster."""
+    def _reopened(self, submission: str, job: Job, item: Item, number: int) -> bool:
+        """Move a job to its next attempt, which is for the children of this retry, unless somebody else was faster."""
         tried = {name: item[name] for name in _KEPT if name in item}
         elsewhere = item.get("failure") in _ELSEWHERE
         region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
         region = region if region in job.regions else job.region  # the changed line may be for other Regions
-        return self.ledger.next_attempt(submission, job.index, tried, region, reopen=uuid.uuid4().hex)
+        file = array_file(retry_key(submission, number))
+        return self.ledger.next_attempt(submission, job.index, tried, region, reopen=uuid.uuid4().hex, array_file=file)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))

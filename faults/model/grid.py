@@ -113,6 +113,7 @@ class ModelGrid:
         self.manifests: list[ManifestVersion] = []
         self.until_started = False
         self.kills = 0
+        self.mends = 0
         self._stack = ExitStack()
         self._stack.enter_context(self.account.installed())
 
@@ -161,6 +162,14 @@ class ModelGrid:
         actor = self.turns.add(child.id, partial(self.programs.child, child, until_started=self.until_started))
         self.running.append(Running(actor, child, self._line(child)))
         return actor
+
+    def mended(self, submission: str) -> bytes:
+        """Return the manifest of a submission with every line changed, each time in another way."""
+        self.mends += 1
+        (source,) = (one for one in self.manifests if submission_id(str(one.uri), one.version) == submission)
+        content = self.account.bucket.objects[source.uri.bucket, source.uri.key][int(source.version) - 1]
+        first, *lines = content.decode().splitlines()
+        return "\n".join([f"{first},hp.mended", *(f"{line},{self.mends}" for line in lines)]).encode()
 
     def _line(self, child: BatchChild) -> tuple[str, int]:
         file = S3Uri.parse(child.file.partition("?")[0])
@@ -241,6 +250,7 @@ class ModelGrid:
         seen["training jobs"] += len(self.account.training_jobs)
         seen["manifests"] += len(self.manifests)
         seen["programs killed"] += self.kills
+        seen["manifests mended"] += self.mends
 
     def audit(self) -> list[Violation]:
         """Return what is wrong now that all has come to rest."""

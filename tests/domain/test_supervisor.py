@@ -228,6 +228,51 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
     assert (here.created, there.created) == ([NAME], ["traingrid-0123abcd-0-2"])
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_child_whose_line_was_submitted_again_leaves_it_to_the_child_of_the_new_array(
+    job: Job, ledger: Ledger, is_first: bool
+) -> None:
+    mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
+    backend, time, said, ends = FakeBackend(TRAINING), FakeTime(), list[str](), list[Item]()
+
+    def the_new_child_runs() -> None:
+        ends.append(supervisor(mended, backend, ledger, array_file="retry-1").run())
+
+    def failed_and_tried_again_while_the_old_child_sleeps() -> None:
+        ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
+        failed = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "algorithm"}
+        assert ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again", array_file="retry-1")
+        backend.script = [COMPLETED]
+        if not is_first:
+            the_new_child_runs()
+
+    time.on_sleep = failed_and_tried_again_while_the_old_child_sleeps
+    item = supervisor(job, backend, ledger, said, time, array_file="jobs").run()
+    assert said[-1] == "line 1 was submitted again as retry-1; its child there goes on"
+    assert exit_code(item, "jobs") == 0
+    if is_first:
+        the_new_child_runs()
+    assert [end["state"] for end in ends] == ["Completed"]
+    assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, mended])
+
+
+def test_a_child_whose_line_has_failed_again_elsewhere_has_not_failed(job: Job, ledger: Ledger) -> None:
+    ledger.open_job("0123abcd", job, array_file="retry-1")
+    ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
+    item = supervisor(job, FakeBackend(TRAINING), ledger, array_file="jobs").run()
+    assert (exit_code(item, "jobs"), exit_code(item, "retry-1")) == (0, 1)
+
+
+def test_two_children_of_one_array_both_go_on_to_the_next_attempt(roaming: Job, ledger: Ledger) -> None:
+    here, there = FakeBackend(NO_CAPACITY), FakeBackend(TRAINING, COMPLETED)
+    backends, time = {"us-east-1": here, "eu-west-1": there}, FakeTime()
+    other, ends = supervisor(roaming, backends, ledger, array_file="jobs"), list[Item]()
+    time.on_sleep = lambda: None if ends else ends.append(other.run())
+    item = supervisor(roaming, backends, ledger, time=time, array_file="jobs").run()
+    assert ({end["state"] for end in (item, *ends)}, len(ends)) == ({"Completed"}, 1)
+    assert there.created == ["traingrid-0123abcd-0-2"]
+
+
 def test_a_supervisor_that_runs_after_the_end_launches_nothing(job: Job, ledger: Ledger) -> None:
     supervisor(job, FakeBackend(COMPLETED), ledger).run()
     late = FakeBackend(TRAINING)

@@ -48,7 +48,7 @@ class FakeBackend:
     """A service of one Region whose jobs follow a script, one step at each look.
 
     Attributes:
-        created: The names of all training jobs, in the order of their creation.
+        created: The names of all training jobs, in the order of their creation; `jobs` is what was asked for.
         stopped: The names that it was asked to stop.
         refusals: What creations are answered, one after the other, before one is taken.
         unseen: For so many looks a new job is not visible yet.
@@ -62,13 +62,14 @@ class FakeBackend:
         self.refusals: list[LaunchError] = []
         self.log_trouble: Exception | None = None
         self.created: list[str] = []
+        self.jobs: list[Job] = []
         self.stopped: list[str] = []
         self.unseen = 0
         self.loses_reply = False
         self.on_create: Callable[[], None] = lambda: None
         self.theirs = ""
 
-    def start(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, _tags: dict[str, str]) -> Seen | None:
         seen = self.describe(name)
         if seen and seen.fingerprint:
             raise LaunchError(CONFLICT, f"A training job {name} exists, and it is not this job.")
@@ -80,6 +81,7 @@ class FakeBackend:
             raise self.refusals.pop(0)
         self.on_create()
         self.created.append(name)
+        self.jobs.append(job)
         if self.loses_reply:
             raise LaunchError(SERVICE_ERROR, "no answer", unresolved=True)
         return None
