@@ -57,10 +57,15 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         replicas=st.booleans(),
         under_way=st.sampled_from(["", "submitted", "submitted", "failed"]),
         until_started=st.booleans(),
+        as_asked=st.booleans(),
     )
-    def a_first_manifest(self, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool) -> None:
+    def a_first_manifest(  # noqa: PLR0913
+        self, *, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool, as_asked: bool
+    ) -> None:
         """Begin with a manifest that lies there, is submitted, or whose lines have failed and whose children sleep."""
         self.until_started = until_started
+        for region in self.account.regions.values():  # or in other words than it was asked
+            region.defaults = {} if as_asked else {"seed": "0"}
         self.upload(lines, retries, replicas)
         if under_way:  # else the intake is still to come
             self.deliver(0, again=False, turns=0)

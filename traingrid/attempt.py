@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.ledger import is_cancelled
+from traingrid.ownership import is_of_grid, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.backends.base import Backend
+    from traingrid.backends.base import Backend, Seen
     from traingrid.job import Job
     from traingrid.ledger import Item, Ledger
 
@@ -68,6 +69,11 @@ class Attempt:
         """What tells its training job from a stranger's of the same name."""
         return self.backend.fingerprint(self.name, self.job)
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """What its training job bears."""
+        return tags_of(self.grid, self.submission, self.job.index, self.fingerprint)
+
     def item(self) -> Item:
         """Return what the ledger knows of the job now, which may be at another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
@@ -91,10 +97,13 @@ class Attempt:
             False if there is none that is known (yet), or it is a stranger's.
         """
         seen = self.backend.describe(self.name)
-        if seen is None or seen.fingerprint != self.fingerprint:
+        if seen is None or not self._is_ours(seen):
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
             self.say(f"{self.name}: cancelled, and told to stop")
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
+
+    def _is_ours(self, seen: Seen) -> bool:
+        return seen.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(seen), self.grid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, epoch_seconds
 from traingrid.violation import Violation
 from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, is_by_hand, owns
@@ -86,7 +87,7 @@ def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> It
         return
     # Closed without a training job; one that was being created just then was stopped right after.
     closed_before = job.state == "Stopped" and not said.get("training_job")
-    if job.active or closed_before or said.get("failure") == "conflict":
+    if job.active or closed_before or job.ours is False or said.get("failure") in TAKEN_NAMES:
         return
     if said["state"] != job.state:
         yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"

@@ -16,7 +16,6 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import FINAL_STATES, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world import is_strangers
 
 if TYPE_CHECKING:
     from traingrid.children import Children
@@ -135,7 +134,6 @@ class Canceller:
             for job in region.listed(state="InProgress", submission=wanted.submission):
                 if not wanted.covers(job.identity.index, name):
                     continue
-                strangers = is_strangers(self.ledger.job(*job.line), job)
-                if not strangers and region.stop(job.name):
+                if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job.name):
                     stopped.append(job.name)
         return stopped

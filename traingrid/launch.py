@@ -12,7 +12,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from traingrid import names
 from traingrid.backends.base import LaunchError, Seen
 from traingrid.failures import QUOTA, STOPPED_BY_USER
 from traingrid.ledger import FINAL_STATES, PENDING, WAITING
@@ -46,7 +45,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {"phase": CREATING} if item["state"] in (PENDING, WAITING) else {}
-    job, tags = attempt.job, _tags(attempt)
+    job, tags = attempt.job, attempt.tags
     attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")
     while True:
         if attempt.cancelled():
@@ -62,14 +61,6 @@ def launch(attempt: Attempt, item: Item) -> Launched:
                 return Launched.OVER
             continue
         return _launched(attempt, seen)
-
-
-def _tags(attempt: Attempt) -> dict[str, str]:
-    return {
-        names.TAG_GRID: attempt.grid,
-        names.TAG_SUBMISSION: attempt.submission,
-        names.TAG_JOB: str(attempt.job.index),
-    }
 
 
 def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
@@ -91,6 +82,10 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
         attempt.say(f"{attempt.name} exists already: attached to it")
+        if seen.told_by_tag:
+            attempt.say(
+                f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
+            )
         facts = seen.facts()
     if seen is None or not seen.ended:  # how it has ended is for the watch to record, with its last words
         if not attempt.record({"reason": "", "failure": "", **facts}):

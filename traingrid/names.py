@@ -25,6 +25,8 @@ TRAINING_REPOSITORY = "training"
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
+TAG_FINGERPRINT = "traingrid:fingerprint"
+"""What a training job was asked for, as a hash: AWS may describe it in other words than those of the request."""
 
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 

@@ -22,8 +22,8 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.errors import TraingridError
-from traingrid.failures import CONFLICT
 from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled
+from traingrid.ownership import conflict
 from traingrid.recording import record_seen
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
@@ -31,7 +31,7 @@ from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import is_strangers, owns
+from traingrid.world import owns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -176,14 +176,22 @@ class Reconciler:
         elif self._is_over(item, child):
             seen = backend.describe(name)
             if seen and seen.fingerprint != item.get("fingerprint"):
-                self._end_for_conflict(item, index, seen, done)
+                self._end_for_conflict(item, index, seen, backend.tags(seen), done)
             else:
                 self._close(item, index, child, cancels, done)
 
-    def _end_for_conflict(self, item: Item, index: int, seen: Seen, done: Sweep) -> None:
-        """End a line whose child is gone and whose training job's name a stranger has taken."""
-        name = names.training_job(self.grid, item["submission"], index, item["attempt"])
-        facts = {"state": "Failed", "failure": CONFLICT.name, "reason": seen.strangers(name, item["region"])}
+    def _end_for_conflict(
+        self, item: Item, index: int, seen: Seen, tags: Mapping[str, str] | None, done: Sweep
+    ) -> None:
+        """End a line whose child is gone and whose training job's name another one has."""
+        name, wanted = (
+            names.training_job(self.grid, item["submission"], index, item["attempt"]),
+            item.get("fingerprint"),
+        )
+        if tags is None or (wanted and tags.get(names.TAG_FINGERPRINT) == wanted):
+            return  # it is not known any more, or it is this line's own, and somebody else has just recorded it
+        failure, reason = conflict(self.grid, tags, seen, wanted or "")
+        facts = {"state": "Failed", "failure": failure.name, "reason": reason}
         if self.ledger.record_job(item["submission"], index, item["attempt"], facts):
             done.closed.append(name)
 
@@ -214,9 +222,8 @@ class Reconciler:
         item = submission.live.get(index)
         if not owns(item, job):
             item = self.ledger.job(*job.line)  # what the sweep has read of it may be older than the training job
-        if job.state == "Stopping" or is_strangers(item, job):
-            return False
         if owns(item, job):
-            return is_cancelled(submission.cancels, index, job.region)
-        old = time.time() - job.created_at >= self.grace_seconds
-        return old and self.regions[job.region].bears_our_tag(job.arn)
+            unwanted = is_cancelled(submission.cancels, index, job.region)
+        else:
+            unwanted = time.time() - job.created_at >= self.grace_seconds
+        return unwanted and job.state != "Stopping" and self.regions[job.region].is_ours(job, item)

@@ -13,7 +13,7 @@ from traingrid.clients import gentle
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
 from traingrid.storage import Storage
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world import World, owns
+from traingrid.world import World, attempts, owns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,20 +88,28 @@ def _sorted_by_kind(items: Iterable[Item]) -> tuple[dict[str, Item], dict[Line, 
 
 
 def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob:
-    """Describe a training job where the list is not enough.
+    """Describe a training job where the list is not enough, and ask whose it is where it does not fit its line.
 
     One that was running when it was listed, and whose line has ended since, has most likely ended as well.
     """
-    if not (details or (job.active and not owns(item, job))):
-        return job
-    described = region.described(job.name)
-    ended = described.get("TrainingEndTime")
-    return replace(
-        job,
-        state=described["TrainingJobStatus"],
-        ended_at=ended.timestamp() if ended else None,
-        described=described if details else None,
-    )
+    if details or (job.active and not owns(item, job)):
+        described = region.described(job.name)
+        ended = described.get("TrainingEndTime")
+        job = replace(
+            job,
+            state=described["TrainingJobStatus"],
+            ended_at=ended.timestamp() if ended else None,
+            described=described if details else None,
+        )
+    return job if _fits(job, item) else replace(job, ours=region.bears_our_tag(job.arn))
+
+
+def _fits(job: TrainingJob, item: Item | None) -> bool:
+    """Return whether a training job is what its line says; then it is this grid's, and costs no call to find out."""
+    if job.active:
+        return owns(item, job)
+    said = attempts(item).get(job.identity.attempt, {}).get("state")
+    return said is not None and (said == job.state or said not in FINAL_STATES)
 
 
 def _children(submissions: Mapping[str, Item], lines: Mapping[Line, Item], children: Children) -> dict[Line, str]:

@@ -19,6 +19,7 @@ from faults.model.sagemaker import SageMakerRegion, TrainingJob
 from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
+from traingrid.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
@@ -161,6 +162,8 @@ class Account:
         kind, _, rest = str(after["item"]).partition("#")
         if kind == "cancel":
             self._cancelled(after["submission"], rest)
+        if kind == "job" and after.get("failure") in TAKEN_NAMES:
+            self.wrong.append(f"job {rest} of {after['submission']} ended by a strange training job, and here are none")
         if kind != "job" or before.get("state") not in FINAL_STATES:
             return
         reopened = after["attempt"] == before["attempt"] + 1 and after["tried"][-1].get("reopened")

@@ -129,6 +129,14 @@ def test_a_strangers_training_job_of_our_name_is_not_ours() -> None:
         assert found(a_world([line], [a_job(0, state)])) == []
 
 
+@pytest.mark.parametrize("failure", ["conflict", "other_request", "stopped_by_user"])
+def test_what_bears_our_tag_is_an_orphan_until_it_is_stopped_whatever_its_line_says(failure: str) -> None:
+    line = a_line(0, "Failed", failure=failure)
+    assert found(a_world([line], [a_job(0, "InProgress", ours=True)])) == [("I3", "orphan")]
+    assert found(a_world([line], [a_job(0, "InProgress", ours=False)])) == []
+    assert found(a_world([line | {"failure": "other_request"}], [a_job(0, "Stopped", ours=True)])) == []
+
+
 @pytest.mark.parametrize(
     ("line", "job"),
     [

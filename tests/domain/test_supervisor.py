@@ -1,6 +1,7 @@
 """A job is launched once, followed to its end and recorded, also when its supervisor is run again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, INVALID_REQUEST, SERVICE_ERROR, THROTTLED
+from traingrid.failures import CONFLICT, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job import Job
 from traingrid.ledger import CANCEL_ALL, Item, Ledger
 from traingrid.orchestrator import exit_code
+from traingrid.ownership import tags_of
 from traingrid.supervisor import LetGoError
 
 
@@ -197,6 +199,33 @@ def test_a_strangers_training_job_of_our_name_fails_the_job_and_is_left_alone(jo
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     supervisor(job, backend, ledger).run()
     assert (backend.created, backend.stopped) == ([], [])
+
+
+def test_a_training_job_of_ours_that_was_asked_for_something_else_fails_the_job_and_is_stopped_by_a_cancel(
+    job: Job, ledger: Ledger
+) -> None:
+    backend = FakeBackend(TRAINING)
+    backend.theirs, backend.their_tags = "other", tags_of("traingrid", "0123abcd", 0, "other")
+    item = supervisor(job, backend, ledger).run()
+    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", OTHER_REQUEST.name, 1)
+    assert "its fingerprint is other, this job's is ours" in item["reason"]
+    failed = {"attempt": 1, "region": job.region, "state": "Failed"}
+    ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again")
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {})
+    child = supervisor(job, backend, ledger)
+    child._current = child._attempt(known(ledger))
+    assert child.let_go()
+    assert (backend.created, backend.stopped) == ([], ["traingrid-0123abcd-0-2"])
+
+
+def test_that_only_its_tag_tells_a_training_job_is_said_once(job: Job, ledger: Ledger) -> None:
+    class Rewording(FakeBackend):
+        def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+            return super().start(name, job, tags) or replace(TRAINING, told_by_tag=True)
+
+    said: list[str] = []
+    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger, said).run()["state"] == "Completed"
+    assert len([line for line in said if "its tag tells that it is ours" in line]) == 1
 
 
 @pytest.mark.parametrize("loses_reply", [False, True])

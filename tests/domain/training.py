@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from traingrid.attempt import Clock
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, SERVICE_ERROR
+from traingrid.failures import SERVICE_ERROR
 from traingrid.job import Job
+from traingrid.ownership import conflict
 
 TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
 COMPLETED = Seen(
@@ -54,6 +55,7 @@ class FakeBackend:
         unseen: For so many looks a new job is not visible yet.
         loses_reply: Whether creations are taken, and the answer is lost.
         on_create: What happens while a job is being created.
+        theirs: The fingerprint of a training job that has our name, and `their_tags` its tags.
     """
 
     def __init__(self, *script: Seen, lines: tuple[str, ...] = ()) -> None:
@@ -68,11 +70,12 @@ class FakeBackend:
         self.loses_reply = False
         self.on_create: Callable[[], None] = lambda: None
         self.theirs = ""
+        self.their_tags: dict[str, str] | None = {}
 
     def start(self, name: str, job: Job, _tags: dict[str, str]) -> Seen | None:
         seen = self.describe(name)
         if seen and seen.fingerprint:
-            raise LaunchError(CONFLICT, f"A training job {name} exists, and it is not this job.")
+            raise LaunchError(*conflict("traingrid", self.their_tags or {}, seen, "ours"))
         if seen:
             return seen
         if name in self.created:
@@ -95,6 +98,9 @@ class FakeBackend:
             self.unseen -= 1
             return None
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+    def tags(self, _seen: Seen) -> dict[str, str] | None:
+        return self.their_tags
 
     def stop(self, name: str) -> None:
         self.stopped.append(name)

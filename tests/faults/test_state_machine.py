@@ -44,7 +44,9 @@ def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") ->
     """Play given steps, and the end that every example has."""
     machine = GridMachine()
     try:
-        machine.a_first_manifest(lines=1, retries=0, replicas=False, under_way=under_way, until_started=False)
+        machine.a_first_manifest(
+            lines=1, retries=0, replicas=False, under_way=under_way, until_started=False, as_asked=True
+        )
         for step in steps:
             step(machine)
             machine.nothing_is_wrong()
@@ -86,4 +88,10 @@ def test_a_counterexample_is_found_where_a_child_does_not_see_that_its_line_was_
 ) -> None:
     monkeypatch.setattr(programs, "array_file", lambda _key: "")
     with pytest.raises(AssertionError, match="another array retries its line"):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_counterexample_is_found_where_a_training_job_bears_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traingrid.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
+    with pytest.raises(AssertionError, match="ended by a strange training job"):
         played(examples=2000, steps=30, number=1, shortest=False)

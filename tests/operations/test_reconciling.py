@@ -4,6 +4,7 @@ from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
 from traingrid.audit import audit
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.cancelling import Canceller, Wanted
 from traingrid.recording import record_seen
 
 DIES = "raise SystemExit('no')"
@@ -131,4 +132,39 @@ def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_take
     for index in (0, 1):
         line = account.line(submission, index)
         assert (line["state"], line["failure"]) == ("Failed", "conflict")
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_what_was_asked_for_something_else_under_the_name_of_a_line_is_stopped_and_accounted_for(
+    account: Account,
+) -> None:
+    submission = account.submit((HOME,), DIES)
+    name = account.train(submission, 0)
+    theirs = account.line(submission, 0)["fingerprint"]
+    account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    assert name in account.reconciler().sweep().closed
+    line = account.line(submission, 0)
+    assert (line["state"], line["failure"]) == ("Failed", "other_request")
+    assert theirs in line["reason"]
+    assert "this job's is what the child has asked for" in line["reason"]
+    assert [str(violation)[:10] for violation in audit(account.world(submission))] == ["I3 orphan:"]
+    assert account.reconciler().sweep().stopped == [name]
+    assert account.ended(name) == "Stopped"
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_strangers_training_job_is_never_stopped_though_the_line_of_its_name_is_cancelled(account: Account) -> None:
+    submission = account.submit((HOME,))
+    strangers = account.train(submission, 0, ours=False)
+    canceller = Canceller(
+        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+    )
+    assert canceller.cancel(Wanted(submission=submission, by="Ada")).training_jobs == []
+    assert strangers not in account.reconciler(grace_seconds=60).sweep().stopped
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    for _ in range(2):
+        assert strangers not in account.reconciler().sweep().stopped
+    assert account.line(submission, 0)["state"] in ("Failed", "Stopped")
+    assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
     assert audit(account.world(submission, at_rest=True)) == []
