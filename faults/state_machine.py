@@ -150,6 +150,14 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         job = self.active[which % len(self.active)]
         self.move(job, reason)
 
+    @precondition(lambda self: self.deletable)
+    @rule(which=_ANY)
+    def clean_up(self, which: int) -> None:
+        """Somebody's script deletes an old training job."""
+        job = self.deletable[which % len(self.deletable)]
+        self.account.regions[job.region].delete_training_job(TrainingJobName=job.name)
+        self.deleted += 1
+
     @rule()
     def sweep(self) -> None:
         """The reconciler's time has come."""

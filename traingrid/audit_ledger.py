@@ -68,6 +68,13 @@ def changed_ends(world: World) -> Iterator[Violation]:
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
+def deleted_since(world: World) -> list[str]:
+    """Return the training jobs that the ledger has seen and SageMaker does not know any more: a note, no violation."""
+    known = {job.name for job in world.training_jobs}
+    ended = (item for item in world.lines.values() if item["state"] in FINAL_STATES and item.get("training_job_arn"))
+    return sorted({item["training_job"] for item in ended if item.get("training_job")} - known)
+
+
 def untrue_ends(world: World) -> Iterator[Violation]:
     """Find ends in the ledger that are not what SageMaker says (I4)."""
     seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
@@ -82,7 +89,7 @@ def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> It
     if said["state"] not in FINAL_STATES:
         return
     if job is None:
-        if said["state"] == "Completed":
+        if said["state"] == "Completed" and not said.get("training_job_arn"):  # else it was deleted since
             yield f"job {line[1]} of {line[0]} is Completed, and SageMaker knows no training job of attempt {attempt}"
         return
     # Closed without a training job; one that was being created just then was stopped right after.

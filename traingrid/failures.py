@@ -155,6 +155,14 @@ OTHER_REQUEST = Failure(
     sentence="This job's name is that of a training job of this grid that was asked for something else.",
     next_step="The reconciler stops it within minutes; then try the line again: traingrid retry.",
 )
+DELETED = Failure(
+    "deleted",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="It was deleted before its end was recorded, so how it ended is not known.",
+    next_step="If its results are not below the line's output, try the line again: traingrid retry.",
+)
 INVALID_REQUEST = Failure(
     "invalid_request",
     retried=False,
@@ -168,7 +176,7 @@ FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
         *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE, DATA),
-        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, INVALID_REQUEST),
+        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})

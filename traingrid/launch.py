@@ -2,6 +2,10 @@
 
 There is no lock. What keeps it to one is that SageMaker takes a name once, and that everybody who wants this training
 job asks for the same name: a child whose predecessor was killed, two children of one index, whoever's reply was lost.
+A name is free again once somebody has deleted its training job (DeleteTrainingJob), which traingrid never does: so
+what the ledger has seen is looked for, and not created again. The state InProgress is written by the first call after
+the creation; the name alone protects a training job only while a child that was killed in between has not come back,
+no event has come, and the reconciler has not looked.
 
 A cancel may be recorded at any moment. It is read before the creation and again right after it, so that either the
 creation is not sent, or whoever has sent it stops what came of it.
@@ -14,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError, Seen
 from traingrid.failures import QUOTA, STOPPED_BY_USER
-from traingrid.ledger import FINAL_STATES, PENDING, WAITING
+from traingrid.ledger import FINAL_STATES, PENDING, WAITING, was_seen
+from traingrid.recording import deleted
 from traingrid.waits import OUTAGE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
@@ -41,10 +46,11 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         attempt: The attempt.
         item: What the ledger said of it before.
     """
+    seen_before = was_seen(item)
     # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
     unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
-    claim |= {"phase": CREATING} if item["state"] in (PENDING, WAITING) else {}
+    claim |= {} if seen_before else {"phase": CREATING}
     job, tags = attempt.job, attempt.tags
     attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")
     while True:
@@ -54,23 +60,28 @@ def launch(attempt: Attempt, item: Item) -> Launched:
             return Launched.OVER
         unresolved = True
         try:
-            seen = attempt.backend.start(attempt.name, job, tags)
+            look = attempt.backend.attach if seen_before else attempt.backend.start
+            seen = look(attempt.name, job, tags)
         except LaunchError as error:
-            unresolved, tries = error.unresolved, tries + 1
-            if not _wait(attempt, error, tries):
+            unresolved, tries = error.unresolved or seen_before, tries + 1
+            if not _wait(attempt, error, tries, seen_before=seen_before):
                 return Launched.OVER
+            seen_before = was_seen(attempt.item())
             continue
+        if seen_before and seen is None:
+            return Launched.RUNS  # or was deleted: the watch waits until a new one would be known, and then says so
         return _launched(attempt, seen)
 
 
-def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
+def _wait(attempt: Attempt, error: LaunchError, tries: int, *, seen_before: bool) -> bool:
     """Record a refusal and wait until it is worth trying again; False if it never will be."""
     failure = error.failure
     facts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
         attempt.record({**facts, "state": "Failed"})
         return False
-    attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
+    if not seen_before:
+        attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
     attempt.say(f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s.")
     attempt.clock.sleep(seconds)
@@ -100,7 +111,8 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     """End a cancelled attempt: stop its training job if there is one or may be one, else record that there is none."""
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
-    reason = "Cancelled before it was started."
+    seen_before = was_seen(attempt.item())
+    reason = deleted(attempt.name)["reason"] if seen_before else "Cancelled before it was started."
     attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 

@@ -58,6 +58,11 @@ def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
     return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
+def was_seen(item: Item) -> bool:
+    """Return whether a job's current attempt is known to have got its training job, whatever became of that."""
+    return item["state"] not in (PENDING, WAITING) or bool(item.get("training_job_arn"))
+
+
 def is_of_array(item: Item, array_file: str) -> bool:
     """Return whether a job's current attempt is for the children of an array: not once it was retried as another one.
 

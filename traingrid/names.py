@@ -133,7 +133,8 @@ def execution_role_arn(grid: str, account: str, region: str) -> str:
 def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
     """Return the name of the training job of line `index` (from 0) of a submission, at attempt `attempt`.
 
-    The name is the idempotency token: SageMaker accepts a name once per account and Region, for ever.
+    The name is the idempotency token: SageMaker accepts a name once per account and Region, as long as nobody deletes
+    the training job (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeleteTrainingJob.html).
     """
     return f"{grid}-{submission}-{index}-{attempt}"
 

@@ -22,9 +22,9 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.errors import TraingridError
-from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled
+from traingrid.ledger import PENDING, WAITING, Ledger, epoch_seconds, is_cancelled, was_seen
 from traingrid.ownership import conflict
-from traingrid.recording import record_seen
+from traingrid.recording import deleted, record_seen
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import chunks, jobs_key
@@ -175,7 +175,7 @@ class Reconciler:
             done.recorded.append(name)
         elif self._is_over(item, child):
             seen = backend.describe(name)
-            if seen and seen.fingerprint != item.get("fingerprint"):
+            if seen:
                 self._end_for_conflict(item, index, seen, backend.tags(seen), done)
             else:
                 self._close(item, index, child, cancels, done)
@@ -188,7 +188,7 @@ class Reconciler:
             names.training_job(self.grid, item["submission"], index, item["attempt"]),
             item.get("fingerprint"),
         )
-        if tags is None or (wanted and tags.get(names.TAG_FINGERPRINT) == wanted):
+        if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
             return  # it is not known any more, or it is this line's own, and somebody else has just recorded it
         failure, reason = conflict(self.grid, tags, seen, wanted or "")
         facts = {"state": "Failed", "failure": failure.name, "reason": reason}
@@ -205,10 +205,12 @@ class Reconciler:
         return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
 
     def _close(self, item: Item, index: int, child: ChildStatus, cancels: Mapping[str, Item], done: Sweep) -> None:
-        """End a line that has no training job and will never get one."""
+        """End a line that has no training job (any more) and will never get one."""
         submission, attempt = item["submission"], item["attempt"]
         if is_cancelled(cancels, index, item["region"]):
             facts = {"state": "Stopped", "reason": "It was cancelled before its training job was created."}
+        elif was_seen(item):
+            facts = deleted(names.training_job(self.grid, submission, index, attempt))
         else:
             why = item.get("reason") or child.reason or "it left no reason"
             who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"

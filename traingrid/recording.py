@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.failures import of_end
+from traingrid.failures import DELETED, of_end
 from traingrid.ownership import tagged_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend, Seen
-    from traingrid.ledger import Ledger
+    from traingrid.ledger import Item, Ledger
 
 
 def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
@@ -46,6 +46,12 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
     if tagged in ("", seen.fingerprint):
         return False
     return _recorded(partial(record, fingerprint=tagged), training_job, seen, watched=watched)
+
+
+def deleted(training_job: str) -> Item:
+    """Return the facts of a job whose training job was there, and is not known any more."""
+    reason = f"SageMaker does not know the training job {training_job} any more."
+    return {"state": "Failed", "phase": "", "failure": DELETED.name, "reason": reason}
 
 
 def _recorded(record: Callable[..., bool], training_job: str, seen: Seen, *, watched: bool) -> bool:

@@ -56,9 +56,14 @@ class TrainingJobs:
                         ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,
                     )
 
-    def described(self, name: str) -> Mapping[str, Any]:
-        """Return DescribeTrainingJob's reply for a training job that was listed."""
-        return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+    def described(self, name: str) -> Mapping[str, Any] | None:
+        """Return DescribeTrainingJob's reply for a training job that was listed; None if it was deleted since."""
+        try:
+            return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in UNKNOWN_CODES:
+                return None
+            raise
 
     def bears_our_tag(self, arn: str) -> bool:
         """Return whether a training job was made by this grid, and not by somebody who chose such a name."""

@@ -55,7 +55,11 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         submissions=items[0],
         lines=lines,
         cancels={submission: ledger.cancels(submission)} if submission else items[2],
-        training_jobs=[_looked_at(job, lines.get(job.line), regions[job.region], details=details) for job in jobs],
+        training_jobs=[
+            looked_at
+            for job in jobs
+            if (looked_at := _looked_at(job, lines.get(job.line), regions[job.region], details=details))
+        ],
         children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in grid.regions},
@@ -87,13 +91,16 @@ def _sorted_by_kind(items: Iterable[Item]) -> tuple[dict[str, Item], dict[Line, 
     return submissions, lines, dict(cancels)
 
 
-def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob:
+def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
     """Describe a training job where the list is not enough, and ask whose it is where it does not fit its line.
 
-    One that was running when it was listed, and whose line has ended since, has most likely ended as well.
+    One that was running when it was listed, and whose line has ended since, has most likely ended as well. None of one
+    that was deleted since.
     """
     if details or (job.active and not owns(item, job)):
         described = region.described(job.name)
+        if described is None:
+            return None
         ended = described.get("TrainingEndTime")
         job = replace(
             job,

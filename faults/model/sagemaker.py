@@ -125,6 +125,13 @@ class SageMakerRegion:
         job.state = job.phase = "Stopping"
         return {}
 
+    def delete_training_job(self, **request: Any) -> dict[str, Any]:
+        """Forget what has ended; its name may be taken again."""
+        if self._known(request["TrainingJobName"]).active:
+            raise refusal("ResourceInUse", "the training job has not ended")
+        del self.jobs[request["TrainingJobName"]]
+        return {}
+
     def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
         """List what is known, in one page."""
         wanted = request.get("StatusEquals")

@@ -9,12 +9,13 @@ import pytest
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
+from traingrid.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job import Job
 from traingrid.ledger import CANCEL_ALL, Item, Ledger
 from traingrid.orchestrator import exit_code
 from traingrid.ownership import tags_of
 from traingrid.supervisor import LetGoError
+from traingrid.waits import VISIBLE_WITHIN
 
 
 class Dying(FakeBackend):
@@ -300,6 +301,72 @@ def test_two_children_of_one_array_both_go_on_to_the_next_attempt(roaming: Job, 
     item = supervisor(roaming, backends, ledger, time=time, array_file="jobs").run()
     assert ({end["state"] for end in (item, *ends)}, len(ends)) == ({"Completed"}, 1)
     assert there.created == ["traingrid-0123abcd-0-2"]
+
+
+def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
+    """Run a child until it sleeps, and no longer."""
+    time = FakeTime()
+
+    def told() -> None:
+        raise LetGoError
+
+    time.on_sleep = told
+    with pytest.raises(LetGoError):
+        supervisor(job, backend, ledger, time=time).run()
+
+
+@pytest.mark.parametrize("seen_by", ["child", "event"])
+def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again(
+    job: Job, ledger: Ledger, seen_by: str
+) -> None:
+    backend, time, said = FakeBackend(TRAINING), FakeTime(), list[str]()
+    if seen_by == "child":
+        let_go_of(job, backend, ledger)
+    else:
+        ledger.open_job("0123abcd", job)
+        ledger.record_job("0123abcd", 0, 1, {"training_job": NAME, "training_job_arn": "arn:x", "phase": "Failed"})
+    backend.created.clear()
+    item = supervisor(job, backend, ledger, said, time).run()
+    assert backend.created == []
+    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
+    assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
+    assert "SageMaker does not know the training job traingrid-0123abcd-0-1 any more. It was deleted before" in said[-1]
+
+
+def test_a_training_job_that_is_deleted_while_its_child_watches_ends_the_watch(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
+    time.on_sleep = lambda: backend.created.clear() if time.seconds > 600 else None
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert (item["state"], item["failure"]) == ("Failed", DELETED.name)
+    assert time.seconds < 1200
+
+
+@pytest.mark.parametrize("unseen", [1, 5])
+def test_a_training_job_that_the_ledger_has_seen_and_that_is_not_visible_yet_is_waited_for(
+    job: Job, ledger: Ledger, unseen: int
+) -> None:
+    backend = FakeBackend(TRAINING, COMPLETED)
+    let_go_of(job, backend, ledger)
+    backend.unseen = unseen
+    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert backend.created == [NAME]
+
+
+def test_what_the_ledger_has_seen_stays_seen_while_sagemaker_does_not_answer(job: Job, ledger: Ledger) -> None:
+    class Silent(FakeBackend):
+        def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+            if self.refusals:
+                raise self.refusals.pop(0)
+            return super().attach(name, job, tags)
+
+    backend, time = Silent(TRAINING), FakeTime()
+    let_go_of(job, backend, ledger)
+    backend.created.clear()
+    backend.refusals = [LaunchError(SERVICE_ERROR, "no answer", unresolved=True)]
+    states = []
+    time.on_sleep = lambda: states.append(known(ledger)["state"])
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert (item["failure"], backend.created, set(states)) == (DELETED.name, [], {"InProgress"})
 
 
 def test_a_supervisor_that_runs_after_the_end_launches_nothing(job: Job, ledger: Ledger) -> None:

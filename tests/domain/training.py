@@ -72,10 +72,14 @@ class FakeBackend:
         self.theirs = ""
         self.their_tags: dict[str, str] | None = {}
 
-    def start(self, name: str, job: Job, _tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
         seen = self.describe(name)
         if seen and seen.fingerprint:
             raise LaunchError(*conflict("traingrid", self.their_tags or {}, seen, "ours"))
+        return seen
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        seen = self.attach(name, job, tags)
         if seen:
             return seen
         if name in self.created:

@@ -83,6 +83,32 @@ def test_a_child_that_sleeps_while_its_line_is_retried_with_other_settings_leave
     )
 
 
+def deleted_while_its_child_was_lost() -> None:
+    play(
+        lambda grid: grid.all_act(60),
+        lambda grid: grid.kill(0, for_good=False),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.time_passes(700.0),
+        lambda grid: grid.clean_up(0),
+        lambda grid: grid.start_children(1, 60),
+    )
+
+
+def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again() -> None:
+    deleted_while_its_child_was_lost()
+
+
+def test_a_counterexample_is_what_was_deleted_where_a_child_does_not_believe_the_ledger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("traingrid.launch.was_seen", lambda _item: False)
+    with pytest.raises(AssertionError, match="was accepted twice"):
+        deleted_while_its_child_was_lost()
+
+
 def test_a_counterexample_is_found_where_a_child_does_not_see_that_its_line_was_submitted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,9 +2,10 @@
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
-from traingrid.audit import audit
+from traingrid.audit import audit, notes
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.cancelling import Canceller, Wanted
+from traingrid.clients import client
 from traingrid.recording import record_seen
 
 DIES = "raise SystemExit('no')"
@@ -168,3 +169,24 @@ def test_a_strangers_training_job_is_never_stopped_though_the_line_of_its_name_i
     assert account.line(submission, 0)["state"] in ("Failed", "Stopped")
     assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
     assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_line_whose_training_job_was_deleted_before_anybody_saw_its_end_is_closed_and_says_so(
+    account: Account,
+) -> None:
+    submission = account.submit((HOME, HOME), DIES)
+    seen, recorded = (account.train(submission, index, seconds=0) for index in (0, 1))
+    account.ledger.record_job(submission, 0, 1, {"state": "InProgress", "training_job": seen})
+    for name in (seen, recorded):
+        account.ended(name)
+    assert record_seen("traingrid", account.ledger, SageMaker(account.deployment, HOME), recorded)
+    for name in (seen, recorded):
+        client("sagemaker", HOME).delete_training_job(TrainingJobName=name)
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    assert seen in account.reconciler().sweep().closed
+    line = account.line(submission, 0)
+    assert (line["state"], line["failure"]) == ("Failed", "deleted")
+    assert f"does not know the training job {seen} any more" in line["reason"]
+    world = account.world(submission, at_rest=True)
+    assert audit(world) == []
+    assert recorded in notes(world)[0]

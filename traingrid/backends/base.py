@@ -97,6 +97,13 @@ class Backend(Protocol):
             LaunchError: It was not taken, or it is not known whether it was, or another training job has the name.
         """
 
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        """Return what is known of the training job that this very job has created before, or None if none is known.
+
+        Raises:
+            LaunchError: It is not known whether there is one, or another training job has the name.
+        """
+
     def describe(self, name: str) -> Seen | None:
         """Return what is known of a training job, or None if none of this name is known (yet)."""
 

@@ -47,13 +47,22 @@ class SageMaker:
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
+        seen = self.attach(name, job, tags)
+        if seen:
+            return seen
         request = self._request(name, job, tags)
         try:
-            seen = self.describe(name)
-            if seen is None:
-                self._write_manifests(name, job)
-                seen = self._create(name, request)
+            self._write_manifests(name, job)
+            seen = self._create(name, request)
             return seen and self._own(name, seen, fingerprint(request), tags)
+        except (BotoCoreError, ClientError) as error:
+            raise self._outage(name, error) from error
+
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        """See `Backend.attach`."""
+        try:
+            seen = self.describe(name)
+            return seen and self._own(name, seen, self.fingerprint(name, job), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
