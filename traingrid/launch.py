@@ -46,11 +46,10 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         attempt: The attempt.
         item: What the ledger said of it before.
     """
-    seen_before = was_seen(item)
     # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
     unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
-    claim |= {} if seen_before else {"phase": CREATING}
+    claim |= {} if was_seen(item) else {"phase": CREATING}
     job, tags = attempt.job, attempt.tags
     attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")
     while True:
@@ -60,27 +59,27 @@ def launch(attempt: Attempt, item: Item) -> Launched:
             return Launched.OVER
         unresolved = True
         try:
-            look = attempt.backend.attach if seen_before else attempt.backend.start
-            seen = look(attempt.name, job, tags)
+            begin = attempt.backend.attach if was_seen(item) else attempt.backend.start
+            seen = begin(attempt.name, job, tags)
         except LaunchError as error:
-            unresolved, tries = error.unresolved or seen_before, tries + 1
-            if not _wait(attempt, error, tries, seen_before=seen_before):
+            unresolved, tries = error.unresolved or was_seen(item), tries + 1
+            if not _wait(attempt, error, tries):
                 return Launched.OVER
-            seen_before = was_seen(attempt.item())
+            item = attempt.item()  # another child of this index may have been luckier
             continue
-        if seen_before and seen is None:
+        if seen is None and was_seen(item):
             return Launched.RUNS  # or was deleted: the watch waits until a new one would be known, and then says so
         return _launched(attempt, seen)
 
 
-def _wait(attempt: Attempt, error: LaunchError, tries: int, *, seen_before: bool) -> bool:
+def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     """Record a refusal and wait until it is worth trying again; False if it never will be."""
     failure = error.failure
     facts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
         attempt.record({**facts, "state": "Failed"})
         return False
-    if not seen_before:
+    if not was_seen(attempt.item()):
         attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
     attempt.say(f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s.")
@@ -111,8 +110,9 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     """End a cancelled attempt: stop its training job if there is one or may be one, else record that there is none."""
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
-    seen_before = was_seen(attempt.item())
-    reason = deleted(attempt.name)["reason"] if seen_before else "Cancelled before it was started."
+    reason = "Cancelled before it was started."
+    if was_seen(attempt.item()):
+        reason = deleted(attempt.name)["reason"]
     attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 
