@@ -55,17 +55,28 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         lines=st.integers(1, 3),
         retries=st.integers(0, 1),
         replicas=st.booleans(),
-        whole=st.booleans(),
+        under_way=st.sampled_from(["", "submitted", "submitted", "failed"]),
         until_started=st.booleans(),
+        as_asked=st.booleans(),
     )
-    def a_first_manifest(self, lines: int, retries: int, replicas: bool, whole: bool, until_started: bool) -> None:
-        """Begin with a manifest, with or without its children under way."""
+    def a_first_manifest(  # noqa: PLR0913
+        self, *, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool, as_asked: bool
+    ) -> None:
+        """Begin with a manifest that lies there, is submitted, or whose lines have failed and whose children sleep."""
         self.until_started = until_started
+        for region in self.account.regions.values():  # or in other words than it was asked
+            region.defaults = {} if as_asked else {"seed": "0"}
         self.upload(lines, retries, replicas)
-        if whole:  # else the intake is still to come
+        if under_way:  # else the intake is still to come
             self.deliver(0, again=False, turns=0)
             self.turns.rest()
             self.start_children(3, turns=0)
+        if under_way == "failed":
+            self.turns.rest()
+            for job in self.active:
+                self.move(job, FAILURES[1])
+            while self.events:
+                self.deliver(0, again=False, turns=100)
 
     @precondition(lambda self: len(self.manifests) < 2)
     @rule(lines=st.integers(1, 3), retries=st.integers(0, 1), replicas=st.booleans())
@@ -92,11 +103,12 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         self.turns.add(f"cancel {submission}", lambda: self.programs.cancel(submission, index, region))
 
     @precondition(lambda self: self.ended_badly)
-    @rule(which=_ANY)
-    def retry(self, which: int) -> None:
-        """A person retries what failed or was stopped."""
+    @rule(which=_ANY, mended=st.booleans())
+    def retry(self, which: int, mended: bool) -> None:
+        """A person retries what failed or was stopped, as it was or with a mended manifest."""
         submission = self.ended_badly[which % len(self.ended_badly)]
-        self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission))
+        lines = self.mended(submission) if mended else None
+        self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission, lines))
 
     # What AWS does.
 
@@ -137,6 +149,14 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         """A training job goes on, completes, stops or fails."""
         job = self.active[which % len(self.active)]
         self.move(job, reason)
+
+    @precondition(lambda self: self.deletable)
+    @rule(which=_ANY)
+    def clean_up(self, which: int) -> None:
+        """Somebody's script deletes an old training job."""
+        job = self.deletable[which % len(self.deletable)]
+        self.account.regions[job.region].delete_training_job(TrainingJobName=job.name)
+        self.deleted += 1
 
     @rule()
     def sweep(self) -> None:

@@ -149,7 +149,8 @@ class ControlStack(Stack):
             conditions={"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}},
             because=whose,
         )
-        grant(role, ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob"], jobs, because=whose)
+        looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
+        grant(role, [*looks, "sagemaker:StopTrainingJob"], jobs, because=whose)
         self._let_write_manifest_files(role)
         self._let_pass_execution_roles(role)
         self._let_read_training_logs(role)
@@ -199,7 +200,7 @@ class ControlStack(Stack):
         role = self.job_events.role
         grant(
             role,
-            ["sagemaker:DescribeTrainingJob"],
+            ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"],
             self._training_jobs(),
             because="The jobs of this grid: their names begin with its name, in its Regions",
         )

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.ledger import is_cancelled
+from traingrid.ownership import is_of_grid, tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.backends.base import Backend
+    from traingrid.backends.base import Backend, Seen
     from traingrid.job import Job
     from traingrid.ledger import Item, Ledger
 
@@ -40,6 +41,7 @@ class Attempt:
         number: Which attempt this is, from 1.
         job: What to train, as it is in the attempt's Region.
         batch_child: The Batch child that watches it; empty where none does.
+        array_file: The file of that child's array.
         backend: Where to train it.
         ledger: Where to record it.
         say: Takes lines for the person who reads the log.
@@ -51,6 +53,7 @@ class Attempt:
     number: int
     job: Job
     batch_child: str
+    array_file: str
     backend: Backend
     ledger: Ledger
     say: Callable[[str], None]
@@ -66,6 +69,11 @@ class Attempt:
         """What tells its training job from a stranger's of the same name."""
         return self.backend.fingerprint(self.name, self.job)
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """What its training job bears."""
+        return tags_of(self.grid, self.submission, self.job.index, self.fingerprint)
+
     def item(self) -> Item:
         """Return what the ledger knows of the job now, which may be at another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
@@ -74,8 +82,9 @@ class Attempt:
         return item
 
     def record(self, facts: Item) -> bool:
-        """Record facts of this attempt; False if it has ended or the job has gone on to another one."""
-        return self.ledger.record_job(self.submission, self.job.index, self.number, facts)
+        """Record facts of this attempt; False if it has ended, or the job is at another one, or another array's."""
+        index, array_file = self.job.index, self.array_file
+        return self.ledger.record_job(self.submission, index, self.number, facts, array_file=array_file)
 
     def cancelled(self) -> bool:
         """Return whether a person has cancelled this job, here."""
@@ -88,10 +97,13 @@ class Attempt:
             False if there is none that is known (yet), or it is a stranger's.
         """
         seen = self.backend.describe(self.name)
-        if seen is None or seen.fingerprint != self.fingerprint:
+        if seen is None or not self._is_ours(seen):
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
             self.say(f"{self.name}: cancelled, and told to stop")
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
+
+    def _is_ours(self, seen: Seen) -> bool:
+        return seen.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(seen), self.grid)

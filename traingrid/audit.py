@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from traingrid.violation import Kind, Violation
     from traingrid.world import World
 
+_NAMED = 5
 _CHECKS = (
     audit_ledger.lost_submissions,
     audit_ledger.lost_lines,
@@ -46,6 +47,16 @@ def audit(world: World) -> list[Violation]:
         world: The grid as it was read (`traingrid.world_reading`).
     """
     return list(chain.from_iterable(check(world) for check in _CHECKS))
+
+
+def notes(world: World) -> list[str]:
+    """Return what a person should know of a grid though it is not wrong, as sentences."""
+    deleted = audit_ledger.deleted_since(world)
+    if not deleted:
+        return []
+    more = ", ..." * (len(deleted) > _NAMED)
+    what = "training jobs of lines that have ended are not in SageMaker any more"
+    return [f"{len(deleted)} {what}: {', '.join(deleted[:_NAMED])}{more}"]
 
 
 def counts(violations: Sequence[Violation]) -> dict[Kind, int]:

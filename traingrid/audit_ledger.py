@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, epoch_seconds
 from traingrid.violation import Violation
 from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, is_by_hand, owns
@@ -67,6 +68,13 @@ def changed_ends(world: World) -> Iterator[Violation]:
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
+def deleted_since(world: World) -> list[str]:
+    """Return the training jobs that the ledger has seen and SageMaker does not know any more: a note, no violation."""
+    known = {job.name for job in world.training_jobs}
+    ended = (item for item in world.lines.values() if item["state"] in FINAL_STATES and item.get("training_job_arn"))
+    return sorted({item["training_job"] for item in ended if item.get("training_job")} - known)
+
+
 def untrue_ends(world: World) -> Iterator[Violation]:
     """Find ends in the ledger that are not what SageMaker says (I4)."""
     seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
@@ -81,12 +89,12 @@ def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> It
     if said["state"] not in FINAL_STATES:
         return
     if job is None:
-        if said["state"] == "Completed":
+        if said["state"] == "Completed" and not said.get("training_job_arn"):  # else it was deleted since
             yield f"job {line[1]} of {line[0]} is Completed, and SageMaker knows no training job of attempt {attempt}"
         return
     # Closed without a training job; one that was being created just then was stopped right after.
     closed_before = job.state == "Stopped" and not said.get("training_job")
-    if job.active or closed_before or said.get("failure") == "conflict":
+    if job.active or closed_before or job.ours is False or said.get("failure") in TAKEN_NAMES:
         return
     if said["state"] != job.state:
         yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"

@@ -24,7 +24,6 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import FINAL_STATES, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world import is_strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,6 +196,5 @@ class Canceller:
                         break
                     if wanted.covers(job.identity.index, name) and job.name not in told.training_jobs:
                         with told.noting(job.name):
-                            strangers = is_strangers(self.ledger.job(*job.line), job)
-                            if not strangers and region.stop(job.name):
+                            if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job.name):
                                 told.training_jobs.append(job.name)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.failures import CONFLICT
-from traingrid.ledger import PENDING, WAITING, epoch_seconds, is_cancelled
-from traingrid.recording import record_seen
+from traingrid.ledger import PENDING, WAITING, epoch_seconds, is_cancelled, was_seen
+from traingrid.ownership import conflict
+from traingrid.recording import deleted, record_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Mapping
 
     from traingrid.backends.base import Backend, Seen
     from traingrid.children import ChildStatus
@@ -90,10 +90,9 @@ class Closer:
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
             seen = backend.describe(name)
-            if seen and seen.fingerprint != line.item.get("fingerprint"):
-                self._close(line.item, line.index, _conflict(seen, name, line.region), done)
-            else:
-                self._close(line.item, line.index, _end(line, line.item.get("reason")), done)
+            facts = self._conflict(seen, backend.tags(seen), line.item) if seen else _end(line, line.item, name)
+            if facts:
+                self._close(line.item, line.index, facts, done)
 
     def is_over(self, item: Item, child: ChildStatus) -> bool:
         """Return whether a child is gone for so long that nothing of it can be on its way any more."""
@@ -103,6 +102,17 @@ class Closer:
         """Return whether nobody has written into an item for so long that it must have been forgotten."""
         times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
         return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
+
+    def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: Item) -> Item | None:
+        """Return the end of a line whose child is gone and whose training job's name another one has.
+
+        None if that one is not known any more, or is this line's own, which somebody else has just recorded.
+        """
+        wanted = item.get("fingerprint")
+        if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
+            return None
+        failure, reason = conflict(self.grid, tags, seen, wanted or "")
+        return {"state": "Failed", "failure": failure.name, "reason": reason}
 
     def _end_unopened(self, line: Line, done: Sweep) -> None:
         """End a line that no child has opened, unless one opens it right now."""
@@ -116,16 +126,14 @@ class Closer:
             done.closed.append(names.training_job(self.grid, submission, index, attempt))
 
 
-def _conflict(seen: Seen, name: str, region: str) -> Item:
-    """Return the end of a line whose child is gone and whose training job's name a stranger has taken."""
-    return {"state": "Failed", "failure": CONFLICT.name, "reason": seen.strangers(name, region)}
-
-
-def _end(line: Line, reason: str | None = None) -> Item:
-    """Return the end of a line that has no training job and will never get one."""
-    child = line.child
+def _end(line: Line, item: Item | None = None, training_job: str = "") -> Item:
+    """Return the end of a line that has no training job (any more) and will never get one."""
+    child, gone = line.child, deleted(training_job) if item and was_seen(item) else None
     if is_cancelled(line.cancels, line.index, line.region):
-        return {"state": "Stopped", "reason": "It was cancelled before its training job was created."}
-    why = reason or child.reason or "it left no reason"
+        reason = gone["reason"] if gone else "It was cancelled before its training job was created."
+        return {"state": "Stopped", "reason": reason}
+    if gone:
+        return gone
+    why = (item or {}).get("reason") or child.reason or "it left no reason"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     return {"state": "Failed", "reason": f"{who}: {why}"}

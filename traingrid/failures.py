@@ -149,6 +149,22 @@ CONFLICT = Failure(
     sentence="Another training job has this job's name.",
     next_step="Find out who made it; traingrid never trains under another name.",
 )
+OTHER_REQUEST = Failure(
+    "other_request",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="This job's name is that of a training job of this grid that was asked for something else.",
+    next_step="The reconciler stops it within minutes; then try the line again: traingrid retry.",
+)
+DELETED = Failure(
+    "deleted",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="It was deleted before its end was recorded, so how it ended is not known.",
+    next_step="If its results are not below the line's output, try the line again: traingrid retry.",
+)
 INVALID_REQUEST = Failure(
     "invalid_request",
     retried=False,
@@ -162,9 +178,11 @@ FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
         *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE, DATA),
-        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, INVALID_REQUEST),
+        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
     )
 }
+TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
+"""Of a line that ended because another training job has its name: how that one ends says nothing of the line."""
 
 # Codes of refused calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.

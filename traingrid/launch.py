@@ -2,6 +2,10 @@
 
 There is no lock. What keeps it to one is that SageMaker takes a name once, and that everybody who wants this training
 job asks for the same name: a child whose predecessor was killed, two children of one index, whoever's reply was lost.
+A name is free again once somebody has deleted its training job (DeleteTrainingJob), which traingrid never does: so
+what the ledger has seen is looked for, and not created again. The state InProgress is written by the first call after
+the creation; the name alone protects a training job only while a child that was killed in between has not come back,
+no event has come, and the reconciler has not looked.
 
 A cancel may be recorded at any moment. It is read before the creation and again right after it, so that either the
 creation is not sent, or whoever has sent it stops what came of it.
@@ -12,10 +16,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from traingrid import names
 from traingrid.backends.base import LaunchError, Seen
 from traingrid.failures import QUOTA, STOPPED_BY_USER
-from traingrid.ledger import FINAL_STATES, PENDING, WAITING
+from traingrid.ledger import FINAL_STATES, PENDING, WAITING, was_seen
+from traingrid.recording import deleted
 from traingrid.waits import OUTAGE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
@@ -45,8 +49,8 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
     unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
-    claim |= {"phase": CREATING} if item["state"] in (PENDING, WAITING) else {}
-    job, tags = attempt.job, _tags(attempt)
+    claim |= {} if was_seen(item) else {"phase": CREATING}
+    job, tags = attempt.job, attempt.tags
     attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")
     while True:
         if attempt.cancelled():
@@ -55,21 +59,17 @@ def launch(attempt: Attempt, item: Item) -> Launched:
             return Launched.OVER
         unresolved = True
         try:
-            seen = attempt.backend.start(attempt.name, job, tags)
+            begin = attempt.backend.attach if was_seen(item) else attempt.backend.start
+            seen = begin(attempt.name, job, tags)
         except LaunchError as error:
-            unresolved, tries = error.unresolved, tries + 1
+            unresolved, tries = error.unresolved or was_seen(item), tries + 1
             if not _wait(attempt, error, tries):
                 return Launched.OVER
+            item = attempt.item()  # another child of this index may have been luckier
             continue
+        if seen is None and was_seen(item):
+            return Launched.RUNS  # or was deleted: the watch waits until a new one would be known, and then says so
         return _launched(attempt, seen)
-
-
-def _tags(attempt: Attempt) -> dict[str, str]:
-    return {
-        names.TAG_GRID: attempt.grid,
-        names.TAG_SUBMISSION: attempt.submission,
-        names.TAG_JOB: str(attempt.job.index),
-    }
 
 
 def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
@@ -79,7 +79,8 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     if not failure.retried:
         attempt.record({**facts, "state": "Failed"})
         return False
-    attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
+    if not was_seen(attempt.item()):
+        attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
     attempt.say(f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s.")
     attempt.clock.sleep(seconds)
@@ -91,6 +92,10 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
         attempt.say(f"{attempt.name} exists already: attached to it")
+        if seen.told_by_tag:
+            attempt.say(
+                f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
+            )
         facts = seen.facts()
     if seen is None or not seen.ended:  # how it has ended is for the watch to record, with its last words
         if not attempt.record({"reason": "", "failure": "", **facts}):
@@ -106,6 +111,8 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
     reason = "Cancelled before it was started."
+    if was_seen(attempt.item()):
+        reason = deleted(attempt.name)["reason"]
     attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 

@@ -64,6 +64,21 @@ def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
     return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
+def was_seen(item: Item) -> bool:
+    """Return whether a job's current attempt is known to have got its training job, whatever became of that."""
+    return item["state"] not in (PENDING, WAITING) or bool(item.get("training_job_arn"))
+
+
+def is_of_array(item: Item, array_file: str) -> bool:
+    """Return whether a job's current attempt is for the children of an array: not once it was retried as another one.
+
+    Args:
+        item: The job's item; one that a version without array files has opened is everybody's.
+        array_file: The array's file (`traingrid.submission.array_file`); empty for one of no array.
+    """
+    return not array_file or item.get("array_file", array_file) == array_file
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A request's hold on a submission that it is about to submit.
@@ -183,15 +198,16 @@ class Ledger:
         """Yield every item of every submission: for whoever looks after all of them."""
         yield from self._table.everything()
 
-    def open_job(self, submission: str, job: Job, regions: Sequence[str] = ()) -> Item:
+    def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> Item:
         """Make a job's item exist, at its first attempt, and return what is known of it now.
 
         Args:
             submission: The submission's id.
             job: The job.
             regions: Where it may train, in the order to try: its own Region first. Only that one where none are given.
+            array_file: Whose children may launch it; any array's where none is given.
         """
-        item = _first_item(submission, job, regions)
+        item = _first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
         return item if self._table.put_new(item) else self.job(submission, job.index) or item
 
     def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: Mapping[str, Any]) -> bool:
@@ -216,6 +232,7 @@ class Ledger:
         facts: Mapping[str, Any],
         *,
         fingerprint: str = "",
+        array_file: str = "",
         unless_watched: bool = False,
         as_read: Item | None = None,
     ) -> bool:
@@ -228,18 +245,23 @@ class Ledger:
             facts: Fields of the item.
             fingerprint: Of the training job that this was seen of. Record nothing unless the child that has claimed the
                 attempt has asked for just that; empty where the caller knows that.
+            array_file: Of the child that records. Record nothing if the attempt is for another array's children; empty
+                where no child does.
             unless_watched: Record nothing while a child says (in `batch_child`) that it watches the job.
             as_read: Record nothing if somebody has written into the item since the caller has read it.
 
         Returns:
-            False, and nothing is changed, if the attempt has ended, the job is at another attempt, or it is watched, or
-            the training job is a stranger's, or the item is not as it was read.
+            False, and nothing is changed, if the attempt has ended, the job is at another attempt, another array's, or
+            watched, or the training job is a stranger's, or the item is not as it was read.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         values |= {":attempt": attempt}
         if fingerprint:
             condition += " AND #fingerprint = :fingerprint"
             values |= {":fingerprint": fingerprint}
+        if array_file:
+            condition += " AND ( attribute_not_exists(array_file) OR array_file = :array_file )"
+            values |= {":array_file": array_file}
         if unless_watched:
             condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
             values |= {":nobody": ""}
@@ -256,8 +278,15 @@ class Ledger:
         key, condition = (submission, job_item(index)), "#attempt = :attempt"
         return self._table.update(key, changes, condition, {":attempt": attempt})
 
-    def next_attempt(
-        self, submission: str, index: int, tried: Mapping[str, Any], region: str, *, reopen: str = ""
+    def next_attempt(  # noqa: PLR0913  # the fields of one conditional write
+        self,
+        submission: str,
+        index: int,
+        tried: Mapping[str, Any],
+        region: str,
+        *,
+        reopen: str = "",
+        array_file: str = "",
     ) -> bool:
         """Move a job on to its next attempt: one conditional write, which one of many callers wins.
 
@@ -269,6 +298,7 @@ class Ledger:
             region: Where to train next.
             reopen: Empty while the job goes on, and then one whose end is recorded stays ended. For a person's retry
                 something that no other retry has; then only one whose failure or stop is recorded is tried again.
+            array_file: Whose children launch it from now on; empty while it stays those that had it.
 
         Returns:
             False, and nothing is changed, if somebody else was faster or the job is not one to go on with.
@@ -280,6 +310,7 @@ class Ledger:
         former, entry = tried["attempt"], dict(tried) | ({"reopened": reopen} if reopen else {})
         changes = {"attempt": former + 1, "state": PENDING, "region": region, "batch_child": "", "opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
+        changes |= {"array_file": array_file} if array_file else {}
         moved = self._table.update(
             (submission, job_item(index)),
             changes,

@@ -28,7 +28,7 @@ _MAX_ERRORS = 20
 _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
 # Tags that every training job carries beside its own (traingrid/names.py: TAG_GRID, TAG_SUBMISSION, TAG_JOB).
-_OUR_TAGS = 3
+_OUR_TAGS = 4
 # The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
 _MPI, _PROGRAM = 3, 2
 

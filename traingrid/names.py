@@ -29,6 +29,8 @@ TRAINING_REPOSITORY = "training"
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
+TAG_FINGERPRINT = "traingrid:fingerprint"
+"""What a training job was asked for, as a hash: AWS may describe it in other words than those of the request."""
 
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 
@@ -135,7 +137,8 @@ def execution_role_arn(grid: str, account: str, region: str) -> str:
 def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
     """Return the name of the training job of line `index` (from 0) of a submission, at attempt `attempt`.
 
-    The name is the idempotency token: SageMaker accepts a name once per account and Region, for ever.
+    The name is the idempotency token: SageMaker accepts a name once per account and Region, as long as nobody deletes
+    the training job (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeleteTrainingJob.html).
     """
     return f"{grid}-{submission}-{index}-{attempt}"
 

@@ -20,10 +20,11 @@ from traingrid.child import Child, find_job
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
 from traingrid.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
-from traingrid.ledger import Ledger
+from traingrid.ledger import Ledger, is_of_array
 from traingrid.orchestration_cost import sentence
 from traingrid.outage import patient
 from traingrid.storage import Storage
+from traingrid.submission import array_file
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run_child(environment: Mapping[str, str]) -> int:
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
         try:
             supervisor = _supervisor(child, deployment)
-            return exit_code(supervisor.run())
+            return exit_code(supervisor.run(), supervisor.array_file)
         finally:
             _say(sentence(deployment.grid.orchestrator, time.monotonic() - started))
     except LetGoError:
@@ -67,9 +68,14 @@ def run_child(environment: Mapping[str, str]) -> int:
         return TRY_AGAIN
 
 
-def exit_code(item: Item) -> int:
-    """Return what a child ends with, from its job's item: TRAINED also if it runs and nobody needs to watch it."""
-    if item["state"] in ("Completed", "InProgress"):
+def exit_code(item: Item, array_file: str = "") -> int:
+    """Return what a child ends with: TRAINED also if its job runs and nobody needs to watch it, or is another array's.
+
+    Args:
+        item: The job's item.
+        array_file: The file of the child's array.
+    """
+    if item["state"] in ("Completed", "InProgress") or not is_of_array(item, array_file):
         return TRAINED
     failure = FAILURES.get(item.get("failure", ""))
     if failure:
@@ -94,6 +100,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         ledger=ledger,
         say=_say,
         batch_child=child.id,
+        array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
     )
 

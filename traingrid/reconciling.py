@@ -33,7 +33,7 @@ from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import SWEEP_SECONDS, is_strangers, owns
+from traingrid.world import SWEEP_SECONDS, owns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
@@ -251,12 +251,11 @@ class Reconciler:
         item = submission.live.get(index)
         if not owns(item, job):
             item = self.ledger.job(*job.line)  # what the sweep has read of it may be older than the training job
-        if job.state == "Stopping" or is_strangers(item, job):
-            return False
         if owns(item, job):
-            return is_cancelled(submission.cancels, index, job.region)
-        old = time.time() - job.created_at >= self.grace_seconds
-        return old and self.training_jobs(job.region).bears_our_tag(job.arn)
+            unwanted = is_cancelled(submission.cancels, index, job.region)
+        else:
+            unwanted = time.time() - job.created_at >= self.grace_seconds
+        return unwanted and job.state != "Stopping" and self.training_jobs(job.region).is_ours(job, item)
 
     @property
     def _closer(self) -> Closer:

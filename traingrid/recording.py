@@ -10,11 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.failures import of_end
+from traingrid.failures import DELETED, of_end
+from traingrid.ownership import tagged_fingerprint
 
 if TYPE_CHECKING:
-    from traingrid.backends.base import Backend
-    from traingrid.ledger import Ledger
+    from collections.abc import Callable
+
+    from traingrid.backends.base import Backend, Seen
+    from traingrid.ledger import Item, Ledger
 
 
 def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
@@ -29,15 +32,31 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
 
     Returns:
         Whether anything was recorded: not for a job that has ended in the ledger already, or that it does not know, nor
-        for a training job that a stranger has created under our name.
+        for a training job that was not asked for by the child that the ledger says has claimed the name.
     """
     parsed = names.parse_training_job(grid, training_job)
     seen = backend.describe(training_job) if parsed else None
     if parsed is None or seen is None:
         return False
+    record = partial(ledger.record_job, parsed.submission, parsed.index, parsed.attempt)
+    if _recorded(partial(record, fingerprint=seen.fingerprint), training_job, seen, watched=watched):
+        return True
+    # It may be another training job than the ledger's, or the ledger's in the service's own words.
+    tagged = tagged_fingerprint(backend.tags(seen), grid, parsed)
+    if tagged in ("", seen.fingerprint):
+        return False
+    return _recorded(partial(record, fingerprint=tagged), training_job, seen, watched=watched)
+
+
+def deleted(training_job: str) -> Item:
+    """Return the facts of a job whose training job was there, and is not known any more."""
+    reason = f"SageMaker does not know the training job {training_job} any more."
+    return {"state": "Failed", "phase": "", "failure": DELETED.name, "reason": reason}
+
+
+def _recorded(record: Callable[..., bool], training_job: str, seen: Seen, *, watched: bool) -> bool:
     # The name too: the child may have died between creating the training job and recording that.
     facts, failure = {**seen.facts(), "training_job": training_job}, of_end(seen)
-    record = partial(ledger.record_job, parsed.submission, parsed.index, parsed.attempt, fingerprint=seen.fingerprint)
     if failure is None:
         return record(facts)
     facts |= {"failure": failure.name}

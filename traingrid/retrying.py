@@ -24,7 +24,7 @@ from traingrid.errors import TraingridError
 from traingrid.ledger import SUBMISSION, index_of
 from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import MAX_ARRAY, index_uri, normalised, retry_key
+from traingrid.submission import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,7 +171,10 @@ class Retrier:
         elsewhere = item.get("failure") in _ELSEWHERE
         region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
         region = region if region in job.regions else job.region  # the changed line may be for other Regions
-        return self.ledger.next_attempt(todo.submission, job.index, tried, region, reopen=f"retry-{number}")
+        file = array_file(retry_key(todo.submission, number))
+        return self.ledger.next_attempt(
+            todo.submission, job.index, tried, region, reopen=f"retry-{number}", array_file=file
+        )
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))

@@ -62,6 +62,15 @@ def submission_of_key(key: str) -> str | None:
     return match[1] if match else None
 
 
+def array_file(key: str) -> str:
+    """Return the ledger's word for the file that the children of one array read: jobs, jobs-1, retry-1; by hand x.csv.
+
+    Args:
+        key: Its key.
+    """
+    return key.rpartition("/")[2].removesuffix(".jsonl")
+
+
 def index_uri(jobs: S3Uri) -> S3Uri:
     """Return where the line index of a normalised file lies: each line's end, 8 bytes big-endian, and its SHA-256."""
     return S3Uri(jobs.bucket, jobs.key.removesuffix(".jsonl") + ".index")

@@ -17,7 +17,7 @@ from traingrid.attempt import Attempt, Clock
 from traingrid.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job import in_region
 from traingrid.launch import Launched, launch
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger import FINAL_STATES, is_of_array
 from traingrid.waits import QUOTA_CAP, backoff_seconds
 from traingrid.watch import Watch
 
@@ -49,6 +49,7 @@ class Supervisor:
         ledger: Where to record it.
         say: Takes lines for the person who reads the log.
         batch_child: The id of the Batch child that this is; empty where there is none.
+        array_file: The file of its array, as `traingrid.submission.array_file` calls it; empty where there is none.
         until_started: Whether to watch only until the training job runs.
         clock: Time.
     """
@@ -60,6 +61,7 @@ class Supervisor:
     ledger: Ledger
     say: Callable[[str], None]
     batch_child: str = ""
+    array_file: str = ""
     until_started: bool = False
     clock: Clock = field(default_factory=Clock)
     _backends: dict[str, Backend] = field(default_factory=dict, init=False)
@@ -68,11 +70,14 @@ class Supervisor:
     def run(self) -> Item:
         """Bring the job to its end, or until it runs if nobody needs to watch it longer.
 
+        A person may have submitted the line again, perhaps with other settings, while this child slept or waited in the
+        queue. Then the job is another array's, and this child, which knows the line as it was, leaves it alone.
+
         Returns:
             The job's item in the ledger.
         """
-        item = self.ledger.open_job(self.submission, self.job, self.job.regions)
-        while item["state"] not in FINAL_STATES:
+        item = self.ledger.open_job(self.submission, self.job, self.job.regions, self.array_file)
+        while is_of_array(item, self.array_file) and item["state"] not in FINAL_STATES:
             self._current = attempt = self._attempt(item)
             if launch(attempt, item) is Launched.RUNS:
                 seen = Watch(attempt=attempt, until_started=self.until_started).run()
@@ -81,7 +86,10 @@ class Supervisor:
             item = attempt.item()
             if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
                 break
-        self.say(_ending(item))
+        if is_of_array(item, self.array_file):
+            self.say(_ending(item))
+        else:
+            self.say(f"line {self.job.line} was submitted again as {item['array_file']}; its child there goes on")
         return item
 
     def let_go(self) -> bool:
@@ -105,6 +113,7 @@ class Supervisor:
             number=item["attempt"],
             job=in_region(self.job, region),
             batch_child=self.batch_child,
+            array_file=self.array_file,
             backend=self._backends[region],
             ledger=self.ledger,
             say=self.say,

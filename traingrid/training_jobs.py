@@ -8,10 +8,13 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.clients import Maker, gentle
-from traingrid.world import TrainingJob
+from traingrid.ownership import UNKNOWN_CODES, is_of_grid, tags_at
+from traingrid.world import TrainingJob, attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from traingrid.dynamodb import Item
 
 _PAGE = 100  # the most that ListTrainingJobs gives at once (API reference, MaxResults)
 ACTIVE_STATES = ("InProgress", "Stopping")
@@ -54,15 +57,28 @@ class TrainingJobs:
                         ended_at=summary["TrainingEndTime"].timestamp() if "TrainingEndTime" in summary else None,
                     )
 
-    def described(self, name: str) -> Mapping[str, Any]:
-        """Return DescribeTrainingJob's reply for a training job that was listed."""
-        return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+    def described(self, name: str) -> Mapping[str, Any] | None:
+        """Return DescribeTrainingJob's reply for a training job that was listed; None if it was deleted since."""
+        try:
+            return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in UNKNOWN_CODES:
+                return None
+            raise
 
     def bears_our_tag(self, arn: str) -> bool:
         """Return whether a training job was made by this grid, and not by somebody who chose such a name."""
-        pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
-        tags = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
-        return tags.get(names.TAG_GRID) == self._grid
+        return is_of_grid(tags_at(self._sagemaker, arn), self._grid)
+
+    def is_ours(self, job: TrainingJob, item: Item | None) -> bool:
+        """Return whether a training job may be stopped: the ledger has seen it as its line's own, or its tag says so.
+
+        Args:
+            job: The training job.
+            item: What the ledger knows of its line.
+        """
+        known = attempts(item).get(job.identity.attempt, {})
+        return known.get("training_job_arn") == job.arn or self.bears_our_tag(job.arn)
 
     def stop(self, name: str) -> bool:
         """Stop a training job; one that is being stopped may be told so again.
@@ -74,7 +90,7 @@ class TrainingJobs:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
             # SageMaker answers so for a job in a final state, and for one that does not exist; neither costs money.
-            if error.response["Error"]["Code"] in ("ValidationException", "ResourceNotFound"):
+            if error.response["Error"]["Code"] in UNKNOWN_CODES:
                 return False
             raise
         return True

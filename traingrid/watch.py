@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from traingrid.backends.base import LogPosition, LogUnreadableError, Seen
 from traingrid.ledger import FINAL_STATES
 from traingrid.progress import Progress
-from traingrid.waits import describe_seconds, look_seconds
+from traingrid.recording import deleted
+from traingrid.waits import VISIBLE_WITHIN, describe_seconds, look_seconds
 
 if TYPE_CHECKING:
     from traingrid.attempt import Attempt
@@ -51,7 +52,8 @@ class Watch:
 
         Returns:
             How the training job ended, its log and progress read to their end and nothing of that end recorded yet; or
-            None if the ledger has the end, the job is at another attempt, or it runs and nobody needs to watch.
+            None if the ledger has the end, the job is at another attempt, it runs and nobody needs to watch, or it was
+            deleted, which is recorded.
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
         describe_at = started
@@ -64,6 +66,9 @@ class Watch:
             if clock.now() >= describe_at or item.get("failure"):
                 describe_at = clock.now() + describe_seconds(age)
                 seen = self.attempt.backend.describe(self.attempt.name)
+                if seen is None and age >= VISIBLE_WITHIN:
+                    self.attempt.record(deleted(self.attempt.name))
+                    return None
             if seen and seen.ended:
                 self._follow_log(last=True)
                 return seen

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from traingrid.failures import CONFLICT
 from traingrid.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class TrainingJob:
         arn: Its ARN.
         ended_at: TrainingEndTime in seconds since 1970; None while it runs, and for one that never began to train.
         described: DescribeTrainingJob's reply, where the world was read with details.
+        ours: Whether it bears the grid's tag; None where that was not asked, because it fits its line.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TrainingJob:
     arn: str = ""
     ended_at: float | None = None
     described: Mapping[str, Any] | None = None
+    ours: bool | None = None
 
     @property
     def active(self) -> bool:
@@ -130,5 +133,7 @@ def attempts(item: Item | None) -> dict[int, Item]:
 
 
 def is_strangers(item: Item | None, job: TrainingJob) -> bool:
-    """Return whether the line ended because somebody else's training job has its name; that one is none of ours."""
-    return attempts(item).get(job.identity.attempt, {}).get("failure") == "conflict"
+    """Return whether a training job is somebody else's of the name of one of ours, as its tags say, else the ledger."""
+    if job.ours is not None:
+        return not job.ours
+    return attempts(item).get(job.identity.attempt, {}).get("failure") == CONFLICT.name

@@ -65,7 +65,11 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         submissions=items[0],
         lines=lines,
         cancels={submission: ledger.cancels(submission)} if submission else items[2],
-        training_jobs=[_looked_at(job, lines.get(job.line), regions[job.region], details=details) for job in jobs],
+        training_jobs=[
+            looked_at
+            for job in jobs
+            if (looked_at := _looked_at(job, lines.get(job.line), regions[job.region], details=details))
+        ],
         children=_children(items[0], lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in regions},
@@ -114,21 +118,32 @@ def _read(ledger: Ledger, submission: str) -> tuple[dict[str, Item], dict[Line, 
     return submissions, lines, dict(cancels)
 
 
-def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob:
-    """Describe a training job where the list is not enough.
+def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
+    """Describe a training job where the list is not enough, and ask whose it is where it does not fit its line.
 
-    One that was running when it was listed, and whose line has ended since, has most likely ended as well.
+    One that was running when it was listed, and whose line has ended since, has most likely ended as well. None of one
+    that was deleted since.
     """
-    if not (details or (job.active and not owns(item, job))):
-        return job
-    described = region.described(job.name)
-    ended = described.get("TrainingEndTime")
-    return replace(
-        job,
-        state=described["TrainingJobStatus"],
-        ended_at=ended.timestamp() if ended else None,
-        described=described if details else None,
-    )
+    if details or (job.active and not owns(item, job)):
+        described = region.described(job.name)
+        if described is None:
+            return None
+        ended = described.get("TrainingEndTime")
+        job = replace(
+            job,
+            state=described["TrainingJobStatus"],
+            ended_at=ended.timestamp() if ended else None,
+            described=described if details else None,
+        )
+    return job if _fits(job, item) else replace(job, ours=region.bears_our_tag(job.arn))
+
+
+def _fits(job: TrainingJob, item: Item | None) -> bool:
+    """Return whether a training job is what its line says; then it is this grid's, and costs no call to find out."""
+    if job.active:
+        return owns(item, job)
+    said = attempts(item).get(job.identity.attempt, {}).get("state")
+    return said is not None and (said == job.state or said not in FINAL_STATES)
 
 
 def _children(submissions: Mapping[str, Item], lines: Mapping[Line, Item], children: Children) -> dict[Line, str]:

@@ -12,13 +12,14 @@ from unittest.mock import patch
 
 from botocore.exceptions import ReadTimeoutError
 
-from faults.model.actors import Turns
+from faults.model.actors import Actor, Turns
 from faults.model.batch import BatchChild, BatchQueue
 from faults.model.refusals import refusal
 from faults.model.sagemaker import SageMakerRegion, TrainingJob
 from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
+from traingrid.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
@@ -53,6 +54,8 @@ class Account:
         self.wrong: list[str] = []
         self.living: Callable[[str, int], int] = lambda *_: 0
         self._cancels: dict[str, set[str]] = {}
+        self._submitters: dict[str, Actor | None] = {}
+        self._retriers: dict[tuple[str, int], Actor | None] = {}
         self._late: Counter[tuple[str, str, int]] = Counter()
 
     def now(self) -> float:
@@ -108,6 +111,7 @@ class Account:
 
     def _submitted(self, name: str) -> None:
         self._accepted("batch", "SubmitJob", {"jobName": name})
+        self._submitters[name] = self.turns.current
         if self._times("SubmitJob", "jobName", name) > 1:
             self.wrong.append(f"{name} was submitted twice")
 
@@ -124,11 +128,22 @@ class Account:
             self.wrong.append(f"{' and '.join(alive)} are alive at once")
         if self._times("CreateTrainingJob", "TrainingJobName", job.name) > 1:
             self.wrong.append(f"{job.name} was accepted twice")
+        self._judge_child(job.name, (name.submission, name.index))
         for scope in self._cancels.get(name.submission, ()):
             if is_cancelled({scope}, name.index, job.region):
                 self._late[name.submission, scope, name.index] -= 1
                 if self._late[name.submission, scope, name.index] < 0:
                     self.wrong.append(f"{job.name} was created after the cancel {scope}")
+
+    def _judge_child(self, training_job: str, line: tuple[str, int]) -> None:
+        """See that a line that was retried is trained by a child of that retry's array, as it is now."""
+        child, retrier = self.turns.current, self._retriers.get(line)
+        if child and retrier:
+            array = self.queue.jobs[child.label.partition(":")[0]].name
+            if self._submitters[array] is not retrier:
+                self.wrong.append(
+                    f"{training_job} was created by a child of {array}, and another array retries its line"
+                )
 
     @property
     def training_jobs(self) -> list[TrainingJob]:
@@ -147,9 +162,13 @@ class Account:
         kind, _, rest = str(after["item"]).partition("#")
         if kind == "cancel":
             self._cancelled(after["submission"], rest)
+        if kind == "job" and after.get("failure") in TAKEN_NAMES:
+            self.wrong.append(f"job {rest} of {after['submission']} ended by a strange training job, and here are none")
         if kind != "job" or before.get("state") not in FINAL_STATES:
             return
         reopened = after["attempt"] == before["attempt"] + 1 and after["tried"][-1].get("reopened")
+        if reopened:
+            self._retriers[after["submission"], int(rest)] = self.turns.current
         same = (after["attempt"], after["state"]) == (before["attempt"], before["state"])
         if not (same or (reopened and before["state"] != "Completed")):
             what = f"{before['state']} at attempt {before['attempt']} became {after['state']} at {after['attempt']}"

@@ -20,6 +20,7 @@ from traingrid.audit import audit
 from traingrid.deployment import Deployment
 from traingrid.grid import Grid
 from traingrid.intake import ManifestVersion
+from traingrid.ledger import job_item, was_seen
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id, submission_of_key
 from traingrid.supervisor import LetGoError
@@ -113,6 +114,8 @@ class ModelGrid:
         self.manifests: list[ManifestVersion] = []
         self.until_started = False
         self.kills = 0
+        self.mends = 0
+        self.deleted = 0
         self._stack = ExitStack()
         self._stack.enter_context(self.account.installed())
 
@@ -139,6 +142,17 @@ class ModelGrid:
         """The training jobs that have not ended."""
         return [job for job in self.account.training_jobs if job.active]
 
+    @property
+    def deletable(self) -> list[TrainingJob]:
+        """The training jobs that ended a while ago, and that the ledger has seen: no safeguard is left for others."""
+        ended = [job for job in self.account.training_jobs if not job.active and self.turns.now - job.ended_at > 600.0]
+        return [job for job in ended if self._has_seen(job.name)]
+
+    def _has_seen(self, training_job: str) -> bool:
+        name = names.parse_training_job(GRID, training_job)
+        item = self.account.table.items.get((name.submission, job_item(name.index))) if name else None
+        return bool(name and item and (item["attempt"] > name.attempt or was_seen(item)))
+
     def actor_of(self, which: int) -> Actor:
         """Return one of those who act, by remainder."""
         return self.turns.actors[which % len(self.turns.actors)]
@@ -161,6 +175,14 @@ class ModelGrid:
         actor = self.turns.add(child.id, partial(self.programs.child, child, until_started=self.until_started))
         self.running.append(Running(actor, child, self._line(child)))
         return actor
+
+    def mended(self, submission: str) -> bytes:
+        """Return the manifest of a submission with every line changed, each time in another way."""
+        self.mends += 1
+        (source,) = (one for one in self.manifests if submission_id(str(one.uri), one.version) == submission)
+        content = self.account.bucket.objects[source.uri.bucket, source.uri.key][int(source.version) - 1]
+        first, *lines = content.decode().splitlines()
+        return "\n".join([f"{first},hp.mended", *(f"{line},{self.mends}" for line in lines)]).encode()
 
     def _line(self, child: BatchChild) -> tuple[str, int]:
         file = S3Uri.parse(child.file.partition("?")[0])
@@ -242,6 +264,8 @@ class ModelGrid:
         seen["training jobs"] += len(self.account.training_jobs)
         seen["manifests"] += len(self.manifests)
         seen["programs killed"] += self.kills
+        seen["manifests mended"] += self.mends
+        seen["training jobs deleted"] += self.deleted
 
     def audit(self) -> list[Violation]:
         """Return what is wrong now that all has come to rest."""

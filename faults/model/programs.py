@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import manifest
 from traingrid.attempt import Clock
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
@@ -23,6 +24,7 @@ from traingrid.reconciling import Reconciler
 from traingrid.recording import record_seen
 from traingrid.retrying import Retrier
 from traingrid.storage import Storage
+from traingrid.submission import array_file
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Programs:
         supervisor = None
         try:
             supervisor = self._supervisor(child, until_started=until_started)
-            return exit_code(supervisor.run())
+            return exit_code(supervisor.run(), supervisor.array_file)
         except LetGoError:
             return STOPPED if supervisor and self._lets_go(supervisor) else TRY_AGAIN
         except TraingridError as error:
@@ -71,7 +73,8 @@ class Programs:
         storage, ledger = self._patient(lambda: Storage(home)), self._patient(lambda: Ledger(deployment.table, home))
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
-        submission, job = find_job(Child.from_environment(environment), deployment, storage, ledger)
+        told = Child.from_environment(environment)
+        submission, job = find_job(told, deployment, storage, ledger)
         return Supervisor(
             grid=deployment.grid.name,
             submission=submission,
@@ -80,6 +83,7 @@ class Programs:
             ledger=ledger,
             say=lambda _: None,
             batch_child=child.id,
+            array_file=array_file(told.array_file.key),
             until_started=until_started,
             clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep),
         )
@@ -123,8 +127,8 @@ class Programs:
         )
         canceller.cancel(Wanted(submission=submission, index=index, region=region, by="somebody", reason="a reason"))
 
-    def retry(self, submission: str) -> None:
-        """Run `traingrid retry`."""
+    def retry(self, submission: str, mended: bytes | None = None) -> None:
+        """Run `traingrid retry`, with the submission's manifest as it should have been where one is given."""
         deployment, home = self._deployment, self._deployment.grid.home
         storage = Storage(home)
         retrier = Retrier(
@@ -135,4 +139,5 @@ class Programs:
             children=Children(storage, deployment.manifest_bucket, home),
             at_once=1,  # an actor does one thing at a time
         )
-        retrier.retry(submission, by="somebody")
+        lines = None if mended is None else manifest.parse(mended, deployment)
+        retrier.retry(submission, by="somebody", lines=lines)

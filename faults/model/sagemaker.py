@@ -25,6 +25,7 @@ class TrainingJob:
         phase: SecondaryStatus.
         reason: FailureReason.
         ended_at: When it ended.
+        more: Hyperparameters that the service describes it with, beside those it was asked for.
     """
 
     request: Mapping[str, Any]
@@ -35,6 +36,7 @@ class TrainingJob:
     phase: str = "Starting"
     reason: str = ""
     ended_at: float = 0.0
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -55,6 +57,7 @@ class TrainingJob:
         """Return what DescribeTrainingJob says."""
         said = {name: value for name, value in self.request.items() if name != "Tags"} | self.summary()
         said["SecondaryStatus"] = self.phase
+        said["HyperParameters"] = {**said["HyperParameters"], **self.more}
         if self.reason:
             said["FailureReason"] = self.reason
         if self.state == "Completed":
@@ -87,6 +90,7 @@ class SageMakerRegion:
         jobs: All training jobs by name.
         lag: For how many seconds a new one is not known.
         quota_is_used_up: Whether creations are refused.
+        defaults: Hyperparameters that it adds to those of a request.
     """
 
     region: str
@@ -95,6 +99,7 @@ class SageMakerRegion:
     jobs: dict[str, TrainingJob] = field(default_factory=dict)
     lag: float = 0.0
     quota_is_used_up: bool = False
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         """Take a training job, unless its name is taken."""
@@ -104,7 +109,7 @@ class SageMakerRegion:
         if self.quota_is_used_up:
             raise refusal("ResourceLimitExceeded", "the account-level limit is 2 Instances")
         now = self.now()
-        job = self.jobs[name] = TrainingJob(request, self.region, now, now + self.lag)
+        job = self.jobs[name] = TrainingJob(request, self.region, now, now + self.lag, more=self.defaults)
         self.on_create(job)
         return {"TrainingJobArn": job.arn}
 
@@ -118,6 +123,13 @@ class SageMakerRegion:
         if not job.active:
             raise refusal("ValidationException", f"the training job is in status {job.state}")
         job.state = job.phase = "Stopping"
+        return {}
+
+    def delete_training_job(self, **request: Any) -> dict[str, Any]:
+        """Forget what has ended; its name may be taken again."""
+        if self._known(request["TrainingJobName"]).active:
+            raise refusal("ResourceInUse", "the training job has not ended")
+        del self.jobs[request["TrainingJobName"]]
         return {}
 
     def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.core.responses import ActionResult
 from moto.sagemaker import urls
-from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException
+from moto.sagemaker.exceptions import AWSValidationException, ResourceInUseException, ResourceNotFound
 from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
@@ -49,11 +49,11 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         return urls
 
     def create(self, request: Mapping[str, Any]) -> TrainingJob:
-        """CreateTrainingJob: check, take the name for ever, and start.
+        """CreateTrainingJob: check, take the name, and start.
 
         Raises:
             AWSValidationException: The request is refused.
-            ResourceInUseException: The name was used before in this account and Region.
+            ResourceInUseException: There is a job of this name in this account and Region.
         ResourceLimitExceeded: A quota is used up.
         """
         validate("CreateTrainingJob", request)
@@ -71,7 +71,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         return job
 
     def _refuse_used(self, name: str) -> None:
-        """A name is taken for ever: jobs are never deleted here."""
+        """A name is taken until its job is deleted."""
         job = self.training_jobs.get(name)
         if job is not None:
             raise ResourceInUseException(
@@ -108,6 +108,23 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                     f"The request was rejected because the training job is in status {job.progress.status}."
                 )
             self.runners[job.arn].stop()
+
+    def delete(self, name: str) -> None:
+        """DeleteTrainingJob: forget a job that has ended; its name may be taken again (API reference).
+
+        Raises:
+            ResourceInUseException: It has not ended. The text is ours: AWS's is not public.
+            ResourceNotFound: There is none.
+        """
+        with self._creating:
+            job = self.training_jobs.get(name)
+            if job is None:
+                raise ResourceNotFound("Requested resource not found.")
+            if not job.progress.is_final:
+                raise ResourceInUseException(
+                    f"The training job {name} is in status {job.progress.status}; only one that has ended is deleted"
+                )
+            del self.training_jobs[name]
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
         """A key given again replaces its value (moto: a second entry), and there is a limit."""
@@ -159,6 +176,12 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
         """Missing in moto."""
         validate("StopTrainingJob", self._request)
         self.sagemaker_backend.stop(self._request["TrainingJobName"])
+        return ActionResult({})
+
+    def delete_training_job(self) -> ActionResult:
+        """moto deletes what runs, too."""
+        validate("DeleteTrainingJob", self._request)
+        self.sagemaker_backend.delete(self._request["TrainingJobName"])
         return ActionResult({})
 
     def list_training_jobs(self) -> ActionResult:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.domain.worlds import NOON, ROLES, SUBMISSION, a_job, a_line, a_world
-from traingrid.audit import audit, counts
+from traingrid.audit import audit, counts, notes
 from traingrid.world import World
 
 
@@ -129,6 +129,14 @@ def test_a_strangers_training_job_of_our_name_is_not_ours() -> None:
         assert found(a_world([line], [a_job(0, state)])) == []
 
 
+@pytest.mark.parametrize("failure", ["conflict", "other_request", "stopped_by_user"])
+def test_what_bears_our_tag_is_an_orphan_until_it_is_stopped_whatever_its_line_says(failure: str) -> None:
+    line = a_line(0, "Failed", failure=failure)
+    assert found(a_world([line], [a_job(0, "InProgress", ours=True)])) == [("I3", "orphan")]
+    assert found(a_world([line], [a_job(0, "InProgress", ours=False)])) == []
+    assert found(a_world([line | {"failure": "other_request"}], [a_job(0, "Stopped", ours=True)])) == []
+
+
 @pytest.mark.parametrize(
     ("line", "job"),
     [
@@ -145,6 +153,15 @@ def test_the_ledger_must_say_what_sagemaker_says(line: dict[str, Any], job: Any)
 def test_a_completed_line_has_a_training_job() -> None:
     assert found(a_world([a_line(0)], [])) == [("I4", "other")]
     assert found(a_world([a_line(0, "Failed", training_job="")], [])) == [], "refused before there was one"
+
+
+def test_a_completed_line_whose_training_job_was_deleted_since_is_a_note_and_no_violation() -> None:
+    lines = [a_line(0, training_job_arn="arn:x"), a_line(1, training_job_arn="arn:y")]
+    world = a_world(lines, [a_job(1)], at_rest=True)
+    assert found(world) == []
+    (note,) = notes(world)
+    assert note == f"1 training jobs of lines that have ended are not in SageMaker any more: traingrid-{SUBMISSION}-0-1"
+    assert notes(a_world(lines, [a_job(0), a_job(1)])) == []
 
 
 def test_a_line_that_was_closed_just_before_its_training_job_appeared_is_right_once_that_is_stopped() -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.domain.deployments import SAMPLE
 from traingrid.deployment import Deployment
 from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Claim, Ledger, cancel_of_job, cancel_of_region, is_cancelled
+from traingrid.ledger import CANCEL_ALL, Claim, Ledger, cancel_of_job, cancel_of_region, is_cancelled, is_of_array
 from traingrid.manifest import parse
 from traingrid.submission import jobs_of_lines
 
@@ -111,6 +111,31 @@ def test_a_retry_whose_reply_was_lost_is_known_by_what_only_it_has_written(ledge
         assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="mine")
     assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="another's")
     assert (ledger.job("0123abcd", job.index) or {})["attempt"] == 2
+
+
+def test_an_attempt_is_claimed_by_the_children_of_its_own_array_only(ledger: Ledger, job: Job) -> None:
+    def claimed(attempt: int, array_file: str) -> bool:
+        return ledger.record_job("0123abcd", job.index, attempt, {"batch_child": "one"}, array_file=array_file)
+
+    ledger.open_job("0123abcd", job, array_file="jobs")
+    assert [claimed(1, file) for file in ("jobs", "retry-1", "jobs")] == [True, False, True]
+    capacity = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "capacity"}
+    ledger.next_attempt("0123abcd", job.index, capacity, job.region)
+    assert [claimed(2, file) for file in ("jobs", "retry-1")] == [True, False], (
+        "what a child does by itself stays its own"
+    )
+    ledger.record_job("0123abcd", job.index, 2, {"state": "Failed"})
+    failed = {"attempt": 2, "region": job.region, "state": "Failed"}
+    ledger.next_attempt("0123abcd", job.index, failed, job.region, reopen="again", array_file="retry-1")
+    assert [claimed(3, file) for file in ("jobs", "retry-1", "retry-2")] == [False, True, False]
+
+
+def test_a_job_that_an_older_version_opened_is_everybodys(ledger: Ledger, job: Job) -> None:
+    item = ledger.open_job("0123abcd", job)
+    assert ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"}, array_file="jobs")
+    assert is_of_array(item, "jobs")
+    assert is_of_array(item | {"array_file": "retry-1"}, "")
+    assert not is_of_array(item | {"array_file": "retry-1"}, "jobs")
 
 
 def test_a_watched_job_is_left_to_its_child(ledger: Ledger, job: Job) -> None:

@@ -1,5 +1,6 @@
 """The limits of a manifest are those of SageMaker's service model, whatever they are."""
 
+import json
 import sys
 import unicodedata
 from copy import deepcopy
@@ -13,6 +14,7 @@ from traingrid.accelerators import accelerators
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_limits import broken_limit, choices, most
+from traingrid.ownership import tags_of
 
 NAMES = {
     "AlgorithmImage": 255,
@@ -58,6 +60,17 @@ def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch
             parse(line, sample_deployment())
     finally:
         forget()
+
+
+def test_a_line_has_room_for_the_tags_of_the_grid() -> None:
+    def manifest(tags: int) -> bytes:
+        named = {f"tag{number}": "x" for number in range(tags)}
+        return json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "tags": named}).encode()
+
+    ours = len(tags_of("traingrid", "0123abcd", 0, "fingerprint"))
+    assert len(parse(manifest(most("TagList") - ours), sample_deployment())) == 1
+    with pytest.raises(ManifestError, match="with those of the grid there are 51, and SageMaker takes at most 50"):
+        parse(manifest(most("TagList") - ours + 1), sample_deployment())
 
 
 def test_what_a_tag_may_hold_is_what_java_s_pattern_means() -> None:

@@ -69,7 +69,9 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
         ledger.record_job("0123abcd", 0, 2, {"state": "Failed"}, unless_watched=True),
         ledger.record_job("0123abcd", 0, 2, {"state": "Completed"}),
         ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1"),
-        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1", reopen="again"),
+        ledger.next_attempt("0123abcd", 0, former | {"attempt": 2}, "us-east-1", reopen="again", array_file="retry-1"),
+        ledger.record_job("0123abcd", 0, 3, {"state": "Failed"}, array_file="jobs"),
+        ledger.record_job("0123abcd", 0, 3, {"state": "InProgress"}, array_file="retry-1"),
     ]
     ledger.request_cancel("0123abcd", "all", {"by": "x"})
     answers.append(sorted(ledger.cancels("0123abcd")))

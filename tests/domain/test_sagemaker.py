@@ -11,9 +11,20 @@ from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import training_job_request
 from traingrid.deployment import Deployment
-from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, Failure
+from traingrid.failures import (
+    CONFLICT,
+    INVALID_REQUEST,
+    OTHER_REQUEST,
+    PERMISSION,
+    QUOTA,
+    SERVICE_ERROR,
+    THROTTLED,
+    Failure,
+)
 from traingrid.job import Job
 from traingrid.manifest import parse
+from traingrid.names import TAG_FINGERPRINT
+from traingrid.ownership import tags_of
 from traingrid.submission import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
@@ -32,6 +43,8 @@ class FakeSageMaker:
         self.error: Exception | None = None
         self.creates_before_error = False
         self.unseen = 0
+        self.defaults: dict[str, str] = {}
+        self.knows_tags = True
         self.status: dict[str, Any] = {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Training"}
 
     def create_training_job(self, **request: Any) -> None:
@@ -46,7 +59,17 @@ class FakeSageMaker:
         if request["TrainingJobName"] not in self.jobs or self.unseen > 0:
             self.unseen -= 1
             raise answer("ValidationException", "DescribeTrainingJob")
-        return {**self.jobs[request["TrainingJobName"]], "TrainingJobArn": "arn:x", **self.status}
+        job = self.jobs[request["TrainingJobName"]]
+        described = {"HyperParameters": {**job["HyperParameters"], **self.defaults}}
+        return {**job, **described, "TrainingJobArn": f"arn:aws:x/{job['TrainingJobName']}", **self.status}
+
+    def get_paginator(self, _name: str) -> "FakeSageMaker":
+        return self
+
+    def paginate(self, **request: str) -> list[dict[str, Any]]:
+        if not self.knows_tags:
+            raise answer("ValidationException", "ListTags")
+        return [{"Tags": self.jobs[request["ResourceArn"].rpartition("/")[2]]["Tags"]}]
 
     def stop_training_job(self, **request: str) -> None:
         if self.jobs[request["TrainingJobName"]] and self.status["TrainingJobStatus"] != "InProgress":
@@ -150,6 +173,44 @@ def test_a_strangers_job_of_the_same_name_is_not_ours(backend: SageMaker, servic
     with pytest.raises(LaunchError) as refused:
         backend.start(NAME, job, {})
     assert refused.value.failure is CONFLICT
+
+
+@pytest.fixture
+def tags(backend: SageMaker, job: Job) -> dict[str, str]:
+    return tags_of("traingrid", "0123abcd", job.index, backend.fingerprint(NAME, job))
+
+
+def test_a_job_that_is_described_in_other_words_than_it_was_asked_for_is_known_by_its_tag(
+    backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
+) -> None:
+    backend.start(NAME, job, tags)
+    assert backend.start(NAME, job, tags) == backend.describe(NAME)
+    service.defaults = {"seed": "0"}
+    seen = backend.start(NAME, job, tags)
+    assert seen is not None
+    assert (seen.told_by_tag, seen.fingerprint) == (True, backend.fingerprint(NAME, job))
+    assert list(service.jobs) == [NAME]
+
+
+def test_a_job_of_ours_that_was_asked_for_something_else_is_told_from_a_strangers(
+    backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
+) -> None:
+    other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
+    theirs = backend.fingerprint(NAME, other)
+    backend.start(NAME, other, tags | {TAG_FINGERPRINT: theirs})
+    with pytest.raises(LaunchError, match=f"{theirs}, this job's is {tags[TAG_FINGERPRINT]}") as refused:
+        backend.start(NAME, job, tags)
+    assert (refused.value.failure, refused.value.unresolved) == (OTHER_REQUEST, False)
+
+
+def test_whose_a_job_is_whose_tags_are_not_known_yet_is_asked_again(
+    backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
+) -> None:
+    backend.start(NAME, job, tags)
+    service.defaults, service.knows_tags = {"seed": "0"}, False
+    with pytest.raises(LaunchError, match=NAME) as refused:
+        backend.start(NAME, job, tags)
+    assert (refused.value.failure, refused.value.unresolved) == (SERVICE_ERROR, True)
 
 
 def test_a_job_is_known_by_its_fingerprint_and_stopped_also_if_it_has_ended(

@@ -12,6 +12,7 @@ from traingrid.backends.base import LogUnreadableError, Seen
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.orchestrator import exit_code
+from traingrid.ownership import tags_of
 from traingrid.recording import record_seen
 from traingrid.waits import backoff_seconds, describe_seconds, look_seconds
 
@@ -133,6 +134,28 @@ def test_an_event_records_what_the_service_says_and_not_what_the_event_says(job:
     assert record_seen("traingrid", ledger, completed, NAME)
     assert not record_seen("traingrid", ledger, training, NAME)
     assert (known(ledger)["state"], known(ledger)["training_job"]) == ("Completed", NAME)
+
+
+@pytest.mark.parametrize(
+    ("tags", "recorded"),
+    [
+        (tags_of("traingrid", "0123abcd", 0, "asked for"), True),
+        (tags_of("traingrid", "0123abcd", 0, "other"), False),
+        (tags_of("traingrid", "0123abcd", 1, "asked for"), False),
+        (tags_of("other", "0123abcd", 0, "asked for"), False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_an_event_of_a_training_job_that_is_described_in_other_words_is_recorded_if_its_tag_is_that_of_the_claim(
+    job: Job, ledger: Ledger, tags: dict[str, str] | None, recorded: bool
+) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", 0, 1, {"fingerprint": "asked for"})
+    backend = FakeBackend(replace(COMPLETED, fingerprint="in other words"))
+    backend.created, backend.their_tags = [NAME], tags
+    assert record_seen("traingrid", ledger, backend, NAME) is recorded
+    assert known(ledger)["state"] == ("Completed" if recorded else "Pending")
 
 
 @pytest.mark.parametrize("name", ["somebody-elses-job", "traingrid-canvas-0-1", "traingrid-0123abcd-00-1"])

@@ -1,6 +1,7 @@
 """A job is launched once, followed to its end and recorded, also when its supervisor is run again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, INVALID_REQUEST, SERVICE_ERROR, THROTTLED
+from traingrid.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job import Job
 from traingrid.ledger import CANCEL_ALL, Item, Ledger
 from traingrid.orchestrator import exit_code
+from traingrid.ownership import tags_of
 from traingrid.supervisor import LetGoError
+from traingrid.waits import VISIBLE_WITHIN
 
 
 class Dying(FakeBackend):
@@ -199,6 +202,33 @@ def test_a_strangers_training_job_of_our_name_fails_the_job_and_is_left_alone(jo
     assert (backend.created, backend.stopped) == ([], [])
 
 
+def test_a_training_job_of_ours_that_was_asked_for_something_else_fails_the_job_and_is_stopped_by_a_cancel(
+    job: Job, ledger: Ledger
+) -> None:
+    backend = FakeBackend(TRAINING)
+    backend.theirs, backend.their_tags = "other", tags_of("traingrid", "0123abcd", 0, "other")
+    item = supervisor(job, backend, ledger).run()
+    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", OTHER_REQUEST.name, 1)
+    assert "its fingerprint is other, this job's is ours" in item["reason"]
+    failed = {"attempt": 1, "region": job.region, "state": "Failed"}
+    ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again")
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {})
+    child = supervisor(job, backend, ledger)
+    child._current = child._attempt(known(ledger))
+    assert child.let_go()
+    assert (backend.created, backend.stopped) == ([], ["traingrid-0123abcd-0-2"])
+
+
+def test_that_only_its_tag_tells_a_training_job_is_said_once(job: Job, ledger: Ledger) -> None:
+    class Rewording(FakeBackend):
+        def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+            return super().start(name, job, tags) or replace(TRAINING, told_by_tag=True)
+
+    said: list[str] = []
+    assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger, said).run()["state"] == "Completed"
+    assert len([line for line in said if "its tag tells that it is ours" in line]) == 1
+
+
 @pytest.mark.parametrize("loses_reply", [False, True])
 @pytest.mark.parametrize("unseen", [0, 1, 7])
 def test_a_training_job_that_is_not_visible_yet_is_not_created_again(
@@ -226,6 +256,117 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
     item = supervisor(roaming, backends, ledger, time=time).run()
     assert (item["state"], ends, item["attempt"]) == ("Completed", ["Completed"], 2)
     assert (here.created, there.created) == ([NAME], ["traingrid-0123abcd-0-2"])
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_child_whose_line_was_submitted_again_leaves_it_to_the_child_of_the_new_array(
+    job: Job, ledger: Ledger, is_first: bool
+) -> None:
+    mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
+    backend, time, said, ends = FakeBackend(TRAINING), FakeTime(), list[str](), list[Item]()
+
+    def the_new_child_runs() -> None:
+        ends.append(supervisor(mended, backend, ledger, array_file="retry-1").run())
+
+    def failed_and_tried_again_while_the_old_child_sleeps() -> None:
+        ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
+        failed = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "algorithm"}
+        assert ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again", array_file="retry-1")
+        backend.script = [COMPLETED]
+        if not is_first:
+            the_new_child_runs()
+
+    time.on_sleep = failed_and_tried_again_while_the_old_child_sleeps
+    item = supervisor(job, backend, ledger, said, time, array_file="jobs").run()
+    assert said[-1] == "line 1 was submitted again as retry-1; its child there goes on"
+    assert exit_code(item, "jobs") == 0
+    if is_first:
+        the_new_child_runs()
+    assert [end["state"] for end in ends] == ["Completed"]
+    assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, mended])
+
+
+def test_a_child_whose_line_has_failed_again_elsewhere_has_not_failed(job: Job, ledger: Ledger) -> None:
+    ledger.open_job("0123abcd", job, array_file="retry-1")
+    ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
+    item = supervisor(job, FakeBackend(TRAINING), ledger, array_file="jobs").run()
+    assert (exit_code(item, "jobs"), exit_code(item, "retry-1")) == (0, 1)
+
+
+def test_two_children_of_one_array_both_go_on_to_the_next_attempt(roaming: Job, ledger: Ledger) -> None:
+    here, there = FakeBackend(NO_CAPACITY), FakeBackend(TRAINING, COMPLETED)
+    backends, time = {"us-east-1": here, "eu-west-1": there}, FakeTime()
+    other, ends = supervisor(roaming, backends, ledger, array_file="jobs"), list[Item]()
+    time.on_sleep = lambda: None if ends else ends.append(other.run())
+    item = supervisor(roaming, backends, ledger, time=time, array_file="jobs").run()
+    assert ({end["state"] for end in (item, *ends)}, len(ends)) == ({"Completed"}, 1)
+    assert there.created == ["traingrid-0123abcd-0-2"]
+
+
+def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
+    """Run a child until it sleeps, and no longer."""
+    time = FakeTime()
+
+    def told() -> None:
+        raise LetGoError
+
+    time.on_sleep = told
+    with pytest.raises(LetGoError):
+        supervisor(job, backend, ledger, time=time).run()
+
+
+@pytest.mark.parametrize("seen_by", ["child", "event"])
+def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again(
+    job: Job, ledger: Ledger, seen_by: str
+) -> None:
+    backend, time, said = FakeBackend(TRAINING), FakeTime(), list[str]()
+    if seen_by == "child":
+        let_go_of(job, backend, ledger)
+    else:
+        ledger.open_job("0123abcd", job)
+        ledger.record_job("0123abcd", 0, 1, {"training_job": NAME, "training_job_arn": "arn:x", "phase": "Failed"})
+    backend.created.clear()
+    item = supervisor(job, backend, ledger, said, time).run()
+    assert backend.created == []
+    assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
+    assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
+    assert "SageMaker does not know the training job traingrid-0123abcd-0-1 any more. It was deleted before" in said[-1]
+
+
+def test_a_training_job_that_is_deleted_while_its_child_watches_ends_the_watch(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
+    time.on_sleep = lambda: backend.created.clear() if time.seconds > 600 else None
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert (item["state"], item["failure"]) == ("Failed", DELETED.name)
+    assert time.seconds < 1200
+
+
+@pytest.mark.parametrize("unseen", [1, 5])
+def test_a_training_job_that_the_ledger_has_seen_and_that_is_not_visible_yet_is_waited_for(
+    job: Job, ledger: Ledger, unseen: int
+) -> None:
+    backend = FakeBackend(TRAINING, COMPLETED)
+    let_go_of(job, backend, ledger)
+    backend.unseen = unseen
+    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert backend.created == [NAME]
+
+
+def test_what_the_ledger_has_seen_stays_seen_while_sagemaker_does_not_answer(job: Job, ledger: Ledger) -> None:
+    class Silent(FakeBackend):
+        def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+            if self.refusals:
+                raise self.refusals.pop(0)
+            return super().attach(name, job, tags)
+
+    backend, time = Silent(TRAINING), FakeTime()
+    let_go_of(job, backend, ledger)
+    backend.created.clear()
+    backend.refusals = [LaunchError(SERVICE_ERROR, "no answer", unresolved=True)]
+    states = []
+    time.on_sleep = lambda: states.append(known(ledger)["state"])
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert (item["failure"], backend.created, set(states)) == (DELETED.name, [], {"InProgress"})
 
 
 def test_a_supervisor_that_runs_after_the_end_launches_nothing(job: Job, ledger: Ledger) -> None:

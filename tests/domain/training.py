@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from traingrid.attempt import Clock
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, SERVICE_ERROR
+from traingrid.failures import SERVICE_ERROR
 from traingrid.job import Job
+from traingrid.ownership import conflict
 
 TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
 COMPLETED = Seen(
@@ -48,12 +49,13 @@ class FakeBackend:
     """A service of one Region whose jobs follow a script, one step at each look.
 
     Attributes:
-        created: The names of all training jobs, in the order of their creation.
+        created: The names of all training jobs, in the order of their creation; `jobs` is what was asked for.
         stopped: The names that it was asked to stop.
         refusals: What creations are answered, one after the other, before one is taken.
         unseen: For so many looks a new job is not visible yet.
         loses_reply: Whether creations are taken, and the answer is lost.
         on_create: What happens while a job is being created.
+        theirs: The fingerprint of a training job that has our name, and `their_tags` its tags.
     """
 
     def __init__(self, *script: Seen, lines: tuple[str, ...] = ()) -> None:
@@ -62,16 +64,22 @@ class FakeBackend:
         self.refusals: list[LaunchError] = []
         self.log_trouble: Exception | None = None
         self.created: list[str] = []
+        self.jobs: list[Job] = []
         self.stopped: list[str] = []
         self.unseen = 0
         self.loses_reply = False
         self.on_create: Callable[[], None] = lambda: None
         self.theirs = ""
+        self.their_tags: dict[str, str] | None = {}
 
-    def start(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
         seen = self.describe(name)
         if seen and seen.fingerprint:
-            raise LaunchError(CONFLICT, f"A training job {name} exists, and it is not this job.")
+            raise LaunchError(*conflict("traingrid", self.their_tags or {}, seen, "ours"))
+        return seen
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        seen = self.attach(name, job, tags)
         if seen:
             return seen
         if name in self.created:
@@ -80,6 +88,7 @@ class FakeBackend:
             raise self.refusals.pop(0)
         self.on_create()
         self.created.append(name)
+        self.jobs.append(job)
         if self.loses_reply:
             raise LaunchError(SERVICE_ERROR, "no answer", unresolved=True)
         return None
@@ -93,6 +102,9 @@ class FakeBackend:
             self.unseen -= 1
             return None
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+    def tags(self, _seen: Seen) -> dict[str, str] | None:
+        return self.their_tags
 
     def stop(self, name: str) -> None:
         self.stopped.append(name)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from faults import sabotage
+from faults.model import programs
 from faults.model.table import ModelTable
 from faults.state_machine import GridMachine, played
 from traingrid.attempt import Attempt
@@ -39,11 +40,13 @@ def test_a_counterexample_is_found_without_conditional_writes(monkeypatch: pytes
         played(examples=2000, steps=30, number=1, shortest=False)
 
 
-def play(*steps: Callable[[GridMachine], None]) -> None:
+def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") -> None:
     """Play given steps, and the end that every example has."""
     machine = GridMachine()
     try:
-        machine.a_first_manifest(lines=1, retries=0, replicas=False, whole=True, until_started=False)
+        machine.a_first_manifest(
+            lines=1, retries=0, replicas=False, under_way=under_way, until_started=False, as_asked=True
+        )
         for step in steps:
             step(machine)
             machine.nothing_is_wrong()
@@ -60,3 +63,61 @@ def test_a_cancel_is_read_while_sagemaker_is_throttled_and_nothing_is_created_lo
         lambda grid: grid.time_passes(1.0),
         lambda grid: grid.cancel(0, None, ""),
     )
+
+
+@pytest.mark.parametrize("first", ["the old child", "the new child"])
+def test_a_child_that_sleeps_while_its_line_is_retried_with_other_settings_leaves_it_alone(first: str) -> None:
+    def the_old_child_wakes(grid: GridMachine) -> None:
+        grid.time_passes(70.0)
+        grid.all_act(60)
+
+    def the_new_child_starts(grid: GridMachine) -> None:
+        grid.start_children(1, 60)
+
+    order = (the_old_child_wakes, the_new_child_starts)
+    play(
+        lambda grid: grid.retry(0, mended=True),
+        lambda grid: grid.turns.give(grid.turns.actors[-1], 60),
+        *(order if first == "the old child" else reversed(order)),
+        under_way="failed",
+    )
+
+
+def deleted_while_its_child_was_lost() -> None:
+    play(
+        lambda grid: grid.all_act(60),
+        lambda grid: grid.kill(0, for_good=False),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.training_goes_on(0, ""),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.drop(0),
+        lambda grid: grid.time_passes(700.0),
+        lambda grid: grid.clean_up(0),
+        lambda grid: grid.start_children(1, 60),
+    )
+
+
+def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again() -> None:
+    deleted_while_its_child_was_lost()
+
+
+def test_a_counterexample_is_what_was_deleted_where_a_child_does_not_believe_the_ledger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("traingrid.launch.was_seen", lambda _item: False)
+    with pytest.raises(AssertionError, match="was accepted twice"):
+        deleted_while_its_child_was_lost()
+
+
+def test_a_counterexample_is_found_where_a_child_does_not_see_that_its_line_was_submitted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(programs, "array_file", lambda _key: "")
+    with pytest.raises(AssertionError, match="another array retries its line"):
+        played(examples=2000, steps=30, number=1, shortest=False)
+
+
+def test_a_counterexample_is_found_where_a_training_job_bears_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traingrid.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
+    with pytest.raises(AssertionError, match="ended by a strange training job"):
+        played(examples=2000, steps=30, number=1, shortest=False)

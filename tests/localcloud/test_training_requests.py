@@ -14,7 +14,9 @@ from tests.localcloud.compute import ACCOUNT, image
 from tests.localcloud.training_side import READ, SageMaker, refusal
 
 
-def test_a_name_is_taken_for_ever_in_its_region_only(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+def test_a_name_is_taken_in_its_region_only_until_its_job_has_ended_and_is_deleted(
+    sagemaker: SageMaker, client: Callable[..., Any]
+) -> None:
     request = sagemaker.request()
     arn = sagemaker.api.create_training_job(**request)["TrainingJobArn"]
     for _ in "running", "ended":
@@ -28,6 +30,21 @@ def test_a_name_is_taken_for_ever_in_its_region_only(sagemaker: SageMaker, clien
         sagemaker.ended(request["TrainingJobName"])
     elsewhere = SageMaker(client, "eu-west-1")
     assert elsewhere.run(TrainingJobName=request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
+    sagemaker.api.delete_training_job(TrainingJobName=request["TrainingJobName"])
+    listed = sagemaker.api.list_training_jobs(NameContains=request["TrainingJobName"])
+    assert listed["TrainingJobSummaries"] == []
+    assert elsewhere.ended(request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
+    assert sagemaker.api.create_training_job(**request)["TrainingJobArn"] == arn
+
+
+def test_what_runs_is_not_deleted_and_what_is_not_there_neither(sagemaker: SageMaker) -> None:
+    name = sagemaker.create("import time; time.sleep(600)")
+    for wrong, code in ((name, "ResourceInUse"), ("nobody", "ResourceNotFound")):
+        with pytest.raises(ClientError) as error:
+            sagemaker.api.delete_training_job(TrainingJobName=wrong)
+        assert error.value.response["Error"]["Code"] == code
+    assert sagemaker.api.describe_training_job(TrainingJobName=name)["TrainingJobStatus"] == "InProgress"
+    sagemaker.api.stop_training_job(TrainingJobName=name)
 
 
 def test_of_many_who_create_one_name_at_once_one_wins(sagemaker: SageMaker, cloud: LocalCloud) -> None:

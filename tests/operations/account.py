@@ -20,6 +20,7 @@ from traingrid.grid import Grid
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
+from traingrid.ownership import tags_of
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
@@ -176,10 +177,12 @@ class Account:
             "OutputDataConfig": {"S3OutputPath": f"s3://{self.data(region)}/out"},
             "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5},
             "StoppingCondition": {"MaxRuntimeInSeconds": 600},
-            "Tags": [{"Key": names.TAG_GRID, "Value": "traingrid"}] if ours else [],
         }
         if ours:
-            self.ledger.record_job(submission, index, attempt, {"fingerprint": fingerprint(request)})
+            asked = fingerprint(request)
+            tags = tags_of("traingrid", submission, index, asked)
+            request["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
+            self.ledger.record_job(submission, index, attempt, {"fingerprint": asked})
         client("sagemaker", region).create_training_job(**request)
         wait_until(
             lambda: self.described(name, region)["SecondaryStatus"] not in ("Starting", "Downloading", "Pending")

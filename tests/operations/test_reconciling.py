@@ -2,8 +2,10 @@
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
-from traingrid.audit import audit
+from traingrid.audit import audit, notes
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.cancelling import Canceller, Wanted
+from traingrid.clients import client
 from traingrid.recording import record_seen
 
 DIES = "raise SystemExit('no')"
@@ -132,3 +134,59 @@ def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_take
         line = account.line(submission, index)
         assert (line["state"], line["failure"]) == ("Failed", "conflict")
     assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_what_was_asked_for_something_else_under_the_name_of_a_line_is_stopped_and_accounted_for(
+    account: Account,
+) -> None:
+    submission = account.submit((HOME,), DIES)
+    name = account.train(submission, 0)
+    theirs = account.line(submission, 0)["fingerprint"]
+    account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    assert name in account.reconciler().sweep().closed
+    line = account.line(submission, 0)
+    assert (line["state"], line["failure"]) == ("Failed", "other_request")
+    assert theirs in line["reason"]
+    assert "this job's is what the child has asked for" in line["reason"]
+    assert [str(violation)[:10] for violation in audit(account.world(submission))] == ["I3 orphan:"]
+    assert account.reconciler().sweep().stopped == [name]
+    assert account.ended(name) == "Stopped"
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_strangers_training_job_is_never_stopped_though_the_line_of_its_name_is_cancelled(account: Account) -> None:
+    submission = account.submit((HOME,))
+    strangers = account.train(submission, 0, ours=False)
+    canceller = Canceller(
+        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+    )
+    assert canceller.cancel(Wanted(submission=submission, by="Ada")).training_jobs == []
+    assert strangers not in account.reconciler(grace_seconds=60).sweep().stopped
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    for _ in range(2):
+        assert strangers not in account.reconciler().sweep().stopped
+    assert account.line(submission, 0)["state"] in ("Failed", "Stopped")
+    assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_line_whose_training_job_was_deleted_before_anybody_saw_its_end_is_closed_and_says_so(
+    account: Account,
+) -> None:
+    submission = account.submit((HOME, HOME), DIES)
+    seen, recorded = (account.train(submission, index, seconds=0) for index in (0, 1))
+    account.ledger.record_job(submission, 0, 1, {"state": "InProgress", "training_job": seen})
+    for name in (seen, recorded):
+        account.ended(name)
+    assert record_seen("traingrid", account.ledger, SageMaker(account.deployment, HOME), recorded)
+    for name in (seen, recorded):
+        client("sagemaker", HOME).delete_training_job(TrainingJobName=name)
+    wait_until(lambda: account.child(submission, 0) == "FAILED")
+    assert seen in account.reconciler().sweep().closed
+    line = account.line(submission, 0)
+    assert (line["state"], line["failure"]) == ("Failed", "deleted")
+    assert f"does not know the training job {seen} any more" in line["reason"]
+    world = account.world(submission, at_rest=True)
+    assert audit(world) == []
+    assert recorded in notes(world)[0]

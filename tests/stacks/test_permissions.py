@@ -71,6 +71,7 @@ def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None
         "sagemaker:CreateTrainingJob",
         "sagemaker:AddTags",
         "sagemaker:DescribeTrainingJob",
+        "sagemaker:ListTags",
         "sagemaker:StopTrainingJob",
         "iam:PassRole",
         "logs:GetLogEvents",
@@ -123,7 +124,7 @@ def test_the_intake_reads_manifests_and_writes_submissions_and_reports_but_no_ma
 
 def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> None:
     allowed = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:"))}
-    assert allowed == {"sagemaker:DescribeTrainingJob", "dynamodb:UpdateItem"}
+    assert allowed == {"sagemaker:DescribeTrainingJob", "sagemaker:ListTags", "dynamodb:UpdateItem"}
 
 
 def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(control: Template) -> None:

@@ -52,6 +52,7 @@ class Seen:
         training_seconds: How long it trained, once it has ended.
         billable_seconds: What it is billed for, once it has ended.
         fingerprint: Of what was asked for, to tell one's own job from a stranger of the same name.
+        told_by_tag: Whether only its tag tells one's own job: the service describes it in other words than it got.
     """
 
     state: str
@@ -63,15 +64,12 @@ class Seen:
     training_seconds: int = 0
     billable_seconds: int = 0
     fingerprint: str = ""
+    told_by_tag: bool = False
 
     @property
     def ended(self) -> bool:
         """Whether the state is final."""
         return self.state in FINAL_STATES
-
-    def strangers(self, name: str, region: str) -> str:
-        """Say that this is a stranger's training job, which has the name of one's own."""
-        return f"A training job {name} exists in {region} ({self.arn}), and it is not this job."
 
     def facts(self) -> dict[str, Any]:
         """Return what the ledger keeps of this; nothing that is not known yet."""
@@ -96,11 +94,21 @@ class Backend(Protocol):
             None if it was created now; else what is known of the one that exists.
 
         Raises:
-            LaunchError: It was not taken, or it is not known whether it was, or a stranger has the name.
+            LaunchError: It was not taken, or it is not known whether it was, or another training job has the name.
+        """
+
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        """Return what is known of the training job that this very job has created before, or None if none is known.
+
+        Raises:
+            LaunchError: It is not known whether there is one, or another training job has the name.
         """
 
     def describe(self, name: str) -> Seen | None:
         """Return what is known of a training job, or None if none of this name is known (yet)."""
+
+    def tags(self, seen: Seen) -> dict[str, str] | None:
+        """Return the tags of a training job, or None if it is not known (yet, or any more)."""
 
     def stop(self, name: str) -> None:
         """Ask for a training job to be stopped, and return at once. One that has ended stays as it is."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
+from traingrid import names
 from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.channels import by_rank
 from traingrid.clients import Maker, client, once
-from traingrid.failures import CONFLICT, DATA, PERMISSION, SERVICE_ERROR, of_refusal
+from traingrid.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
 from traingrid.outage import is_expired, is_outage
+from traingrid.ownership import UNKNOWN_CODES, conflict, tags_at
 from traingrid.rank_manifests import TooFewObjectsError, write_rank_manifests
 from traingrid.storage import Storage
 
@@ -22,9 +25,6 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-# SageMaker answers a name that it does not know with ValidationException ("Requested resource not found."). Nothing
-# else can be invalid: the name is all we send, and names.training_job makes legal ones.
-_UNKNOWN = ("ValidationException", "ResourceNotFound")
 # After these, CreateTrainingJob may have been carried out nevertheless.
 _MAYBE_TAKEN = ("ResourceInUse", "InternalFailure", "InternalServerError", "ServiceUnavailable", "InternalError")
 
@@ -48,17 +48,40 @@ class SageMaker:
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
+        seen = self.attach(name, job, tags)
+        if seen:
+            return seen
         request = self._request(name, job, tags)
         try:
-            seen = self.describe(name)
-            if seen is None:
-                self._write_manifests(name, job)
-                seen = self._create(name, request)
+            self._write_manifests(name, job)
+            seen = self._create(name, request)
+            return seen and self._own(name, seen, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
-        if seen and seen.fingerprint != fingerprint(request):
-            raise LaunchError(CONFLICT, seen.strangers(name, self._region))
-        return seen
+
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        """See `Backend.attach`."""
+        try:
+            seen = self.describe(name)
+            return seen and self._own(name, seen, self.fingerprint(name, job), tags)
+        except (BotoCoreError, ClientError) as error:
+            raise self._outage(name, error) from error
+
+    def _own(self, name: str, seen: Seen, wanted: str, tags: dict[str, str]) -> Seen:
+        """Return a training job of our name that exists, if it is the one that is wanted."""
+        if seen.fingerprint == wanted:
+            return seen
+        found = self.tags(seen)
+        if found is None:
+            what = f"SageMaker in {self._region} does not say yet whose training job {name} is."
+            raise LaunchError(SERVICE_ERROR, what, unresolved=True)
+        if found.get(names.TAG_FINGERPRINT) == wanted and tags.items() <= found.items():
+            return replace(seen, fingerprint=wanted, told_by_tag=True)
+        raise LaunchError(*conflict(self._deployment.grid.name, found, seen, wanted))
+
+    def tags(self, seen: Seen) -> dict[str, str] | None:
+        """See `Backend.tags`."""
+        return tags_at(self._sagemaker, seen.arn)
 
     def _write_manifests(self, name: str, job: Job) -> None:
         """Write what the request names and nobody else makes: the ManifestFiles of a stream for each rank."""
@@ -118,7 +141,7 @@ class SageMaker:
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in _UNKNOWN:  # so is refused what has ended, too
+            if error.response["Error"]["Code"] not in UNKNOWN_CODES:  # so is refused what has ended, too
                 raise
 
     def fingerprint(self, name: str, job: Job) -> str:
@@ -133,7 +156,7 @@ class SageMaker:
         try:
             reply = self._sagemaker.describe_training_job(TrainingJobName=name)
         except ClientError as error:
-            if error.response["Error"]["Code"] in _UNKNOWN:
+            if error.response["Error"]["Code"] in UNKNOWN_CODES:
                 return None
             raise
         return Seen(

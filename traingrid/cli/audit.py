@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traingrid.audit import audit as violations_of
-from traingrid.audit import counts
+from traingrid.audit import counts, notes
 from traingrid.cli.console import printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError
@@ -32,6 +32,8 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     found = violations_of(world)
     for violation in found:
         click.echo(printable(str(violation)))
+    for note in notes(world):
+        click.echo(printable(f"note: {note}"))
     jobs = sum(head["jobs"] for head in world.submissions.values())
     regions = f"{len(world.regions)} Region{'s' * (len(world.regions) != 1)}"
     click.echo(
