@@ -1,6 +1,7 @@
 """Data that cannot be trained on: a sentence that names the channel, the record where it can be known, and why."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,6 +140,14 @@ def test_another_number_of_class_folders_is_explained(job: Job) -> None:
     image_folder(folders.data / "train", ant=1, bee=1)
     with pytest.raises(ImageFolderError, match=r"2 folder\(s\) of classes, but hyperparameter classes is 10"):
         training_data(SMALL, folders)
+
+
+def test_validation_images_beside_training_records_are_explained(job: Job) -> None:
+    folders = job(train=[1], validation=[1])
+    shutil.rmtree(folders.data / "validation")
+    image_folder(folders.data / "validation", ant=1)
+    with pytest.raises(ImageFolderError, match=r"validation is a folder of images, but the training images are rec"):
+        validation_data(SMALL, folders, classes=training_data(SMALL, folders).classes)
 
 
 def test_an_image_file_that_does_not_decode_is_named(job: Job) -> None:

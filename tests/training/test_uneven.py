@@ -1,6 +1,8 @@
 """Two ranks whose shares differ: nobody waits for ever, nothing is counted twice."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import shutil
 import threading
@@ -69,6 +71,29 @@ def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is
     assert second["error"].startswith(
         "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
     )
+
+
+def opened(base: str) -> dict[str, Any]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        data = training_data(CONFIG, Folders(base=Path(base)))
+    return {"images": data.images, "per_epoch": data.images_per_epoch, "said": said.getvalue()}
+
+
+def test_much_that_uneven_shares_leave_out_is_said_with_the_way_out(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, train="File")
+    (folders.data / "train").mkdir()
+    for number, count in enumerate((13, 30)):
+        records(folders.data / "train" / f"part-{number}", count)
+    first, second = on_two_ranks(opened, tmp_path, str(folders.base))
+    assert (first["images"], first["per_epoch"]) == (43, 24)
+    assert first["said"] == (
+        "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
+        "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: let shard_by be "
+        "record (in File and FastFile mode), or give the channel files of one size, several for each rank.\n"
+    )
+    assert second["said"] == ""
 
 
 def other_records_each_epoch(_: str) -> list[int]:

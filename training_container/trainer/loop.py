@@ -65,7 +65,8 @@ class Training:
         self, job: TrainingJob, config: Config, ranks: cluster.Cluster, stop_requested: Callable[[], bool]
     ) -> None:
         self.folders, self.config, self.ranks, self.stop_requested = job.folders, config, ranks, stop_requested
-        self.data, self.validation_data = training_data(config, job.folders), validation_data(config, job.folders)
+        self.data = training_data(config, job.folders)
+        self.validation_data = validation_data(config, job.folders, classes=self.data.classes)
         if config.early_stop_epochs and not self.validation_data:
             raise ValueError(
                 f"Hyperparameter early_stop_epochs is {config.early_stop_epochs}, but the job has no channel "
@@ -196,6 +197,7 @@ class Training:
             "epochs_trained": self.course.progress.epoch,
             "steps_trained": self.course.progress.step,
             "training_images": self.data.images,
+            "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,
             "seconds": round(seconds, 3),
         }
