@@ -65,15 +65,32 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
         if path.is_file():
             _flush(path)
             files[str(path.relative_to(writing))] = _size_and_checksum(path)
-    content = dict(state) | {"files": files}
-    text = json.dumps(content | {"crc32c": _checksum_of(content)}, indent=2)
-    (writing / STATE).write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
-    _flush(writing / STATE)
+    _write_state(writing / STATE, dict(state) | {"files": files})
     _flush(writing)
     final = writing.with_name(writing.name.removeprefix(_WRITING))
     writing.rename(final)
     _flush(final.parent)
     return final
+
+
+def amend(folder: Path, state: Mapping[str, Any]) -> None:
+    """Replace entries of a checkpoint's state.json, at once: its other files stay as they are.
+
+    Raises:
+        BrokenCheckpointError: it is not whole.
+        OSError: for example, the disk is full; the checkpoint is as it was.
+    """
+    content = read_state(folder) | dict(state)
+    replacement = folder / f"{STATE}.new"
+    _write_state(replacement, content)
+    replacement.replace(folder / STATE)
+    _flush(folder)
+
+
+def _write_state(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps({**content, "crc32c": _checksum_of(content)}, indent=2)
+    path.write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
+    _flush(path)
 
 
 def read(folder: Path) -> dict[str, Any]:

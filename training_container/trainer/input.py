@@ -1,13 +1,15 @@
 """Batches of images for one rank, in step with all others, from every input mode."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract import Folders
+from training_container.stopping import StopRequestedError
 from training_container.trainer import augment, channels
+from training_container.trainer.cluster import any_rank
 from training_container.trainer.config import Config
 from training_container.trainer.diagnosis import guarded
 from training_container.trainer.image_folder import ImageFolderError, check_classes, class_names
@@ -134,10 +136,17 @@ class ValidationData:
         self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
         self._source = _source(config, channel, classes, self._left_out)
 
-    def epoch(self, epoch: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    def epoch(
+        self, epoch: int, stop_requested: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         """Yield batches of (images, labels, weights [batch] float32), the last as short as it comes; maybe none.
 
+        Args:
+            epoch: its number from 0.
+            stop_requested: whether this rank was told to stop, asked before every batch.
+
         Raises:
+            StopRequestedError: on every rank, because a rank was told to stop before its last batch.
             RecordError: a record cannot be read or validated on.
             LockstepError: all ranks together have fewer records than hyperparameter validation_records says.
         """
@@ -148,9 +157,14 @@ class ValidationData:
             iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
         )
         read = 0
+        cut = False
         for images, labels in self._left_out.checked(batches):
+            if cut := stop_requested():
+                break
             read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
+        if any_rank(cut):
+            raise StopRequestedError
         self._left_out.tell(epoch)
         if self._config.validation_records:
             check_total(self._channel.name, read + self._left_out.count, self._config.validation_records)

@@ -1,7 +1,9 @@
 """One training step of one rank: gradients of its batches, averaged over all ranks, and the update."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -97,6 +99,10 @@ class TrainStep:
         found = {name: entry for name, entry in optional.items() if entry is not None}
         return {"model": self._model, "optimizer": self.optimizer} | found
 
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Put the weights' moving averages in their place, where there are any."""
+        return self.averages.in_place() if self.averages else contextlib.nullcontext()
+
     def _whole_step(
         self, images: tf.Tensor, labels: tf.Tensor, count: tf.Tensor, stop: tf.Tensor, rate: tf.Tensor
     ) -> tf.Tensor:
@@ -158,6 +164,17 @@ class TrainStep:
         self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras' own, over its replicas
         if self.averages:
             self.averages.update()
+
+
+def groups(batches: Iterator[Batch], size: int, times: StepTimes) -> Iterator[list[Batch]]:
+    """Yield the batches of each step: `size` of them, or fewer at the end of the epoch; measure the wait for them."""
+    while True:
+        try:
+            with times.input():
+                group = [next(batches), *islice(batches, size - 1)]
+        except StopIteration:
+            return
+        yield group
 
 
 def is_decayed(weight: tf.Variable) -> bool:

@@ -54,6 +54,11 @@ class Validation:
         return tf.cast(tf.stack(sums), tf.float64)
 
 
+def are_finite(variables: Iterable[tf.Variable]) -> bool:
+    """Return whether every number in variables is finite."""
+    return all(bool(tf.reduce_all(tf.math.is_finite(one))) for one in variables if one.dtype.is_floating)
+
+
 def average_batch_norm_statistics(model: tf.keras.Model) -> None:
     """Average the moving means and variances over ranks, so that all ranks validate what rank 0 keeps and exports.
 
