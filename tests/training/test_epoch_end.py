@@ -19,7 +19,11 @@ from training_container.trainer.config import Config
 from training_container.trainer.course import DivergedError
 from training_container.trainer.loop import Training
 
-pytestmark = pytest.mark.usefixtures("one_rank")
+pytestmark = [
+    pytest.mark.usefixtures("one_rank"),
+    # Keras draws its seeds with random.randint(1, 1e9), once somebody has set one.
+    pytest.mark.filterwarnings("ignore:non-integer arguments to randrange:DeprecationWarning"),
+]
 EPOCHS = {"epochs": 3, "warmup_epochs": 0.0, "progress_seconds": 0.0, "batch_size": 2, "learning_rate": 0.01}
 # What an interruption must not change, unlike the times.
 EXACT = re.compile(r"(?:epoch|train_loss|learning_rate|validation_loss|validation_top1)=\S+")

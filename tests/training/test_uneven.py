@@ -21,8 +21,10 @@ from training_container.contract import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import Lockstep, LockstepError
+from training_container.trainer.models import build_model
 from training_container.trainer.shards import record_starts
-from training_container.trainer.validation import Validation
+from training_container.trainer.step import TrainStep
+from training_container.trainer.validation import Validation, average_batch_norm_statistics
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 
@@ -157,6 +159,27 @@ def expected(counts: tuple[int, ...]) -> dict[str, float]:
         "validation_top1": (places < 1).mean(),
         "validation_top5": (places < 5).mean(),
     }
+
+
+def averaged_statistics(_: str) -> list[list[float]]:
+    """Train a step on a rank's own images; return the averages that would be validated, before and after they meet."""
+    tf.keras.utils.set_random_seed(1)
+    config = dataclasses.replace(CONFIG, ema=0.5)
+    model = build_model(config)
+    step = TrainStep(model, config)
+    step([(tf.fill([4, 8, 8, 3], 40.0 * (hvd.rank() + 1)), tf.range(4, dtype=tf.int64))], 0.1)
+    found = []
+    for meet in (lambda: None, lambda: average_batch_norm_statistics(step.statistics)):
+        meet()
+        with step.averaged():
+            found.append([float(tf.reduce_sum(statistic)) for statistic in model.non_trainable_variables])
+    return found
+
+
+def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
+    (first, first_met), (second, second_met) = on_two_ranks(averaged_statistics, tmp_path, "")
+    assert first != pytest.approx(second, rel=1e-3)
+    assert first_met == second_met == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)], rel=1e-4)
 
 
 def test_validation_weighs_every_image_the_same_however_they_are_shared_out(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ class Training:
             StoppedError: a rank was told to stop meanwhile; what is trained is saved.
         """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
-        average_batch_norm_statistics(self.model)
+        average_batch_norm_statistics(self.step.statistics)
         done = self.course.progress
         try:
             with self.step.averaged():
@@ -202,7 +202,7 @@ class Training:
 
     def checkpoint(self, *, best: bool = False) -> Path | None:
         """Save where the training stands, and return the checkpoint on rank 0; all ranks take part."""
-        average_batch_norm_statistics(self.model)
+        average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
         self.saved = done = self.course.progress
         return self.checkpoints.save(done, best=best) if self.ranks.is_main else None

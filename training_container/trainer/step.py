@@ -35,7 +35,8 @@ class TrainStep:
     Attributes:
         optimizer: SGD with Nesterov momentum.
         loss_scale: what the loss is scaled by where the network computes in float16, else None.
-        averages: the moving average of the weights, or None.
+        averages: the moving average of the weights and of the statistics of norms, or None.
+        statistics: the variables that each rank has its own of: moving means and variances, and their averages.
     """
 
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
@@ -46,7 +47,9 @@ class TrainStep:
         self.optimizer.build(self._weights)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
         self.loss_scale = LossScale() if in_float16 else None
-        self.averages = WeightAverages(self._weights, config.ema) if config.ema else None
+        statistics = model.non_trainable_variables
+        self.averages = WeightAverages(self._weights, statistics, config.ema) if config.ema else None
+        self.statistics = [*statistics, *(self.averages.statistics if self.averages else ())]
         accumulates = config.accumulate_steps > 1
         self._added = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in self._weights * accumulates]
         self._added_loss = tf.Variable(0.0, trainable=False)
