@@ -139,9 +139,12 @@ def has_mpi() -> bool:
 
 def fail(folders: Folders, reason: str) -> int:
     """Write output/failure, which SageMaker shows as FailureReason, and return the exit status of a failure."""
-    folders.output.mkdir(parents=True, exist_ok=True)
-    folders.failure.write_text(reason, encoding="utf-8")
     print(reason, file=sys.stderr, end="", flush=True)
+    try:
+        folders.output.mkdir(parents=True, exist_ok=True)
+        folders.failure.write_text(reason, encoding="utf-8")
+    except OSError as error:  # as where the disk is full, which may be the reason itself
+        print(f"{folders.failure} could not be written: {error}", file=sys.stderr, flush=True)
     return 1
 
 

@@ -1,14 +1,13 @@
 """SageMaker's contract with a training container, read into frozen dataclasses.
 
 Source: "How Amazon SageMaker Provides Training Information", SageMaker developer guide
-(your-algorithms-training-algo-running-container.html). The names of the launch hyperparameters and of the SM_*
-variables are those of AWS's sagemaker-training toolkit 5.1 (params.py, environment.py).
+(your-algorithms-training-algo-running-container.html). The names of the launch hyperparameters are those of
+AWS's sagemaker-training toolkit 5.1 (params.py); toolkit.py has its variables.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -89,6 +88,8 @@ class TrainingJob:
         hyperparameters: the trainer's own, as text; those that steer the launch are in `launch`.
         launch: how ranks are started, and what they run.
         flags: what followed `train` on its command line; it is in `hyperparameters` as well.
+        resources: what resourceconfig.json holds.
+        channel_settings: what inputdataconfig.json holds: each channel's TrainingInputMode, S3DistributionType, ...
     """
 
     folders: Folders
@@ -99,6 +100,8 @@ class TrainingJob:
     hyperparameters: Mapping[str, str]
     launch: LaunchOptions
     flags: tuple[str, ...] = ()
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    channel_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def main_host(self) -> str:
@@ -109,6 +112,11 @@ class TrainingJob:
     def is_main_host(self) -> bool:
         """Whether this host starts the ranks."""
         return self.current_host == self.main_host
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether a channel comes in input mode Pipe."""
+        return any(settings.get("TrainingInputMode") == "Pipe" for settings in self.channel_settings.values())
 
     @property
     def world_size(self) -> int:
@@ -137,17 +145,27 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
         flagged = _flagged(flags)
     except ValueError as error:
         raise ContractError(str(error)) from error
-    channel_names = _read_json(folders.config / "inputdataconfig.json", default={})
+    channel_settings = _read_json(folders.config / "inputdataconfig.json", default={})
     return TrainingJob(
         folders=folders,
         hosts=hosts,
         current_host=current_host,
         network_interface=resources.get("network_interface_name"),
-        channels={name: folders.data / name for name in channel_names},
-        hyperparameters={name: text for name, text in texts.items() if not name.startswith("sagemaker_")} | flagged,
+        channels={name: folders.data / name for name in channel_settings},
+        hyperparameters={name: text for name, text in texts.items() if not _is_sagemakers(name)} | flagged,
         launch=launch,
         flags=tuple(flags),
+        resources=resources,
+        channel_settings=channel_settings,
     )
+
+
+def _is_sagemakers(name: str) -> bool:
+    """Return whether a hyperparameter is no trainer's or script's: the SDK's, or that of automatic model tuning.
+
+    Source: sagemaker-training toolkit, params.py (SAGEMAKER_PREFIX, TUNING_METRIC).
+    """
+    return name.startswith("sagemaker_") or name == "_tuning_objective_metric"
 
 
 def _flagged(flags: Sequence[str]) -> dict[str, str]:
@@ -161,46 +179,6 @@ def _flagged(flags: Sequence[str]) -> dict[str, str]:
         if name.startswith("sagemaker_"):
             raise ValueError(f"Flag --{name} is no flag of `train`. Write it into hyperparameters.json.")
     return found
-
-
-def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
-    """Return the SM_* variables that AWS's toolkit gives a training script, for this host.
-
-    Source: sagemaker-training toolkit, ENVIRONMENT_VARIABLES.md.
-    """
-    folders = job.folders
-    variables = {
-        "SM_HOSTS": json.dumps(job.hosts),
-        "SM_CURRENT_HOST": job.current_host,
-        "SM_NETWORK_INTERFACE_NAME": job.network_interface or "",
-        "SM_NUM_CPUS": str(os.cpu_count() or 1),
-        "SM_NUM_GPUS": str(launch_options.gpu_count()),
-        "SM_MODEL_DIR": str(folders.model),
-        "SM_INPUT_DIR": str(folders.base / "input"),
-        "SM_INPUT_CONFIG_DIR": str(folders.config),
-        "SM_OUTPUT_DIR": str(folders.output),
-        "SM_OUTPUT_DATA_DIR": str(folders.output / "data"),
-        "SM_CHANNELS": json.dumps(sorted(job.channels)),
-        "SM_HPS": json.dumps(dict(job.hyperparameters)),
-    }
-    if script := job.launch.script:
-        variables |= {
-            "SM_MODULE_DIR": script.archive or str(folders.code),
-            "SM_MODULE_NAME": script.entry_point.removesuffix(".py"),
-            "SM_USER_ENTRY_POINT": script.entry_point,
-            "SM_USER_ARGS": json.dumps(script_arguments(job.hyperparameters)),
-        }
-    variables |= {f"SM_CHANNEL_{name.upper()}": str(folder) for name, folder in job.channels.items()}
-    return variables | {f"SM_HP_{name.upper()}": text for name, text in job.hyperparameters.items()}
-
-
-def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
-    """Return hyperparameters as a script's command line: `--name value`, sorted by name, `-n value` for one letter.
-
-    Source: sagemaker-training toolkit, mapping.to_cmd_args.
-    """
-    names = sorted(hyperparameters)
-    return [part for name in names for part in ("-" + "-" * (len(name) > 1) + name, hyperparameters[name])]
 
 
 def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from training_container import stalls
-from training_container.contract import TrainingJob, sagemaker_variables
+from training_container.contract import TrainingJob
 from training_container.launch_options import gpu_count
+from training_container.toolkit import sagemaker_variables
 from training_container.trainer.config import Config
 
+# A rank that has waited for a stream long enough must still have time to say so.
+_MARGIN_SECONDS = 60.0
 _LIMIT = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"
 
 
@@ -29,7 +32,7 @@ def rank_environment(
     if gpu_count() == 0:
         # Open MPI polls busily and takes the cores from the computation: 1.4 to 1.5 times slower without this.
         defaults |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
-    defaults |= stalls.variables(_stall_seconds(environment, config)) | (_horovod(job, config) if config else {})
+    defaults |= stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
     ours = [str(package)]
     if job.launch.script:
         ours.append(str(package / "training_container" / "script_path"))  # so that `from trainer import ...` works
@@ -37,14 +40,19 @@ def rank_environment(
     return defaults | sagemaker_variables(job) | dict(environment) | {"PYTHONPATH": path}
 
 
-def _stall_seconds(environment: Mapping[str, str], config: Config | None) -> float:
+def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> float:
     """Return how long ranks wait for one that is stalled, as the environment says, or the hyperparameter.
 
-    Horovod looks at intervals that must be shorter than the limit, or it never ends anything; so they follow it.
+    Horovod looks at intervals that must be shorter than the limit, or it never ends anything; so they follow it. Where
+    nobody has set it, a rank may wait for its stream as long as pipe_timeout_seconds says: the others wait for it.
     """
     if environment.get(_LIMIT, "").isdigit():
         return float(environment[_LIMIT])
-    return config.stall_seconds if config else stalls.DEFAULT_SECONDS
+    if config is None:
+        return stalls.DEFAULT_SECONDS
+    if "stall_seconds" in job.hyperparameters or not job.has_streams:
+        return config.stall_seconds
+    return max(config.stall_seconds, config.pipe_timeout_seconds + _MARGIN_SECONDS)
 
 
 def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 from training_container import rank_process, scripts
-from training_container.contract import Folders, read_training_job, sagemaker_variables, script_arguments
+from training_container.contract import Folders, read_training_job
+from training_container.toolkit import sagemaker_variables, script_arguments
 
 
 class ScriptError(RuntimeError):

@@ -20,6 +20,10 @@ class StoppedError(Exception):
     """Training was asked to stop, wrote a checkpoint, and stopped."""
 
 
+class StopRequestedError(Exception):
+    """A rank was told to stop while all validated; whoever catches it writes the checkpoint, if one is needed."""
+
+
 class StopRequest:
     """Whether this rank was told to stop, by its launcher's stop file or by a SIGTERM of its own."""
 

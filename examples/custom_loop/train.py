@@ -2,10 +2,12 @@
 
     traingrid submit examples/custom_loop/manifest.jsonl
 
-Beside what ../keras_fit shows: a checkpoint within the epoch when the job is stopped, and a validation on all ranks.
+Beside what ../keras_fit shows: a checkpoint within the epoch when the job is stopped, from which any number of ranks
+goes on, and a validation on all ranks.
 """
 
 import argparse
+import dataclasses
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -24,8 +26,13 @@ def main() -> None:
     train, validation = channels.open("train"), channels.open("validation")  # this rank's shares
     model, optimizer = digits_model(), tf.keras.optimizers.SGD(options.learning_rate * ranks.size, momentum=0.9)
     saved = checkpoints.Checkpoints(ranks.folders.checkpoints, model=model, optimizer=optimizer)
-    done = checkpoints.resume(saved) or checkpoints.Progress()  # all ranks have rank 0's variables now
+    done = checkpoints.resume(saved)  # all ranks have rank 0's variables now
     steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait for ever
+    if not steps:
+        raise ValueError(f"A rank has fewer than {options.batch_size} records: lower batch_size, or start fewer ranks.")
+    here = checkpoints.Progress(ranks=ranks.size, batch_size=options.batch_size)
+    # The same place, counted in the steps of as many ranks as there are now.
+    here = done.rescaled(ranks.size, options.batch_size, steps) if done else here
 
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -37,28 +44,37 @@ def main() -> None:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
-    for epoch in range(done.epoch, options.epochs):
-        first = done.step_in_epoch if epoch == done.epoch else 0  # the order of an epoch's records is its own, always
-        batches = train.records(epoch).map(parsed).batch(options.batch_size).take(steps).skip(first)
-        loss = tf.zeros([])
-        for number, (images, labels) in enumerate(batches, start=first):
+    for epoch in range(here.epoch, options.epochs):
+        # The order of an epoch's records is its own, always.
+        batches = train.records(epoch).map(parsed).batch(options.batch_size).take(steps).skip(here.step_in_epoch)
+        loss_sum = tf.zeros([])
+        for number, (images, labels) in enumerate(batches):
             if number % STEPS_BETWEEN_STOP_CHECKS == 0 and ranks.stop_requested():
+                here = advanced(here, number, loss_sum)
                 if ranks.is_main:
-                    saved.save(progress(ranks, epoch, number, steps))
+                    saved.save(here)
                 return
-            loss = step(images, labels)
-        loss, top1 = float(hvd.allreduce(loss)), share_of_hits(model, validation, epoch)
+            loss_sum += step(images, labels)
+        here = advanced(here, steps - here.step_in_epoch, loss_sum)
+        top1 = share_of_hits(model, validation, epoch)
         if ranks.is_main:
-            print(f"epoch={epoch + 1} train_loss={loss:.4f} validation_top1={top1:.4f}")
-            saved.save(progress(ranks, epoch + 1, 0, steps))
+            print(f"epoch={epoch + 1} train_loss={here.loss_sum / here.loss_steps:.4f} validation_top1={top1:.4f}")
+        here = dataclasses.replace(here, epoch=epoch + 1, step_in_epoch=0, loss_sum=0.0, loss_steps=0)
+        if ranks.is_main:
+            saved.save(here)
     if ranks.is_main:
         model.export(ranks.folders.model / "1")
 
 
-def progress(ranks: cluster.Cluster, epoch: int, step_in_epoch: int, steps: int) -> checkpoints.Progress:
-    """Return where the training stands."""
-    step = epoch * steps + step_in_epoch
-    return checkpoints.Progress(epoch=epoch, step_in_epoch=step_in_epoch, step=step, ranks=ranks.size)
+def advanced(here: checkpoints.Progress, steps: int, loss_sum: tf.Tensor) -> checkpoints.Progress:
+    """Return the place so many steps further; the loss is averaged over all ranks, which must call this together."""
+    return dataclasses.replace(
+        here,
+        step=here.step + steps,
+        step_in_epoch=here.step_in_epoch + steps,
+        loss_sum=here.loss_sum + float(hvd.allreduce(loss_sum)),
+        loss_steps=here.loss_steps + steps,
+    )
 
 
 def share_of_hits(model: tf.keras.Model, validation: channels.Channel, epoch: int) -> float:

@@ -29,6 +29,8 @@ def main() -> None:
     saved = checkpoints.Checkpoints(ranks.folders.checkpoints, model=model, optimizer=optimizer)
     done = checkpoints.resume(saved)  # all ranks have rank 0's weights now
     steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait for ever
+    if not steps:
+        raise ValueError(f"A rank has fewer than {options.batch_size} records: lower batch_size, or start fewer ranks.")
     for epoch in range(done.epoch if done else 0, options.epochs):
         batches = train.records(epoch).map(parsed).repeat().batch(options.batch_size).take(steps)
         history = model.fit(
@@ -41,7 +43,10 @@ def main() -> None:
         ).history
         if ranks.is_main:
             print(f"epoch={epoch + 1} train_loss={history['loss'][0]:.4f} accuracy={history['accuracy'][0]:.4f}")
-            saved.save(checkpoints.Progress(epoch=epoch + 1, step=(epoch + 1) * steps, ranks=ranks.size))
+            step = (epoch + 1) * steps
+            saved.save(
+                checkpoints.Progress(epoch=epoch + 1, step=step, ranks=ranks.size, batch_size=options.batch_size)
+            )
         if ranks.stop_requested():  # a spot instance goes; the next attempt continues from the checkpoint
             return
     if ranks.is_main:

@@ -1,6 +1,8 @@
 """Data that cannot be trained on: a sentence that names the channel, the record where it can be known, and why."""
 
 import re
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 from tests.training.records import GOOD, SMALL, batches, image_folder, serialised, stream_of, with_, write_records
 from training_container.contract import Folders
+from training_container.trainer import diagnosis
 from training_container.trainer.channels import ChannelError
 from training_container.trainer.examples import RecordError
 from training_container.trainer.image_folder import ImageFolderError
@@ -59,6 +62,23 @@ def test_a_corrupt_record_is_named(job: Job) -> None:
     words = rf"Channel train: the record at byte {len(content) // 4} of {re.escape(path.name)} is corrupt"
     with pytest.raises(RecordError, match=words):
         batches(training_data(SMALL, folders), 0)
+
+
+def test_the_reason_is_said_before_the_record_is_looked_for_and_the_search_ends(
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other ranks wait meanwhile, and end the job when they have waited for stall_seconds."""
+    said = []
+
+    def searches_long(*_: object) -> None:
+        said.append(capsys.readouterr().out)
+        time.sleep(60)
+
+    monkeypatch.setattr(diagnosis, "first_problem", searches_long)
+    words = r"^Channel train: .*label is outside 0 to 9.*: 77\. Which record it is was not found within 0\.2 s"
+    with pytest.raises(RecordError, match=words):
+        batches(training_data(with_(batch_size=2, stall_seconds=0.6), job(train=[1, 77])), 0)
+    assert re.search(r"^Rank 0: Channel train: .*label is outside 0 to 9.*: 77\. Looking", said[0], re.MULTILINE)
 
 
 @pytest.mark.parametrize("cache", [False, True])
@@ -139,6 +159,14 @@ def test_another_number_of_class_folders_is_explained(job: Job) -> None:
     image_folder(folders.data / "train", ant=1, bee=1)
     with pytest.raises(ImageFolderError, match=r"2 folder\(s\) of classes, but hyperparameter classes is 10"):
         training_data(SMALL, folders)
+
+
+def test_validation_images_beside_training_records_are_explained(job: Job) -> None:
+    folders = job(train=[1], validation=[1])
+    shutil.rmtree(folders.data / "validation")
+    image_folder(folders.data / "validation", ant=1)
+    with pytest.raises(ImageFolderError, match=r"validation is a folder of images, but the training images are rec"):
+        validation_data(SMALL, folders, classes=training_data(SMALL, folders).classes)
 
 
 def test_an_image_file_that_does_not_decode_is_named(job: Job) -> None:

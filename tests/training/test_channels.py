@@ -71,6 +71,22 @@ def test_hosts_that_have_everything_share_it_and_hosts_with_their_own_files_do_n
     assert read(train) == ["3a", "3b"]
 
 
+@pytest.mark.parametrize("inner", ["", "part"])
+def test_a_folder_of_a_channel_is_shared_out_as_the_channel_is(job: Job, tmp_path: Path, inner: str) -> None:
+    folders = job({"validation": {}, "train": {"S3DistributionType": "ShardedByS3Key"}})
+    own, elsewhere = folders.data / "train" / inner, tmp_path / "elsewhere"
+    for folder in (own, elsewhere):
+        folder.mkdir(exist_ok=True)
+        for number in range(4):
+            write_records(folder / f"part-{number}", f"{number}a", f"{number}b")
+
+    def opened(folder: Path) -> channels.Channel:
+        return channels.open("train", cluster=place(3, 4, 1, 2), folders=folders, folder=folder, reading=IN_ORDER)
+
+    assert read(opened(own)) == ["1a", "1b", "3a", "3b"]  # every host has other files here
+    assert read(opened(elsewhere)) == ["3a", "3b"]
+
+
 def test_an_epoch_is_shuffled_in_its_own_way_and_always_in_the_same(job: Job) -> None:
     folders = job({"train": {}})
 

@@ -88,7 +88,7 @@ def flip(path: Path) -> None:
 def test_a_checkpoint_with_one_spoilt_file_is_passed_over(
     saved: Checkpoints, weight: tf.Variable, file: str, spoil: Callable[[Path], None]
 ) -> None:
-    spoil(saved.folder / "step-000000003" / file)
+    spoil(saved.folder / "checkpoint-000003-step-000000003" / file)
     said: list[str] = []
     restored = saved.restore(say=said.append)
     assert restored is not None
@@ -102,21 +102,23 @@ def test_what_s3_brought_back_in_part_is_passed_over_however_far_it_came(
     saved: Checkpoints, weight: tf.Variable, tmp_path: Path
 ) -> None:
     """SageMaker copies file by file; an instance may vanish after any of them, and a copy may be an old one."""
-    whole = saved.folder / "step-000000003"
+    whole = saved.folder / "checkpoint-000003-step-000000003"
     for files in ([], ["state.json"], ["variables.index"], ["state.json", "variables.index"]):
         half = Checkpoints(tmp_path / f"half-{len(files)}-{'-'.join(files)}", weight=weight)
-        shutil.copytree(saved.folder / "step-000000002", half.folder / "step-000000002")
-        (half.folder / "step-000000003").mkdir()
-        (half.folder / ".writing-step-000000004").mkdir()
+        shutil.copytree(
+            saved.folder / "checkpoint-000002-step-000000002", half.folder / "checkpoint-000002-step-000000002"
+        )
+        (half.folder / "checkpoint-000003-step-000000003").mkdir()
+        (half.folder / ".writing-checkpoint-000004-step-000000004").mkdir()
         for name in files:
-            shutil.copy(whole / name, half.folder / "step-000000003")
+            shutil.copy(whole / name, half.folder / "checkpoint-000003-step-000000003")
         restored = half.restore(say=lambda _: None)
         assert restored is not None
         assert restored.step == 2
-        assert half.latest() == half.folder / "step-000000002"
+        assert half.latest() == half.folder / "checkpoint-000002-step-000000002"
         half.save(Progress(step=3))
-        assert half.latest() == half.folder / "step-000000003-2"
-        assert names(half) == ["step-000000002", "step-000000003-2"]
+        assert half.latest() == half.folder / "checkpoint-000004-step-000000003"
+        assert names(half) == ["checkpoint-000002-step-000000002", "checkpoint-000004-step-000000003"]
 
 
 def test_without_a_whole_one_training_begins_anew(saved: Checkpoints, weight: tf.Variable) -> None:
@@ -133,7 +135,11 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable
     for step in range(1, 7):
         weight.assign(step)
         checkpoints.save(Progress(step=step), best=step in (1, 3))
-    assert names(checkpoints) == ["step-000000003", "step-000000005", "step-000000006"]
+    assert names(checkpoints) == [
+        "checkpoint-000003-step-000000003",
+        "checkpoint-000005-step-000000005",
+        "checkpoint-000006-step-000000006",
+    ]
     best = checkpoints.restore(best=True)
     assert best is not None
     assert (best.step, weight.numpy()) == (3, 3)
@@ -142,10 +148,45 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable
 def test_a_step_that_is_saved_twice_leaves_both(saved: Checkpoints, weight: tf.Variable) -> None:
     weight.assign(33)
     saved.save(Progress(step=3, epoch=1))
-    assert names(saved) == ["step-000000002", "step-000000003", "step-000000003-2"]
+    assert names(saved)[-2:] == ["checkpoint-000003-step-000000003", "checkpoint-000004-step-000000003"]
     restored = saved.restore()
     assert restored is not None
     assert (restored.epoch, weight.numpy()) == (1, 33)
+
+
+def test_the_newest_is_the_last_that_was_saved_however_few_steps_it_counts(
+    saved: Checkpoints, weight: tf.Variable
+) -> None:
+    """More ranks count fewer steps for the same part of a training."""
+    removed = saved.folder / "checkpoint-000001-step-000000001"
+    aside = shutil.copytree(removed, saved.folder.with_name("s3"))
+    saved.save(Progress(step=3), best=True)
+    for step in (1, 2):
+        weight.assign(10 + step)
+        newest = saved.save(Progress(step=step, ranks=8), best=step == 1)
+    assert names(saved) == [
+        "checkpoint-000004-step-000000003",
+        "checkpoint-000005-step-000000001",
+        "checkpoint-000006-step-000000002",
+    ]
+    shutil.copytree(aside, removed)  # S3 keeps what was removed here, and brings it back
+    assert saved.latest() == newest
+    assert saved.restore() == Progress(step=2, ranks=8)
+    assert weight.numpy() == 12
+    assert saved.restore(best=True) == Progress(step=1, ranks=8)
+    assert saved.save(Progress(step=3, ranks=8)).name == "checkpoint-000007-step-000000003"
+    assert not removed.exists()
+
+
+def test_checkpoints_that_have_no_number_yet_are_older_than_any_with_one(
+    saved: Checkpoints, weight: tf.Variable
+) -> None:
+    for path, name in zip(sorted(saved.folder.iterdir()), ("10", "20", "20-2"), strict=True):
+        path.rename(saved.folder / f"step-0000000{name}")
+    assert saved.restore() == Progress(step=3)
+    saved.save(Progress(step=4))
+    assert names(saved) == ["checkpoint-000001-step-000000004", "step-000000020", "step-000000020-2"]
+    assert saved.restore() == Progress(step=4)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +248,12 @@ def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_th
     sentence = str(caught.value)
     assert sentence.startswith(f"The checkpoint of step 4 could not be written to {saved.folder} (")
     assert "MB are free there" in sentence
-    assert f"The last one is {saved.folder / 'step-000000003'}." in sentence
-    assert names(saved) == ["step-000000001", "step-000000002", "step-000000003"]
+    assert f"The last one is {saved.folder / 'checkpoint-000003-step-000000003'}." in sentence
+    assert names(saved) == [
+        "checkpoint-000001-step-000000001",
+        "checkpoint-000002-step-000000002",
+        "checkpoint-000003-step-000000003",
+    ]
     del saved.tracked["large"]
     assert saved.restore() == Progress(step=3)
 
@@ -220,7 +265,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, weight: tf.V
 
 
 def test_every_byte_of_a_state_counts(saved: Checkpoints) -> None:
-    path = saved.folder / "step-000000003" / checkpoint_files.STATE
+    path = saved.folder / "checkpoint-000003-step-000000003" / checkpoint_files.STATE
     state = json.loads(path.read_text())
     state["progress"]["step"] = 4
     path.write_text(json.dumps(state))

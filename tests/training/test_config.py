@@ -48,6 +48,19 @@ def test_all_wrong_hyperparameters_are_named_at_once() -> None:
     assert [line.split("'")[1] for line in str(caught.value).splitlines()] == ["epochs", "modle", "seed"]
 
 
+def test_a_wait_for_a_stream_that_the_other_ranks_would_cut_short_is_refused() -> None:
+    with pytest.raises(HyperparameterError, match="pipe_timeout_seconds is 600, but stall_seconds is 300: while one"):
+        Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": "300"})
+    for stall_seconds in ("0", "601"):
+        Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": stall_seconds})
+
+
+def test_a_warm_up_that_is_given_is_left_as_it_is_and_the_default_is_cut_to_half_of_a_short_training() -> None:
+    assert Config.from_hyperparameters({"epochs": "12", "warmup_epochs": "9"}).warmup_epochs == 9
+    assert Config.from_hyperparameters({"epochs": "12"}).warmup_epochs == 6
+    assert Config.from_hyperparameters({"epochs": "40"}).warmup_epochs == 10
+
+
 def test_the_original_recipes_command_line_is_understood() -> None:
     line = "--num_epochs 30 --b=128 --lr_decay_mode poly --warmup_epochs 5 --data_dir /data/train --clear_log"
     config = Config.from_hyperparameters(from_flags(line.split()))

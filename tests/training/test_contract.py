@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from training_container.contract import ContractError, Folders, read_training_job, sagemaker_variables
+from training_container.contract import ContractError, Folders, read_training_job
 from training_container.launch_options import gpu_count
+from training_container.toolkit import sagemaker_variables
 
 
 def test_a_host_reads_its_job(host_folder: Callable[..., Path], tmp_path: Path) -> None:
@@ -109,6 +110,11 @@ def test_a_broken_resource_file_is_named(
         read_training_job(Folders(base=base))
 
 
+def test_the_metric_that_a_tuner_adds_is_no_hyperparameter(host_folder: Callable[..., Path], tmp_path: Path) -> None:
+    tuned = {"_tuning_objective_metric": "validation_top1", "epochs": "2"}
+    assert read_training_job(Folders(base=host_folder(tmp_path / "ml", tuned))).hyperparameters == {"epochs": "2"}
+
+
 def test_ranks_get_the_toolkits_variables(host_folder: Callable[..., Path], tmp_path: Path) -> None:
     base = host_folder(tmp_path / "ml", {"batch_size": "8"})
     variables = sagemaker_variables(read_training_job(Folders(base=base)))
@@ -116,3 +122,23 @@ def test_ranks_get_the_toolkits_variables(host_folder: Callable[..., Path], tmp_
     assert variables["SM_HP_BATCH_SIZE"] == "8"
     assert json.loads(variables["SM_HOSTS"]) == ["algo-1"]
     assert variables["SM_MODEL_DIR"] == str(base / "model")
+    assert variables["SM_OUTPUT_INTERMEDIATE_DIR"] == str(base / "output" / "intermediate")
+    assert variables["SM_LOG_LEVEL"] == "20"
+    assert json.loads(variables["SM_RESOURCE_CONFIG"])["network_interface_name"] == "eth0"
+    assert json.loads(variables["SM_INPUT_DATA_CONFIG"]) == {"train": {}, "validation": {}}
+
+
+def test_hyperparameters_are_typed_where_the_toolkit_types_them(
+    host_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    given = {"batch_size": "8", "rate": "1e-2", "warm": "true", "layers": "[1, 2]", "model": "resnet8"}
+    base = host_folder(tmp_path / "ml", given | {"sagemaker_program": "mine.py"})
+    variables = sagemaker_variables(read_training_job(Folders(base=base)))
+    typed = {"batch_size": 8, "rate": 0.01, "warm": True, "layers": [1, 2], "model": "resnet8"}
+    assert json.loads(variables["SM_HPS"]) == typed
+    whole = json.loads(variables["SM_TRAINING_ENV"])
+    assert whole["hyperparameters"] == typed
+    assert whole["channel_input_dirs"]["train"] == variables["SM_CHANNEL_TRAIN"]
+    assert (whole["hosts"], whole["is_master"], whole["user_entry_point"]) == (["algo-1"], True, "mine.py")
+    assert variables["SM_HP_RATE"] == "1e-2"
+    assert all(isinstance(value, str) for value in variables.values())

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 
 from training_container.trainer.config import Config
@@ -63,6 +61,25 @@ def test_the_same_ranks_go_on_where_they_were() -> None:
     assert going.progress == saved
 
 
+@pytest.mark.parametrize(("ranks", "batches", "steps"), [(2, 4, 4), (1, 8, 8), (1, None, 8)])
+def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
+    ranks: int, batches: int | None, steps: int
+) -> None:
+    going = course(ranks=2)
+    for _ in range(4):
+        going.step_done(1.0, 1)
+    going.epoch_trained()
+    saved = Progress.from_json(going.progress.to_json())
+    again = course(ranks=ranks, batches=batches)
+    assert again.resume(saved).startswith("Continuing after step 4: epoch 1 is trained, and validated first.")
+    done = again.progress
+    assert (done.awaits_validation, done.loss_sum, done.loss_steps) == (True, 4.0, 4)
+    if batches:
+        assert (done.step, done.step_in_epoch) == (steps, steps)
+    again.epoch_done(0.5)
+    assert (again.progress.epoch, again.progress.step_in_epoch, again.progress.awaits_validation) == (1, 0, False)
+
+
 def test_other_ranks_rescale_the_rate_and_say_so() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
     going = course(ranks=1, batches=8)
@@ -85,11 +102,11 @@ def test_a_stream_that_is_resumed_is_as_long_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved_step", "words"),
-    [(None, "There is no checkpoint yet"), (12, "The last good checkpoint is of step 12")],
+    ("saved", "words"),
+    [(None, "There is no checkpoint yet"), (Progress(step=12), "The last good checkpoint is of step 12")],
 )
-def test_a_divergence_names_its_step_and_what_is_left(saved_step: int | None, words: str) -> None:
+def test_a_divergence_names_its_step_and_what_is_left(saved: Progress | None, words: str) -> None:
     going = course()
     going.step_done(1.0, 1)
-    sentence = str(going.diverged(math.nan, saved_step))
+    sentence = str(going.diverged(f"The loss is nan in {going.place(1)}", saved))
     assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Lower learning_rate")

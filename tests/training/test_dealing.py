@@ -1,6 +1,7 @@
 """One stream dealt to the ranks of a host, by the native demultiplexer and by the one in Python."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,21 @@ def test_a_corrupt_header_fails_every_rank(share: Share, tmp_path: Path, records
     shares = [share(0, 2), share(1, 2)]
     for failure in [until_failure(records)[1] for records in shares]:
         assert f"the header of record 100 at byte {start} of {tmp_path / 'train_0'} is corrupt" in failure
+
+
+@pytest.mark.parametrize("reader", ["plugin", "python"])
+@pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
+def test_a_corrupt_record_fails_its_rank_while_the_stream_goes_on(
+    share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[bytes], reader: str
+) -> None:
+    if reader == "python":
+        monkeypatch.setattr(fifo, "plugin_loaded", lambda: False)
+    data = bytearray(framed(records))
+    data[12 + len(records[0]) // 2] ^= 1
+    fed(tmp_path / "train_0", bytes(data))
+    _, failure = until_failure(share(0, 2))
+    assert re.search(r"Channel train: record 0 at byte 0 of \S+rank0of2 is corrupt: the CRC of its", failure), failure
+    assert "killed" not in failure
 
 
 def test_an_empty_stream_fails_every_rank(share: Share, tmp_path: Path) -> None:

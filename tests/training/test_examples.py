@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from training_container.trainer import checkpoint_files
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -36,6 +38,30 @@ def test_an_example_trains_on_two_ranks_and_continues(
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"epochs": "4"}))
     (again,) = trained(start(base), first=4, last=4)
     assert again < losses[0]
+
+
+def test_a_loop_of_ones_own_goes_on_with_more_ranks_from_the_same_part_of_the_epoch(
+    host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
+    base = host_folder(tmp_path / "ml", named | {"epochs": "1", "batch_size": "16"}, processes=1)
+    trained(start(base), first=1, last=1)
+    (saved,) = (base / "checkpoints").iterdir()
+    done = checkpoint_files.read_state(saved)["progress"]
+    assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 1, 16)
+    # As if it had been stopped when a step was left, after losses that nobody can take for the last one's.
+    steps = done["step"] - 1
+    stopped = {"epoch": 0, "step": steps, "step_in_epoch": steps, "loss_sum": 1000.0 * steps, "loss_steps": steps}
+    checkpoint_files.amend(saved, {"progress": done | stopped})
+
+    settings = base / "input" / "config" / "hyperparameters.json"
+    two_ranks = {"sagemaker_mpi_num_of_processes_per_host": "2"}
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | two_ranks))
+    (loss,) = trained(start(base), first=1, last=1)
+    assert 500 < loss < 1000  # some steps of now are in the mean
+    done = checkpoint_files.read_state(max((base / "checkpoints").iterdir()))["progress"]
+    assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 2, 16)
+    assert done["step"] <= steps // 2 + 1
 
 
 def test_a_loop_of_ones_own_checkpoints_when_it_is_stopped(

@@ -1,3 +1,9 @@
+from pathlib import Path
+
+import pytest
+
+from training_container.__main__ import fail
+from training_container.contract import Folders
 from training_container.failure import SHOWN_CHARACTERS, FailureWatch, report_line
 
 
@@ -55,6 +61,14 @@ def test_without_a_report_the_last_lines_are_shown() -> None:
     watch.passes("mpirun: command line is wrong\n")
     assert "exit status 213" in watch.reason(213)
     assert "command line is wrong" in watch.reason(213)
+
+
+def test_a_full_disk_does_not_hide_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "output").touch()  # in the way of the folder, as a full disk is
+    assert fail(Folders(base=tmp_path), "No space left on device.\n") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("No space left on device.\n")
+    assert f"{tmp_path / 'output' / 'failure'} could not be written" in said
 
 
 def test_a_report_that_another_rank_wrote_into_is_passed_on() -> None:

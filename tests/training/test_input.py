@@ -57,6 +57,21 @@ def test_more_steps_than_images_go_round(job: Job) -> None:
     assert set(labels) == {1, 2, 3, 4, 5, 6}
 
 
+def test_what_an_epoch_leaves_out_is_said_and_loudly_where_it_is_much(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = job(train=[1] * 7)
+    assert training_data(with_(batch_size=4), folders).images_per_epoch == 4
+    assert capsys.readouterr().out == (
+        "Channel train: 7 records make 1 batches of 4 on each of 1 rank(s); 3 records are left out of an epoch. "
+        "WARNING: that is 43% of the data, which is not trained on. Lower batch_size, or start fewer ranks.\n"
+    )
+    training_data(with_(batch_size=4, steps_per_epoch=1), folders)  # which is what was asked for
+    training_data(with_(batch_size=7), folders)
+    assert "WARNING" not in (said := capsys.readouterr().out)
+    assert said.endswith("on each of 1 rank(s); 0 records are left out of an epoch.\n")
+
+
 def test_a_share_smaller_than_a_batch_is_gone_round(job: Job) -> None:
     assert [len(labels) for _, labels in batches(training_data(SMALL, job(train=[1, 2])), 0)] == [4]
 
@@ -109,7 +124,8 @@ def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: boo
     for name in ("bee", "cow"):
         shutil.copytree(folders.data / "train" / name, folders.data / "validation" / name)
     config = with_(classes=3, first_label=0, cache=cache)
-    data, validation = training_data(config, folders), validation_data(config, folders)
+    data = training_data(config, folders)
+    validation = validation_data(config, folders, classes=data.classes)
     assert (data.classes, data.images, data.steps_per_epoch) == (("ant", "bee", "cow"), 8, 2)
     read = batches(data, 0)
     images, labels = np.concatenate([images for images, _ in read]), np.concatenate([labels for _, labels in read])
@@ -117,6 +133,18 @@ def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: boo
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(10.0 * (labels + 1))
     assert validation is not None
     assert [label for _, labels, _ in validation.epoch(0) for label in labels.numpy()] == [1, 1, 1, 1, 2]
+
+
+def test_validation_images_have_the_classes_of_the_folder_that_is_trained_on(job: Job, tmp_path: Path) -> None:
+    folders = job()
+    (folders.config / "inputdataconfig.json").write_text('{"train": {}, "validation": {}}')
+    image_folder(folders.data / "train", ant=1)
+    image_folder(tmp_path / "own", ant=1, bee=1, cow=1)
+    image_folder(folders.data / "validation", cow=2)
+    config = with_(classes=3, batch_size=1, data_dir=str(tmp_path / "own"))
+    validation = validation_data(config, folders, classes=training_data(config, folders).classes)
+    assert validation is not None
+    assert [int(labels[0]) for _, labels, _ in validation.epoch(0)] == [2, 2]
 
 
 def test_the_exported_network_comes_with_the_names_of_its_classes(tmp_path: Path) -> None:
@@ -141,7 +169,7 @@ def test_the_exported_network_sees_what_was_validated(job: Job, tmp_path: Path, 
     means = tf.keras.layers.Lambda(lambda batch: tf.reduce_mean(batch, axis=[1, 2])[:, :2] / 20)(images)
     model = tf.keras.Model(images, means)
     export(model, config, tmp_path, {})
-    validation = validation_data(config, folders)
+    validation = validation_data(config, folders, classes=training_data(config, folders).classes)
     assert validation is not None
     validated, _, _ = next(iter(validation.epoch(0)))
     served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]

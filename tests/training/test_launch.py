@@ -126,6 +126,26 @@ def test_hyperparameters_set_what_they_name_of_horovod_and_the_environment_goes_
     assert {"HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_TIMELINE"}.isdisjoint(plain)
 
 
+STREAMED = replace(JOB, channel_settings={"validation": {}, "train": {"TrainingInputMode": "Pipe"}})
+
+
+@pytest.mark.parametrize(
+    ("job", "given", "seconds"),
+    [
+        (JOB, {}, "300"),
+        (STREAMED, {}, "660"),
+        (STREAMED, {"pipe_timeout_seconds": "1000"}, "1060"),
+        (STREAMED, {"pipe_timeout_seconds": "100"}, "300"),
+        (STREAMED, {"stall_seconds": "200"}, "200"),
+        (STREAMED, {"stall_seconds": "0"}, "0"),
+    ],
+)
+def test_ranks_wait_for_one_that_waits_for_its_stream(job: TrainingJob, given: dict[str, str], seconds: str) -> None:
+    config = Config.from_hyperparameters(given)
+    environment = rank_environment(replace(job, hyperparameters=given), {}, Path("/opt"), config)
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == seconds
+
+
 def test_looks_for_stalls_follow_a_limit_that_the_environment_sets() -> None:
     """Horovod ends nothing where it looks less often than the limit."""
     environment = rank_environment(JOB, {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}, Path("/opt"), Config())

@@ -164,7 +164,7 @@ def test_a_loss_that_is_no_number_and_a_stop_come_back_from_the_step() -> None:
 
 def test_averages_follow_the_weights_and_can_take_their_place() -> None:
     weight = tf.Variable([0.0])
-    averages = WeightAverages([weight], decay=0.9)
+    averages = WeightAverages([weight], [], decay=0.9)
     expected = 0.0
     for number, value in enumerate([1.0, 2.0, 3.0], start=1):
         weight.assign([value])
@@ -174,6 +174,23 @@ def test_averages_follow_the_weights_and_can_take_their_place() -> None:
     with averages.in_place():
         assert weight.numpy() == pytest.approx([expected])
     assert weight.numpy() == [3.0]
+
+
+def test_the_averages_have_the_statistics_of_their_own_weights_not_of_the_last_ones() -> None:
+    settings = config(ema=0.9, batch_norm_momentum=0.5)
+    model = network(settings)
+    step = TrainStep(model, settings)
+    expected = values(model.non_trainable_variables)
+    for number in range(1, 4):
+        step([batch(4, seed=number)], 0.1)
+        decay = (1 + number) / (10 + number)
+        now = values(model.non_trainable_variables)
+        expected = [decay * old + (1 - decay) * new for old, new in zip(expected, now, strict=True)]
+    with step.averaged():
+        for average, statistic in zip(expected, model.non_trainable_variables, strict=True):
+            np.testing.assert_allclose(statistic.numpy(), average, rtol=1e-5, atol=1e-6)
+    for last, statistic in zip(now, model.non_trainable_variables, strict=True):
+        np.testing.assert_array_equal(statistic.numpy(), last)
 
 
 def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:

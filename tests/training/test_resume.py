@@ -67,6 +67,10 @@ def lose_host(train: "subprocess.Popen[str]", step: int) -> str:
     return printed + train.communicate(timeout=PATIENCE_SECONDS)[0]
 
 
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
 def reconfigure(base: Path, **hyperparameters: str) -> None:
     path = base / "input" / "config" / "hyperparameters.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | hyperparameters))
@@ -88,12 +92,12 @@ def test_a_training_that_loses_its_host_prints_what_an_undisturbed_one_prints(
         assert {epoch: expected[epoch] for epoch in epochs(printed)} == epochs(printed)
         seen |= epochs(printed)
     # What S3 brought back of the newest checkpoint is not all of it.
-    former, newest = sorted((base / "checkpoints").glob("step-*"))[-2:]
+    former, newest = sorted((base / "checkpoints").glob("checkpoint-*"))[-2:]
     (newest / "variables.index").unlink()
     status, output = finished(start(base))
     assert status == 0, output
     assert f"Checkpoint {newest} is passed over, because it is not whole: variables.index is missing." in output
-    step = int(former.name.removeprefix("step-"))
+    step = step_of(former)
     assert step < EPOCHS * STEPS_PER_EPOCH
     assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
     assert seen | epochs(output) == expected
@@ -112,8 +116,8 @@ def test_a_stop_saves_within_the_grace_and_the_next_start_goes_on_from_that_step
     os.killpg(train.pid, signal.SIGTERM)
     status, output = finished(train)
     assert status == 143, output
-    (saved,) = (base / "checkpoints").iterdir()
-    step = int(saved.name.removeprefix("step-"))
+    saved = max((base / "checkpoints").iterdir())
+    step = step_of(saved)
     assert step > 25
     assert f"Stopped after step {step}; the checkpoint is written." in output
     assert not (base / "output" / "failure").exists()
@@ -124,6 +128,30 @@ def test_a_stop_saves_within_the_grace_and_the_next_start_goes_on_from_that_step
     assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
     assert "The checkpoint is of 2 ranks with 8 images each, and this job has 1 rank with 8 each" in output
     assert list(epochs(output)) == [step // STEPS_PER_EPOCH + 1]
+
+
+def test_a_training_with_more_ranks_goes_on_from_what_these_have_done(
+    host_folder: Write, start: Start, tmp_path: Path
+) -> None:
+    """Their steps are fewer for the same part of the training, so that they count from a lower step."""
+    whole = TINY | {"steps_per_epoch": "0", "batch_size": "16", "epochs": "2"}
+    base = host_folder(tmp_path / "ml", whole, processes=1)
+    status, output = finished(start(base))
+    assert status == 0, output
+    steps = step_of(max((base / "checkpoints").iterdir()))
+
+    reconfigure(base, epochs="3", sagemaker_mpi_num_of_processes_per_host="2")
+    status, output = finished(start(base))
+    assert status == 0, output
+    assert f"Continuing after step {steps}, in epoch 3. The checkpoint is of 1 rank with" in output
+    with_two_ranks = step_of(max((base / "checkpoints").iterdir()))
+    assert with_two_ranks < steps
+
+    reconfigure(base, epochs="4")
+    status, output = finished(start(base))
+    assert status == 0, output
+    assert f"Continuing after step {with_two_ranks}, in epoch 4.\n" in output
+    assert list(epochs(output)) == [4]
 
 
 def test_a_checkpoint_of_another_network_fails_with_a_sentence(

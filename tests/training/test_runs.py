@@ -41,7 +41,7 @@ def assert_trained_on_two_ranks(base: Path, output: str) -> None:
     report = json.loads((base / "model" / "report.json").read_text())
     assert (report["ranks"], report["classes"], report["image_size"]) == (2, 10, 8)
     assert report["top1"] == pytest.approx(metrics(output, "validation_top1")[0], abs=1e-5)
-    assert [path.name for path in (base / "checkpoints").iterdir()] == ["step-000000002"]
+    assert [path.name for path in (base / "checkpoints").iterdir()] == ["checkpoint-000001-step-000000002"]
     assert list((base / "output" / "tensorboard").iterdir())
     assert not (base / "output" / "failure").exists()
 

@@ -29,9 +29,14 @@ def test_one_rank_needs_no_warm_up() -> None:
 
 
 def test_a_training_shorter_than_its_default_warm_up_still_reaches_the_peak() -> None:
-    config = Config(learning_rate=0.1, epochs=4)
+    config = Config.from_hyperparameters({"learning_rate": "0.1", "epochs": "4"})
     assert learning_rate(config, 2, 2.0) == pytest.approx(0.2)
     assert learning_rate(config, 2, 1.0) == pytest.approx(0.15)
+
+
+def test_a_given_warm_up_goes_on_to_its_end() -> None:
+    config = Config(learning_rate=0.1, epochs=4, warmup_epochs=4)
+    assert [learning_rate(config, 2, epoch) for epoch in (0, 2, 4)] == pytest.approx([0.1, 0.15, 0.2])
 
 
 def test_the_rate_stays_where_it_is_while_an_epochs_length_is_unknown() -> None:

@@ -41,10 +41,13 @@ def test_shares_are_disjoint_and_complete(tmp_path: Path, counts: Sequence[int],
         ((9, 9, 9, 9, 8), 2, "record"),  # 27 of 44 with one rank: a quarter more than the mean
         ((1,) * 17, 2, "file"),  # 9 of 17 with one rank: 1/17 more than the mean
         ((6, 6, 6), 2, "record"),
+        ((6,) * 23, 8, "record"),  # one rank with two files: 70 % of the records would make an epoch of all ranks
+        ((25,) * 7 + (3,), 8, "record"),  # one rank with an eighth of what the others have
+        ((6,) * 24, 8, "file"),
         ((5,), 2, "record"),
     ],
 )
-def test_whole_files_are_read_where_no_rank_gets_an_eighth_too_much(
+def test_whole_files_are_read_where_no_rank_gets_an_eighth_too_much_or_too_little(
     tmp_path: Path, counts: Sequence[int], ranks: int, by: str
 ) -> None:
     assert {shard(write(tmp_path, *counts), rank, ranks).by for rank in range(ranks)} == {by}

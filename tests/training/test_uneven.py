@@ -1,6 +1,8 @@
 """Two ranks whose shares differ: nobody waits for ever, nothing is counted twice."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import shutil
 import threading
@@ -19,8 +21,10 @@ from training_container.contract import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import Lockstep, LockstepError
+from training_container.trainer.models import build_model
 from training_container.trainer.shards import record_starts
-from training_container.trainer.validation import Validation
+from training_container.trainer.step import TrainStep
+from training_container.trainer.validation import Validation, average_batch_norm_statistics
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 
@@ -69,6 +73,29 @@ def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is
     assert second["error"].startswith(
         "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
     )
+
+
+def opened(base: str) -> dict[str, Any]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        data = training_data(CONFIG, Folders(base=Path(base)))
+    return {"images": data.images, "per_epoch": data.images_per_epoch, "said": said.getvalue()}
+
+
+def test_much_that_uneven_shares_leave_out_is_said_with_the_way_out(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, train="File")
+    (folders.data / "train").mkdir()
+    for number, count in enumerate((13, 30)):
+        records(folders.data / "train" / f"part-{number}", count)
+    first, second = on_two_ranks(opened, tmp_path, str(folders.base))
+    assert (first["images"], first["per_epoch"]) == (43, 24)
+    assert first["said"] == (
+        "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
+        "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: let shard_by be "
+        "record (in File and FastFile mode), or give the channel files of one size, several for each rank.\n"
+    )
+    assert second["said"] == ""
 
 
 def other_records_each_epoch(_: str) -> list[int]:
@@ -132,6 +159,27 @@ def expected(counts: tuple[int, ...]) -> dict[str, float]:
         "validation_top1": (places < 1).mean(),
         "validation_top5": (places < 5).mean(),
     }
+
+
+def averaged_statistics(_: str) -> list[list[float]]:
+    """Train a step on a rank's own images; return the averages that would be validated, before and after they meet."""
+    tf.keras.utils.set_random_seed(1)
+    config = dataclasses.replace(CONFIG, ema=0.5)
+    model = build_model(config)
+    step = TrainStep(model, config)
+    step([(tf.fill([4, 8, 8, 3], 40.0 * (hvd.rank() + 1)), tf.range(4, dtype=tf.int64))], 0.1)
+    found = []
+    for meet in (lambda: None, lambda: average_batch_norm_statistics(step.statistics)):
+        meet()
+        with step.averaged():
+            found.append([float(tf.reduce_sum(statistic)) for statistic in model.non_trainable_variables])
+    return found
+
+
+def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
+    (first, first_met), (second, second_met) = on_two_ranks(averaged_statistics, tmp_path, "")
+    assert first != pytest.approx(second, rel=1e-3)
+    assert first_met == second_met == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)], rel=1e-4)
 
 
 def test_validation_weighs_every_image_the_same_however_they_are_shared_out(tmp_path: Path) -> None:

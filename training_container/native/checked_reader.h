@@ -58,7 +58,9 @@ class CheckedReader {
 
   void End(const std::string& failure) {
     ended_ = true;
-    failure_ = failure.empty() ? FailureBeside(path_) : failure;
+    failure_ = failure.empty() ? framing_.failure() : failure;
+    // A demultiplexer says why it has ended when it ends; beside a break in the midst of its bytes nothing is true yet.
+    if (failure_.empty()) failure_ = FailureBeside(path_);
     if (failure_.empty() && !framing_.Finish()) failure_ = framing_.failure();
   }
 

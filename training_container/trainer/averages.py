@@ -1,4 +1,4 @@
-"""A moving average of the weights over training steps, which often validates better than the last weights."""
+"""A moving average of a network over training steps, which often validates better than the last weights."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,20 +7,27 @@ import tensorflow as tf
 
 
 class WeightAverages(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
-    """The averages of a network's weights; every rank has the same, since every rank has the same weights.
+    """The averages of a network's variables.
+
+    Of the weights every rank has the same, since every rank has the same weights. The statistics of norms go with them:
+    they belong to the weights that they were measured with, and those of the last weights do not fit the averages
+    (TensorFlow's EfficientNet averages both, in utils.py's get_ema_vars). They are each rank's own until they are
+    averaged over ranks.
 
     Args:
         weights: the trainable variables.
+        statistics: moving means and variances of batch normalization.
         decay: the share of the old average that stays at each step; in the first steps less does, min(decay,
             (1 + n) / (10 + n)) after n steps, so that the random initial weights are soon forgotten
             (tf.train.ExponentialMovingAverage's rule).
     """
 
-    def __init__(self, weights: Sequence[tf.Variable], decay: float) -> None:
+    def __init__(self, weights: Sequence[tf.Variable], statistics: Sequence[tf.Variable], decay: float) -> None:
         super().__init__()
-        self._weights, self._decay = list(weights), decay
+        self._weights, self._decay = [*weights, *statistics], decay
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.averages = [tf.Variable(weight, trainable=False) for weight in self._weights]
+        self.statistics = self.averages[len(weights) :]
 
     def update(self) -> None:
         """Take the present weights in; runs inside the training step."""

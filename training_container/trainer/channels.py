@@ -63,7 +63,8 @@ def open(  # noqa: A001  # channels.open is what a script's reader expects
         name: of the channel; `train` also stands for the channels train_0, train_1, ... of which each rank streams one.
         cluster: which of the ranks this is; Horovod's own answer where not given (after hvd.init()).
         folders: where SageMaker put things; from the environment where not given.
-        folder: read this folder's files instead of the channel's.
+        folder: read this folder's files instead of the channel's. Where it lies in a channel's own folder, the settings
+            of that channel hold: with ShardedByS3Key each host has other files there.
         reading: how it is shuffled and shared out.
 
     Raises:
@@ -73,9 +74,9 @@ def open(  # noqa: A001  # channels.open is what a script's reader expects
     folders = folders or Folders.from_environment(os.environ)
     place = cluster or Ranks.of_horovod()
     reading = reading or Reading()
-    if folder is not None:
-        return FileChannel(name, folder, place, reading)
     channels = declared(folders)
+    if folder is not None:
+        return FileChannel(name, folder, place, reading, among_local=_is_a_part(_settings(folder, folders), place))
     if name in channels:
         return _opened(name, channels[name], folders, place, reading)
     streams = streams_of(name, channels)
@@ -137,19 +138,32 @@ class Ranks:
         return cls(rank=hvd.rank(), size=hvd.size(), local_rank=hvd.local_rank(), local_size=hvd.local_size())
 
 
+def _settings(folder: Path, folders: Folders) -> dict[str, str]:
+    """Return the settings of the channel whose folder this is or lies in; none where it is no channel's."""
+    inside = (
+        settings
+        for name, settings in declared(folders).items()
+        if folder.resolve().is_relative_to((folders.data / name).resolve())
+    )
+    return next(inside, {})
+
+
+def _is_a_part(settings: dict[str, str], place: Place) -> bool:
+    """Return whether a host has files of a channel that the others have not."""
+    return settings.get("S3DistributionType") == "ShardedByS3Key" and place.size > place.local_size
+
+
 def _opened(
     name: str, settings: dict[str, str], folders: Folders, place: Place, reading: Reading
 ) -> FileChannel | PipeChannel:
-    by_key = settings.get("S3DistributionType") == "ShardedByS3Key"
-    several_hosts = place.size > place.local_size
     if settings.get("TrainingInputMode", "File") != "Pipe":
-        return FileChannel(name, folders.data / name, place, reading, among_local=by_key and several_hosts)
+        return FileChannel(name, folders.data / name, place, reading, among_local=_is_a_part(settings, place))
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
             f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are no records "
             "themselves. Set it to None: the channel must hold TFRecord files."
         )
-    if several_hosts and not by_key:
+    if place.size > place.local_size and not _is_a_part(settings, place):
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
             "FullyReplicated), so every record would be trained on once per host. Set it to ShardedByS3Key."

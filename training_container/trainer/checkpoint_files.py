@@ -1,9 +1,13 @@
 """The files of a checkpoint: written so that a folder is whole or not there, read so that a broken one is recognised.
 
-A checkpoint is a folder `step-000000123`. It is written under another name, flushed to the disk, given a state.json
-with size and CRC32C of every other file, and renamed. SageMaker copies /opt/ml/checkpoints to S3 while training writes
-into it and brings back what it copied, in no promised order; so a folder that was whole here may come back with files
-missing or cut, and only the sizes and checksums tell. Imports no TensorFlow.
+A checkpoint is a folder `checkpoint-000007-step-000000123`. It is written under another name, flushed to the disk,
+given a state.json with size and CRC32C of every other file, and renamed. SageMaker copies /opt/ml/checkpoints to S3
+while training writes into it and brings back what it copied, in no promised order; so a folder that was whole here may
+come back with files missing or cut, and only the sizes and checksums tell.
+
+The first number says which is newer. Steps cannot: a training that goes on with more images a step counts fewer steps
+for what is done, and removed folders come back from S3. It is in the name, since half of a folder has that too. Imports
+no TensorFlow.
 """
 
 import json
@@ -18,8 +22,9 @@ import google_crc32c
 
 STATE = "state.json"
 _WRITING = ".writing-"
-# A step that was trained twice (its first checkpoint came back broken) is written as step-000000123-2.
-_NAME = re.compile(r"step-(\d{9,})(?:-(\d+))?")
+_NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d{9,})")
+# As earlier images named them, by the step and how often it had been saved: older than any that has a number.
+_UNNUMBERED = re.compile(r"step-(\d{9,})(?:-(\d+))?")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -29,15 +34,19 @@ class BrokenCheckpointError(ValueError):
 
 def folders(parent: Path) -> list[Path]:
     """Return the checkpoints in a folder, whole or not, the oldest first."""
-    found = [(match, path) for path in parent.glob("step-*") if (match := _NAME.fullmatch(path.name)) and path.is_dir()]
-    return [path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 1)))]
+    found = [(age, path) for path in parent.glob("*step-*") if (age := _age(path.name)) and path.is_dir()]
+    return [path for _, path in sorted(found)]
 
 
 def begin(parent: Path, step: int) -> Path:
-    """Return a new, empty folder to write the checkpoint of a step into. What a killed process began is taken away."""
+    """Return a new, empty folder to write the checkpoint of a step into. What a killed process began is taken away.
+
+    Its number is above that of every other folder, whole or not.
+    """
     for left in parent.glob(f"{_WRITING}*"):
         shutil.rmtree(left)
-    writing = parent / f"{_WRITING}step-{step:09d}"
+    number = 1 + max((_age(path.name)[0] for path in folders(parent)), default=0)
+    writing = parent / f"{_WRITING}checkpoint-{number:06d}-step-{step:09d}"
     writing.mkdir(parents=True)
     return writing
 
@@ -56,18 +65,32 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
         if path.is_file():
             _flush(path)
             files[str(path.relative_to(writing))] = _size_and_checksum(path)
-    content = dict(state) | {"files": files}
-    text = json.dumps(content | {"crc32c": _checksum_of(content)}, indent=2)
-    (writing / STATE).write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
-    _flush(writing / STATE)
+    _write_state(writing / STATE, dict(state) | {"files": files})
     _flush(writing)
-    name, again = writing.name.removeprefix(_WRITING), 2
-    final = writing.with_name(name)
-    while final.exists():
-        final, again = writing.with_name(f"{name}-{again}"), again + 1
+    final = writing.with_name(writing.name.removeprefix(_WRITING))
     writing.rename(final)
     _flush(final.parent)
     return final
+
+
+def amend(folder: Path, state: Mapping[str, Any]) -> None:
+    """Replace entries of a checkpoint's state.json, at once: its other files stay as they are.
+
+    Raises:
+        BrokenCheckpointError: it is not whole.
+        OSError: for example, the disk is full; the checkpoint is as it was.
+    """
+    content = read_state(folder) | dict(state)
+    replacement = folder / f"{STATE}.new"
+    _write_state(replacement, content)
+    replacement.replace(folder / STATE)
+    _flush(folder)
+
+
+def _write_state(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps({**content, "crc32c": _checksum_of(content)}, indent=2)
+    path.write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
+    _flush(path)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -111,6 +134,15 @@ def remove(folder: Path) -> None:
     """Remove a checkpoint; one that is interrupted in this leaves no whole one behind."""
     (folder / STATE).unlink(missing_ok=True)
     shutil.rmtree(folder)
+
+
+def _age(name: str) -> tuple[int, ...]:
+    """Return what orders checkpoints from the oldest to the newest, nothing for a name that is no checkpoint's."""
+    if match := _NAME.fullmatch(name):
+        return int(match[1]), int(match[2])
+    if match := _UNNUMBERED.fullmatch(name):
+        return 0, int(match[1]), int(match[2] or 1)
+    return ()
 
 
 def _flush(path: Path) -> None:

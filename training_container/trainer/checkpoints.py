@@ -102,6 +102,22 @@ class Checkpoints:
         self._remove_old(path)
         return path
 
+    def amend(self, path: Path, progress: Progress, *, best: bool = False) -> None:
+        """Change the progress of a checkpoint of the same variables, as after their validation; see save.
+
+        Raises:
+            CheckpointError: it could not be written; the checkpoint is as it was.
+        """
+        try:
+            checkpoint_files.amend(path, {"progress": progress.to_json(), "best": best})
+        except (OSError, BrokenCheckpointError) as error:
+            raise CheckpointError(self._not_written(progress.step, error)) from error
+        self._remove_old(path)
+
+    def discard(self, path: Path) -> None:
+        """Remove a checkpoint whose variables have turned out to be of no use."""
+        checkpoint_files.remove(path)
+
     def latest(self) -> Path | None:
         """Return the newest checkpoint that looks whole by its sizes, for messages; None if there is none."""
         return next((path for path in reversed(checkpoint_files.folders(self.folder)) if _state(path)), None)
@@ -152,8 +168,13 @@ def broadcast(progress: Progress | None) -> Progress | None:
     return result
 
 
-def resume(saved: Checkpoints, *, say: Callable[[str], None] = print) -> Progress | None:
+def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
     """Restore on rank 0, then give every rank its variables and progress. All ranks must call this together.
+
+    Args:
+        saved: the checkpoints.
+        best: go back to the newest of those that were saved as the best one.
+        say: takes a sentence for each checkpoint that is not whole and is passed over.
 
     Returns:
         The progress of the newest whole checkpoint; None, on every rank, if there is none.
@@ -162,7 +183,7 @@ def resume(saved: Checkpoints, *, say: Callable[[str], None] = print) -> Progres
         CheckpointError: on rank 0, see Checkpoints.restore.
     """
     _build_optimizers(saved.tracked)
-    progress = broadcast(saved.restore(say=say) if hvd.rank() == 0 else None)
+    progress = broadcast(saved.restore(best=best, say=say) if hvd.rank() == 0 else None)
     # Each once: a model's weights may be held by what averages them, too.
     variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
     if variables:

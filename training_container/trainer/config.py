@@ -1,7 +1,7 @@
 """The trainer's hyperparameters: text from SageMaker, checked and typed once. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -111,8 +111,25 @@ class Config:
         if problems:
             raise HyperparameterError("\n".join(problems))
         config = cls(**values)  # type: ignore[arg-type]  # parsed() returns what each field's type says
-        if config.warmup_epochs > config.epochs and "warmup_epochs" in values:
-            raise HyperparameterError(
-                f"Hyperparameter warmup_epochs is {config.warmup_epochs:g}, but there are only {config.epochs} epochs."
-            )
+        if problems := _contradictions(config, values):
+            raise HyperparameterError("\n".join(problems))
+        if "warmup_epochs" not in values:  # a short training must reach its peak, too
+            config = dataclasses.replace(config, warmup_epochs=min(config.warmup_epochs, config.epochs / 2))
         return config
+
+
+def _contradictions(config: Config, given: Collection[str]) -> list[str]:
+    """Return a sentence for each hyperparameter that another one contradicts, where a user has given it."""
+    found = []
+    if config.warmup_epochs > config.epochs and "warmup_epochs" in given:
+        found.append(
+            f"Hyperparameter warmup_epochs is {config.warmup_epochs:g}, but there are only {config.epochs} epochs."
+        )
+    both = {"stall_seconds", "pipe_timeout_seconds"} <= {*given}
+    if both and 0 < config.stall_seconds <= config.pipe_timeout_seconds:
+        found.append(
+            f"Hyperparameter pipe_timeout_seconds is {config.pipe_timeout_seconds:g}, but stall_seconds is "
+            f"{config.stall_seconds:g}: while one rank waits for its stream all others wait for it, and would end the "
+            "job first. Give a longer stall_seconds, or leave it out."
+        )
+    return found

@@ -13,7 +13,7 @@ from training_container.trainer.schedule import epochs_done, learning_rate
 
 
 class DivergedError(RuntimeError):
-    """The loss is no finite number any more."""
+    """The loss, or a weight, is no finite number any more."""
 
 
 class Course:
@@ -67,7 +67,10 @@ class Course:
             self._former_steps = max(round(images / (self._ranks * self._images_per_step)), 1)
         self.progress = saved.rescaled(self._ranks, self._images_per_step, self.steps_per_epoch)
         change = saved.change(self._ranks, self._images_per_step)
-        return f"Continuing after step {saved.step}, in epoch {saved.epoch + 1}." + (f" {change}" if change else "")
+        place = f"Continuing after step {saved.step}, in epoch {saved.epoch + 1}."
+        if saved.awaits_validation:
+            place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained, and validated first."
+        return f"{place} {change}" if change else place
 
     def step_done(self, loss: float, batches: int) -> None:
         """Count a step.
@@ -86,6 +89,10 @@ class Course:
             images=done.images + batches * self._config.batch_size * self._ranks,
         )
 
+    def epoch_trained(self) -> None:
+        """Note that what is left of the epoch is its validation."""
+        self.progress = dataclasses.replace(self.progress, awaits_validation=True)
+
     def epoch_done(self, top1: float | None) -> None:
         """Count an epoch, and judge it by its validation if it had one."""
         done = self.progress
@@ -101,20 +108,29 @@ class Course:
             loss_steps=0,
             best=best,
             epochs_since_best=since,
+            awaits_validation=False,
         )
 
-    def diverged(self, loss: float, saved_step: int | None) -> DivergedError:
-        """Return the error for a step whose loss is no finite number.
+    def exports(self, best: Progress | None) -> str:
+        """Return which network is exported where the last one is not the best: the best, if its checkpoint is left."""
+        last = self.progress.epoch
+        if best is None:
+            return f"The network of epoch {last} is exported: no whole checkpoint of the best epoch is left."
+        return f"The network of epoch {best.epoch} is exported, whose top-1 was the best, and not that of epoch {last}."
+
+    def place(self, ahead: int = 0) -> str:
+        """Return the step that was done last, or one ahead of it, with its epoch."""
+        return f"step {self.progress.step + ahead} (epoch {self.progress.epoch + 1})"
+
+    def diverged(self, what: str, saved: Progress | None) -> DivergedError:
+        """Return the error for a training whose numbers are not finite any more.
 
         Args:
-            loss: what it is instead.
-            saved_step: the step of the last checkpoint, None without one.
+            what: was found where, as the beginning of a sentence.
+            saved: what the last good checkpoint holds, None without one.
         """
-        saved = (
-            "There is no checkpoint yet" if saved_step is None else f"The last good checkpoint is of step {saved_step}"
-        )
-        place = f"step {self.progress.step + 1} (epoch {self.progress.epoch + 1})"
+        left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
         return DivergedError(
-            f"The loss is {loss} in {place}: training diverged. "
-            f"{saved}. Lower learning_rate (it was {self.rate:g} for all ranks together) or lengthen warmup_epochs."
+            f"{what}: training diverged. {left}. Lower learning_rate (it was {self.rate:g} for all ranks together) "
+            "or lengthen warmup_epochs."
         )

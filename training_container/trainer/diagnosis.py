@@ -2,9 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 
+import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.trainer.config import Config
@@ -15,6 +18,8 @@ from training_container.trainer.lockstep import Batch
 from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.shards import record_starts
 
+SEARCH_PART = 3
+"""A search for the record that is wrong may take stall_seconds divided by this, which the other ranks wait."""
 # TensorFlow's words for a wrong CRC and for a record that ends with its file (lib/io/record_reader.cc).
 _AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 # Our own words, which come back within TensorFlow's.
@@ -56,11 +61,46 @@ def _message(error: Exception) -> str:
 
 
 def _explained(message: str, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
-    if isinstance(channel, FileChannel) and not config.tolerate_corrupt_records:
-        if found := _AT_BYTE.search(message):
-            return f"Channel {channel.name}: {_corrupt_file(channel.shard.files, int(found[1]))}"
-        if what := _problem_in(channel, config, epoch, records):
-            return f"Channel {channel.name}: {what}"
+    told = _told(message, channel, epoch, records)
+    if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
+        return told
+    # All other ranks wait in a collective: said at once, the reason is not lost if they end this one meanwhile.
+    print(f"Rank {hvd.rank()}: {told} Looking for the record that it is.", flush=True)
+    seconds = config.stall_seconds / SEARCH_PART or None
+    try:
+        found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
+    except TimeoutError:
+        return f"{told} Which record it is was not found within {seconds:g} s, a part of stall_seconds."
+    return f"Channel {channel.name}: {found}" if found else told
+
+
+def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
+    """Return what a search finds.
+
+    Raises:
+        TimeoutError: it takes more than so many seconds; it is left alone then, in a thread that ends with the process.
+    """
+    result: Future[str | None] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(search())
+        except Exception as error:  # noqa: BLE001  # raised in the thread that waits for it
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="diagnosis", daemon=True).start()
+    return result.result(seconds)
+
+
+def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+    """Return which record is wrong, and why, after reading as much as it takes to find it."""
+    if found := _AT_BYTE.search(message):
+        return _corrupt_file(channel.shard.files, int(found[1]))
+    return _problem_in(channel, config, epoch, records)
+
+
+def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
+    """Return what the error itself tells."""
     if own := _OWN.search(message):
         hint = " Raw images cannot be streamed: give their channel the input mode File or FastFile."
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
@@ -68,7 +108,7 @@ def _explained(message: str, channel: FileChannel | PipeChannel, config: Config,
     what = f"an image does not decode: {words}" if "decode_" in message else words
     return (
         f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
-        "counted from 0)"
+        "counted from 0)."
     )
 
 

@@ -1,18 +1,20 @@
 """Batches of images for one rank, in step with all others, from every input mode."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract import Folders
+from training_container.stopping import StopRequestedError
 from training_container.trainer import augment, channels
+from training_container.trainer.cluster import any_rank
 from training_container.trainer.config import Config
 from training_container.trainer.diagnosis import guarded
-from training_container.trainer.image_folder import check_classes, class_names
+from training_container.trainer.image_folder import ImageFolderError, check_classes, class_names
 from training_container.trainer.left_out import LeftOut
-from training_container.trainer.lockstep import Batch, Lockstep, LockstepError, check_total, missing
+from training_container.trainer.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
 from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.reading import Reading
 from training_container.trainer.sources import Channel, Kept, Passing, Source
@@ -47,6 +49,12 @@ class TrainingData:
     def images(self) -> int | None:
         """Records of all ranks; None until the first epoch of a stream has been read."""
         return self._lockstep.images
+
+    @property
+    def images_per_epoch(self) -> int | None:
+        """Images of all ranks that an epoch trains on: it may leave some out or take some twice; None as `images`."""
+        steps = self._lockstep.steps
+        return steps * self._config.batch_size * hvd.size() if steps else None
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """Yield an epoch's batches: images [batch, size, size, 3] float32 in 0..255, and labels [batch] int64.
@@ -113,6 +121,8 @@ class TrainingData:
         if sum(counts) < expected:
             raise LockstepError(missing(name, sum(counts), expected))
         steps = config.steps_per_epoch or max(min(counts) // config.batch_size, 1)
+        if hvd.rank() == 0:
+            print(epoch_of(name, counts, steps, config.batch_size, wanted=bool(config.steps_per_epoch)))
         lockstep = Lockstep(name, config.batch_size, steps=steps, images=sum(counts))
         return lockstep, steps * config.batch_size > count
 
@@ -126,10 +136,17 @@ class ValidationData:
         self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
         self._source = _source(config, channel, classes, self._left_out)
 
-    def epoch(self, epoch: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    def epoch(
+        self, epoch: int, stop_requested: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         """Yield batches of (images, labels, weights [batch] float32), the last as short as it comes; maybe none.
 
+        Args:
+            epoch: its number from 0.
+            stop_requested: whether this rank was told to stop, asked before every batch.
+
         Raises:
+            StopRequestedError: on every rank, because a rank was told to stop before its last batch.
             RecordError: a record cannot be read or validated on.
             LockstepError: all ranks together have fewer records than hyperparameter validation_records says.
         """
@@ -140,9 +157,14 @@ class ValidationData:
             iter(images.batch(size).prefetch(2)), self._channel, self._config, epoch=epoch, first=0, size=size
         )
         read = 0
+        cut = False
         for images, labels in self._left_out.checked(batches):
+            if cut := stop_requested():
+                break
             read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
+        if any_rank(cut):
+            raise StopRequestedError
         self._left_out.tell(epoch)
         if self._config.validation_records:
             check_total(self._channel.name, read + self._left_out.count, self._config.validation_records)
@@ -167,17 +189,30 @@ def training_data(config: Config, folders: Folders | None = None) -> TrainingDat
     return TrainingData(config, channel, classes)
 
 
-def validation_data(config: Config, folders: Folders | None = None) -> ValidationData | None:
+def validation_data(
+    config: Config, folders: Folders | None = None, *, classes: tuple[str, ...] = ()
+) -> ValidationData | None:
     """Return this rank's validation data: the channel `validation`, in whichever mode it comes; None without one.
 
-    All ranks take part. Arguments and errors are those of training_data.
+    All ranks take part.
+
+    Args:
+        config: how it is read.
+        folders: where SageMaker put things; from the environment where not given.
+        classes: the names of the training images' classes, where those are a folder of images.
+
+    Raises:
+        ChannelError, ShardError, ImageFolderError: the channel cannot be read, or has images where train has records.
     """
     if not channels.exists("validation", folders):
         return None
     channel = channels.open("validation", folders=folders, reading=_reading(config, train=False))
-    # The classes of a folder of images are those of the training images.
-    train = channels.open("train", folders=folders) if channel.holds_images else channel
-    return ValidationData(config, channel, class_names_of_all_ranks(train))
+    if channel.holds_images and not classes:
+        raise ImageFolderError(
+            "Channel validation is a folder of images, but the training images are records, whose classes have no "
+            "names to know the folders by. Give both channels images, or both TFRecord files."
+        )
+    return ValidationData(config, channel, classes)
 
 
 def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:

@@ -39,8 +39,7 @@ class Journal:
         metrics = {**metrics, **self._gpu.use()}
         print(metric_lines.line(epoch, metrics))
         self._board.log(epoch, metrics)
-        self._board.sync()
 
-    def close(self) -> None:
-        """Copy what is left to S3."""
+    def sync(self) -> None:
+        """Copy what TensorBoard has got to S3, which may take a while."""
         self._board.sync()

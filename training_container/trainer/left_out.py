@@ -19,6 +19,11 @@ def left_out_so_far() -> int:
     return corrupt_records_seen() + _undecodable
 
 
+def left_out_by_all_ranks() -> int:
+    """Return how many records all ranks have left out so far; they must ask together."""
+    return int(hvd.allreduce(tf.constant(left_out_so_far(), tf.int64), op=hvd.Sum, name="corrupt_records"))
+
+
 class LeftOut:
     """Counts one rank's records of a channel's epoch that have a wrong CRC or whose image does not decode.
 

@@ -1,12 +1,14 @@
 """Ranks that agree on how many batches make an epoch: one that had more would wait for the others for ever."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] float32 and labels [batch] int64
+MUCH = 0.03
+"""The share of a channel's records that an epoch may leave out without a warning."""
 
 
 class LockstepError(ValueError):
@@ -101,13 +103,37 @@ class Lockstep:
         changed = (steps, sum(read)) != (self.steps, self.images)
         self.steps, self.images = steps, sum(read)
         if hvd.rank() == 0 and changed:
-            print(
-                f"Channel {self._channel}: {sum(read):,} records make {steps} batches of {self._batch_size} on each of "
-                f"{len(read)} rank(s); {sum(left):,} records are left out of an epoch."
-            )
+            print(epoch_of(self._channel, read, steps, self._batch_size))
 
     def _is_full(self, batch: Batch | None) -> bool:
         return batch is not None and _records(batch) == self._batch_size
+
+
+def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *, wanted: bool = False) -> str:
+    """Return the sentence that says what an epoch leaves out; where that is much, why and what to do about it.
+
+    Args:
+        channel: its name.
+        counts: the records of each rank.
+        steps: batches per epoch of every rank.
+        batch_size: records per batch and rank.
+        wanted: the number of steps is what somebody asked for.
+    """
+    left = sum(max(count - steps * batch_size, 0) for count in counts)
+    told = (
+        f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
+        f"rank(s); {left:,} records are left out of an epoch."
+    )
+    if wanted or left <= MUCH * sum(counts):
+        return told
+    uneven = sum(counts) - len(counts) * min(counts)
+    way_out = (
+        f"Ranks have from {min(counts):,} to {max(counts):,} records: let shard_by be record (in File and FastFile "
+        "mode), or give the channel files of one size, several for each rank."
+        if 2 * uneven > left
+        else "Lower batch_size, or start fewer ranks."
+    )
+    return f"{told} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
 
 
 def check_total(channel: str, read: int, expected: int) -> None:

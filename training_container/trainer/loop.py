@@ -6,18 +6,16 @@ where /tmp/ml/input holds what SageMaker would put there (see contract.py). What
 six changes; a comment marks each.
 """
 
-import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract import TrainingJob
-from training_container.stopping import StoppedError
+from training_container.stopping import StoppedError, StopRequestedError
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.checkpoints import Checkpoints, resume
@@ -25,12 +23,13 @@ from training_container.trainer.config import Config
 from training_container.trainer.course import Course
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.journal import Journal
-from training_container.trainer.left_out import left_out_so_far
+from training_container.trainer.left_out import left_out_by_all_ranks
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
-from training_container.trainer.step import Batch, Outcome, TrainStep
+from training_container.trainer.progress import Progress
+from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
-from training_container.trainer.validation import Validation, average_batch_norm_statistics
+from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
 
 # One step of so many is made in parts, to tell computing from averaging (see timing.py).
 STEPS_PER_SAMPLE = 50
@@ -46,7 +45,8 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
 
     Raises:
         StoppedError: on every rank, after a stop and its checkpoint.
-        DivergedError: on every rank, after the first step whose loss is not finite on any of them.
+        DivergedError: on every rank, after the first step whose loss is not finite on any of them, or before weights
+            that are not finite would be saved or exported.
         RuntimeError: the ranks are not as many as the job says, or a checkpoint is of something else or not written.
     """
     # Horovod 1 and 2: from here on this process is a rank, with a device of its own.
@@ -65,7 +65,8 @@ class Training:
         self, job: TrainingJob, config: Config, ranks: cluster.Cluster, stop_requested: Callable[[], bool]
     ) -> None:
         self.folders, self.config, self.ranks, self.stop_requested = job.folders, config, ranks, stop_requested
-        self.data, self.validation_data = training_data(config, job.folders), validation_data(config, job.folders)
+        self.data = training_data(config, job.folders)
+        self.validation_data = validation_data(config, job.folders, classes=self.data.classes)
         if config.early_stop_epochs and not self.validation_data:
             raise ValueError(
                 f"Hyperparameter early_stop_epochs is {config.early_stop_epochs}, but the job has no channel "
@@ -84,15 +85,15 @@ class Training:
         )
         self.times = StepTimes()
         self.metrics: dict[str, float] = {}
-        self.saved_step: int | None = None
+        self.saved: Progress | None = None
+        self.exported_epoch: int | None = None
         self.journal: Journal | None = None
 
     def start(self) -> None:
         """Bring all ranks to the same place: that of the newest checkpoint, if there is one."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
-        saved = resume(self.checkpoints)
+        self.saved = saved = resume(self.checkpoints)
         continuing = self.course.resume(saved) if saved else ""
-        self.saved_step = saved.step if saved else None
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.journal = Journal(self.folders, self.config, continues=saved is not None)
@@ -103,13 +104,17 @@ class Training:
         """Train the epochs that are left, and export the network."""
         started = time.perf_counter()
         while not self.course.is_over:
-            self.train_epoch()
+            if not self.course.progress.awaits_validation:
+                self.train_epoch()
             self.finish_epoch()
+        if self.config.early_stop_epochs and not self.course.is_best:
+            self.go_back_to_best()
         if not self.metrics and self.validation_data:  # nothing was left to train
             self.metrics = self.validated()
+        self.check_weights()
         if self.journal:
-            self.journal.close()
-            with self.averaged_weights():
+            self.journal.sync()
+            with self.step.averaged():
                 export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
     def train_epoch(self) -> None:
@@ -117,10 +122,10 @@ class Training:
         course, done, every = self.course, self.course.progress, self.config.checkpoint_every_steps
         batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
-        for group in self.groups(batches):
+        for group in groups(batches, self.config.accumulate_steps, self.times):
             outcome = self.train_step(group)
             if not math.isfinite(outcome.loss):
-                raise course.diverged(outcome.loss, self.saved_step)
+                raise course.diverged(f"The loss is {outcome.loss} in {course.place(1)}", self.saved)
             course.step_done(outcome.loss, len(group))
             if outcome.stop:
                 self.checkpoint()
@@ -139,25 +144,38 @@ class Training:
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
         if config.tolerate_corrupt_records:
-            self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
-        validates = epoch % config.validation_every == 0 or epoch == config.epochs
-        if validates and self.validation_data:
-            self.metrics |= self.validated()
+            self.metrics["corrupt_records"] = left_out_by_all_ranks()
+        due = epoch % config.checkpoint_every == 0 or epoch == config.epochs
+        validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
+        path = self.judge(save=due) if validates else None
         self.course.epoch_done(self.metrics.get("validation_top1"))
         if self.journal:
             self.journal.epoch(epoch, self.metrics)
-        if epoch % config.checkpoint_every == 0 or self.course.is_over:
-            self.checkpoint(best=self.course.is_best and validates)
+        best = self.course.is_best and validates
+        if validates and due:
+            self.saved = self.course.progress
+            if path:
+                self.checkpoints.amend(path, self.saved, best=best)
+        elif due or best or self.course.is_over:
+            self.checkpoint(best=best)
+        if self.journal:
+            self.journal.sync()
 
-    def groups(self, batches: Iterator[Batch]) -> Iterator[list[Batch]]:
-        """Yield the batches of each step: accumulate_steps of them, or fewer at the end of the epoch."""
-        while True:
-            try:
-                with self.times.input():
-                    group = [next(batches), *islice(batches, self.config.accumulate_steps - 1)]
-            except StopIteration:
-                return
-            yield group
+    def judge(self, *, save: bool) -> Path | None:
+        """Validate what the epoch has trained; all ranks take part.
+
+        Args:
+            save: before that, as it may take longer than a stop leaves time for. Rank 0 gets the checkpoint.
+        """
+        self.course.epoch_trained()
+        former, path = self.saved, self.checkpoint() if save else None
+        self.metrics |= self.validated()
+        loss = self.metrics["validation_loss"]
+        if not math.isfinite(loss):
+            if path:
+                self.checkpoints.discard(path)  # or the next start would go on from it
+            raise self.course.diverged(f"The validation loss is {loss} after {self.course.place()}", former)
+        return path
 
     def train_step(self, batches: Sequence[Batch]) -> Outcome:
         """Train on a step's batches, together with all other ranks."""
@@ -166,22 +184,42 @@ class Training:
         return self.step(batches, self.course.rate, self.stop_requested())
 
     def validated(self) -> dict[str, float]:
-        """Return the metrics of the network that would be exported now; all ranks take part."""
+        """Return the metrics of the network that would be exported now; all ranks take part.
+
+        Raises:
+            StoppedError: a rank was told to stop meanwhile; what is trained is saved.
+        """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
-        average_batch_norm_statistics(self.model)
-        with self.averaged_weights():
-            return self.validate(self.validation_data.epoch(self.course.progress.epoch))
+        average_batch_norm_statistics(self.step.statistics)
+        done = self.course.progress
+        try:
+            with self.step.averaged():
+                return self.validate(self.validation_data.epoch(done.epoch, self.stop_requested))
+        except StopRequestedError:
+            if done.awaits_validation and self.saved != done:
+                self.checkpoint()
+            raise StoppedError(f"Stopped while validating after step {done.step}; the checkpoint is written.") from None
 
-    def checkpoint(self, *, best: bool = False) -> None:
-        """Save where the training stands; all ranks take part."""
-        average_batch_norm_statistics(self.model)
+    def checkpoint(self, *, best: bool = False) -> Path | None:
+        """Save where the training stands, and return the checkpoint on rank 0; all ranks take part."""
+        average_batch_norm_statistics(self.step.statistics)
+        self.check_weights()
+        self.saved = done = self.course.progress
+        return self.checkpoints.save(done, best=best) if self.ranks.is_main else None
+
+    def check_weights(self) -> None:
+        """Refuse a network that is good for nothing: a loss tells of the weights before its step."""
+        if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
+            raise self.course.diverged(f"A weight is no finite number after {self.course.place()}", self.saved)
+
+    def go_back_to_best(self) -> None:
+        """Take the network of the best epoch, where early stopping has looked for it; all ranks take part."""
+        best = resume(self.checkpoints, best=True)
+        if best:
+            self.metrics = self.metrics | self.validated()
+            self.exported_epoch = best.epoch
         if self.ranks.is_main:
-            self.checkpoints.save(self.course.progress, best=best)
-        self.saved_step = self.course.progress.step
-
-    def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Put the weights' moving averages in their place, where there are any."""
-        return self.step.averages.in_place() if self.step.averages else contextlib.nullcontext()
+            print(self.course.exports(best))
 
     def report(self, seconds: float) -> dict[str, object]:
         """Return what report.json says beside the hyperparameters."""
@@ -194,14 +232,10 @@ class Training:
             "precision": policy(self.config),
             "ranks": self.ranks.size,
             "epochs_trained": self.course.progress.epoch,
+            "exported_epoch": self.exported_epoch or self.course.progress.epoch,
             "steps_trained": self.course.progress.step,
             "training_images": self.data.images,
+            "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,
             "seconds": round(seconds, 3),
         }
-
-
-def corrupt_records_of_all_ranks() -> int:
-    """Return how many records were left out so far, being corrupt; all ranks must ask together."""
-    own = tf.constant(left_out_so_far(), tf.int64)
-    return int(hvd.allreduce(own, op=hvd.Sum, name="corrupt_records"))

@@ -25,6 +25,7 @@ class Progress:
         best: the best value of what early stopping looks at, None before the first validation.
         epochs_since_best: epochs validated since then.
         images: images trained with so far, of all ranks.
+        awaits_validation: the epoch under way is trained to its end, and not validated yet.
     """
 
     epoch: int = 0
@@ -37,6 +38,7 @@ class Progress:
     best: float | None = None
     epochs_since_best: int = 0
     images: int = 0
+    awaits_validation: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields for JSON, without loss: Python writes a float so that it reads back the same."""
@@ -51,9 +53,11 @@ class Progress:
         """
         known = {entry.name: values[entry.name] for entry in dataclasses.fields(cls) if entry.name in values}
         for name, value in known.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number or (value is None and name == "best")):
-                raise TypeError(f"{name} is {value!r}, which is no number")
+            expected = "flag" if name == "awaits_validation" else "number"
+            is_flag = isinstance(value, bool)
+            found = "flag" if is_flag else "number" if isinstance(value, int | float) else "something else"
+            if found != expected and not (value is None and name == "best"):
+                raise TypeError(f"{name} is {value!r}, which is no {expected}")
         return cls(**known)
 
     def rescaled(self, ranks: int, batch_size: int, steps_per_epoch: int | None) -> Self:
@@ -71,7 +75,10 @@ class Progress:
         if (ranks, batch_size) == (self.ranks, self.batch_size):
             return self
         done = self.step_in_epoch * self.ranks * self.batch_size // (ranks * batch_size)
-        done = 0 if steps_per_epoch is None else min(done, steps_per_epoch - 1)
+        if self.awaits_validation:  # no step is left
+            done = steps_per_epoch or self.step_in_epoch
+        else:
+            done = 0 if steps_per_epoch is None else min(done, steps_per_epoch - 1)
         before = self.epoch * steps_per_epoch if steps_per_epoch else self.step - self.step_in_epoch
         place = dataclasses.replace(self, step=before + done, step_in_epoch=done, ranks=ranks, batch_size=batch_size)
         return place if done else dataclasses.replace(place, loss_sum=0.0, loss_steps=0)

@@ -16,7 +16,7 @@ def learning_rate(config: Config, ranks: int, epoch: float) -> float:
     Source: Goyal et al. 2017 (arXiv:1706.02677), sections 2.1 and 2.2: scale linearly, start from one rank's rate.
     """
     peak = config.learning_rate * ranks
-    warmup = min(config.warmup_epochs, config.epochs / 2)
+    warmup = config.warmup_epochs
     if epoch < warmup:
         return config.learning_rate + (peak - config.learning_rate) * epoch / warmup
     progress = min((epoch - warmup) / max(config.epochs - warmup, 1e-9), 1.0)

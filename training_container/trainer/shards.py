@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Whole files are fair while the fullest rank has at most this share more bytes than the mean of the ranks: all ranks
-# wait for that one at the end of an epoch, or leave its last records out.
+# Whole files are fair while no rank has over this share more or fewer bytes than the mean of the ranks: an epoch has as
+# many batches on every rank as the emptiest one has, and what the others have beyond that is left out.
 FAIR_EXCESS = 1 / 8
 
 
@@ -70,15 +70,20 @@ def shard(files: Sequence[Path], rank: int, ranks: int, by: str = "auto") -> Sha
         files: in the order of their keys, the same on all ranks.
         rank: this rank, from 0.
         ranks: how many there are.
-        by: "file", "record", or "auto": by file where no rank gets over 1/8 more bytes than the mean, and none nothing.
+        by: "file", "record", or "auto": by file where no rank gets over 1/8 more or fewer bytes than the mean.
     """
     if by != "record":
         sizes = [path.stat().st_size for path in files]
         shares = balanced(sizes, ranks)
-        fullest = max(sum(sizes[index] for index in share) for share in shares)
-        if by == "file" or (len(files) >= ranks and fullest <= (1 + FAIR_EXCESS) * sum(sizes) / ranks):
+        if by == "file" or _are_fair([sum(sizes[index] for index in share) for share in shares]):
             return Shard(files=tuple(files[index] for index in shares[rank]))
     return Shard(files=tuple(files), every=ranks, offset=rank)
+
+
+def _are_fair(sizes: Sequence[int]) -> bool:
+    """Return whether the bytes of the ranks are about the same."""
+    mean = sum(sizes) / len(sizes)
+    return (1 - FAIR_EXCESS) * mean <= min(sizes) and max(sizes) <= (1 + FAIR_EXCESS) * mean
 
 
 def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:

@@ -1,7 +1,9 @@
 """One training step of one rank: gradients of its batches, averaged over all ranks, and the update."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -33,7 +35,8 @@ class TrainStep:
     Attributes:
         optimizer: SGD with Nesterov momentum.
         loss_scale: what the loss is scaled by where the network computes in float16, else None.
-        averages: the moving average of the weights, or None.
+        averages: the moving average of the weights and of the statistics of norms, or None.
+        statistics: the variables that each rank has its own of: moving means and variances, and their averages.
     """
 
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
@@ -44,7 +47,9 @@ class TrainStep:
         self.optimizer.build(self._weights)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
         self.loss_scale = LossScale() if in_float16 else None
-        self.averages = WeightAverages(self._weights, config.ema) if config.ema else None
+        statistics = model.non_trainable_variables
+        self.averages = WeightAverages(self._weights, statistics, config.ema) if config.ema else None
+        self.statistics = [*statistics, *(self.averages.statistics if self.averages else ())]
         accumulates = config.accumulate_steps > 1
         self._added = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in self._weights * accumulates]
         self._added_loss = tf.Variable(0.0, trainable=False)
@@ -96,6 +101,10 @@ class TrainStep:
         optional = {"averages": self.averages, "loss_scale": self.loss_scale}
         found = {name: entry for name, entry in optional.items() if entry is not None}
         return {"model": self._model, "optimizer": self.optimizer} | found
+
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Put the weights' moving averages in their place, where there are any."""
+        return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
     def _whole_step(
         self, images: tf.Tensor, labels: tf.Tensor, count: tf.Tensor, stop: tf.Tensor, rate: tf.Tensor
@@ -158,6 +167,17 @@ class TrainStep:
         self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras' own, over its replicas
         if self.averages:
             self.averages.update()
+
+
+def groups(batches: Iterator[Batch], size: int, times: StepTimes) -> Iterator[list[Batch]]:
+    """Yield the batches of each step: `size` of them, or fewer at the end of the epoch; measure the wait for them."""
+    while True:
+        try:
+            with times.input():
+                group = [next(batches), *islice(batches, size - 1)]
+        except StopIteration:
+            return
+        yield group
 
 
 def is_decayed(weight: tf.Variable) -> bool:

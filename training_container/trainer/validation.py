@@ -1,6 +1,6 @@
 """Validation by all ranks together, every image weighing as much as it should and no more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -54,12 +54,16 @@ class Validation:
         return tf.cast(tf.stack(sums), tf.float64)
 
 
-def average_batch_norm_statistics(model: tf.keras.Model) -> None:
+def are_finite(variables: Iterable[tf.Variable]) -> bool:
+    """Return whether every number in variables is finite."""
+    return all(bool(tf.reduce_all(tf.math.is_finite(one))) for one in variables if one.dtype.is_floating)
+
+
+def average_batch_norm_statistics(variables: Sequence[tf.Variable]) -> None:
     """Average the moving means and variances over ranks, so that all ranks validate what rank 0 keeps and exports.
 
     Training does not look at them, and the average commutes with their updates: nothing depends on when this is done.
     """
-    variables = model.non_trainable_variables
     if variables:
         averages = hvd.grouped_allreduce([variable.value() for variable in variables], name="batch_norm")
         for variable, average in zip(variables, averages, strict=True):
