@@ -110,3 +110,5 @@ def test_a_divergence_names_its_step_and_what_is_left(saved: Progress | None, wo
     going.step_done(1.0, 1)
     sentence = str(going.diverged(f"The loss is nan in {going.place(1)}", saved))
     assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Lower learning_rate")
+    going.epoch_done(None)
+    assert (going.place(), going.place(1)) == ("step 1 (epoch 1)", "step 2 (epoch 2)")

@@ -28,6 +28,10 @@ def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
     return train.returncode, output
 
 
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
 def metrics(output: str, name: str) -> list[float]:
     """Read a metric as SageMaker does, with the regex of the metric definition."""
     return [float(value) for value in re.findall(rf"\b{name}=([-+0-9.eE]+)", output)]
@@ -127,21 +131,23 @@ def test_a_missing_train_channel_is_named(host_folder: Write, start: Start, tmp_
     assert "no channel 'train' (its channels: training)" in (base / "output" / "failure").read_text()
 
 
-def test_a_loss_that_is_no_number_stops_all_ranks_and_names_step_and_checkpoint(
+def test_numbers_that_are_not_finite_stop_all_ranks_and_name_step_and_checkpoint(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
     """Weight decay at this rate multiplies the weights by -99 in every step, until they are beyond float32."""
     diverging = {"learning_rate": "100", "weight_decay": "1", "momentum": "0", "epochs": "1000", "precision": "float32"}
-    base = host_folder(tmp_path / "ml", TINY | diverging)
+    unseen = {"validation_every": "1000"}  # its loss would be the first that is no number
+    base = host_folder(tmp_path / "ml", TINY | diverging | unseen)
     status, output = finished(start(base))
     assert status == 1
     failure = (base / "output" / "failure").read_text()
-    found = re.search(r"DivergedError: The loss is \S+ in step (\d+) \(epoch (\d+)\): training diverged", failure)
+    what = r"(?:The loss is \S+ in|A weight is no finite number after)"  # whichever comes first
+    found = re.search(rf"DivergedError: {what} step (\d+) \(epoch (\d+)\): training diverged", failure)
     assert found, output
     step, epoch = int(found[1]), int(found[2])
     assert epoch == (step + 1) // 2
     assert f"The last good checkpoint is of step {2 * (epoch - 1)}." in failure
-    assert {int(path.name.removeprefix("step-")) for path in (base / "checkpoints").iterdir()} >= {2 * (epoch - 1)}
+    assert {step_of(path) for path in (base / "checkpoints").iterdir()} >= {2 * (epoch - 1)}
 
 
 def rank_processes(train: "subprocess.Popen[str]") -> list[psutil.Process]:
@@ -183,8 +189,7 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     os.killpg(train.pid, signal.SIGTERM)  # to the whole process group, as a terminal or a supervisor does
     status, output = finished(train)
     assert status == 143, output
-    (saved,) = (base / "checkpoints").iterdir()
-    step = int(saved.name.removeprefix("step-"))
+    step = step_of(max((base / "checkpoints").iterdir()))
     assert step >= 4
     assert f"Stopped after step {step}; the checkpoint is written." in output
     path = base / "input" / "config" / "hyperparameters.json"

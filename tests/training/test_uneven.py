@@ -18,6 +18,7 @@ from examples.digits.write_campaigns import example
 from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
 from training_container.contract import Folders
+from training_container.stopping import StopRequestedError
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import Lockstep, LockstepError
@@ -159,6 +160,26 @@ def expected(counts: tuple[int, ...]) -> dict[str, float]:
         "validation_top1": (places < 1).mean(),
         "validation_top5": (places < 5).mean(),
     }
+
+
+def stopped_on_rank_1(base: str) -> bool:
+    config = dataclasses.replace(CONFIG, validation_records=23)
+    data = validation_data(config, Folders(base=Path(base)))
+    assert data is not None
+    try:
+        Validation(brightness_model(), config)(data.epoch(0, lambda: hvd.rank() == 1))
+    except StopRequestedError:
+        return True
+    return False
+
+
+def test_a_stop_of_one_rank_ends_the_validation_of_all(tmp_path: Path) -> None:
+    folders = Folders(base=tmp_path / "ml")
+    declare(folders, validation="File")
+    (folders.data / "validation").mkdir()
+    for number, count in enumerate((13, 10)):
+        records(folders.data / "validation" / f"part-{number}", count)
+    assert on_two_ranks(stopped_on_rank_1, tmp_path, str(folders.base)) == [True, True]
 
 
 def averaged_statistics(_: str) -> list[list[float]]:

@@ -120,7 +120,8 @@ class Course:
 
     def place(self, ahead: int = 0) -> str:
         """Return the step that was done last, or one ahead of it, with its epoch."""
-        return f"step {self.progress.step + ahead} (epoch {self.progress.epoch + 1})"
+        begun = self.progress.step_in_epoch + ahead > 0  # else the last step was of the epoch before
+        return f"step {self.progress.step + ahead} (epoch {self.progress.epoch + begun})"
 
     def diverged(self, what: str, saved: Progress | None) -> DivergedError:
         """Return the error for a training whose numbers are not finite any more.
