@@ -14,23 +14,24 @@ from typing import Any
 
 from botocore.loaders import Loader
 
-OPERATIONS = {"dynamodb": "", "logs": "", "s3": "", "sagemaker": "TrainingJob"}
-"""The services that a child calls, and what the names of the operations have that it may call: all, or a word."""
+_ALL = ("",)
+OPERATIONS = {"dynamodb": _ALL, "logs": _ALL, "s3": _ALL, "sagemaker": ("TrainingJob", "ListTags")}
+"""The services that a child calls, and what the names of the operations have that it may call: one of these words."""
 
 
 def write(folder: Path) -> None:
     """Write the models into a folder, which AWS_DATA_PATH then names."""
     loader = Loader()
-    for service, word in OPERATIONS.items():
+    for service, words in OPERATIONS.items():
         version = loader.determine_latest_version(service, "service-2")
-        model = with_operations(loader.load_service_model(service, "service-2", version), word)
+        model = with_operations(loader.load_service_model(service, "service-2", version), words)
         _dump(model, folder / service / version / "service-2.json")
     _dump(with_services(loader.load_data("endpoints"), OPERATIONS), folder / "endpoints.json")
 
 
-def with_operations(model: dict[str, Any], word: str) -> dict[str, Any]:
-    """Return a service model with the operations whose names have `word`, the shapes that they use, and no prose."""
-    operations = {name: operation for name, operation in model["operations"].items() if word in name}
+def with_operations(model: dict[str, Any], words: Iterable[str]) -> dict[str, Any]:
+    """Return a service model with the operations whose names have one of `words`, the shapes they use, and no prose."""
+    operations = {name: found for name, found in model["operations"].items() if any(word in name for word in words)}
     shapes: dict[str, Any] = {}
     wanted = _references(operations)
     while wanted:

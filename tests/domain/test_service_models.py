@@ -10,7 +10,7 @@ from botocore.loaders import Loader
 from batch_job import service_models
 
 # What the child's role allows of SageMaker (tests/stacks/test_permissions.py), without what IAM alone knows.
-CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs"}
+CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs", "ListTags"}
 REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
 
 
@@ -41,6 +41,10 @@ def test_sagemaker_keeps_every_operation_of_training_jobs_and_sheds_the_rest(fol
     operations = set(a_client("sagemaker", "us-east-1", folder).meta.service_model.operation_names)
     assert operations >= CALLED
     assert "CreateModel" not in operations
+
+
+def test_tags_are_listed_page_by_page(folder: Path) -> None:
+    assert a_client("sagemaker", "us-east-1", folder).can_paginate("list_tags")
 
 
 @pytest.mark.parametrize("service", ["dynamodb", "logs", "s3"])
@@ -74,6 +78,7 @@ def sent(client: Any, operation: str, arguments: dict[str, Any]) -> tuple[str, s
         ("logs", "get_log_events", {"logGroupName": "a", "logStreamName": "b"}),
         ("sagemaker", "describe_training_job", {"TrainingJobName": "a"}),
         ("sagemaker", "stop_training_job", {"TrainingJobName": "a"}),
+        ("sagemaker", "list_tags", {"ResourceArn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/a"}),
     ],
 )
 @pytest.mark.parametrize("region", REGIONS)
