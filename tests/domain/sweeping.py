@@ -10,6 +10,7 @@ from traingrid import names
 from traingrid.backends.base import Seen
 from traingrid.children import ChildStatus
 from traingrid.deployment import Deployment
+from traingrid.dynamodb import Item
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.reconciling import Reconciler
@@ -88,8 +89,8 @@ class Region:
         self.world.stopped.append(name)
         return True
 
-    def bears_our_tag(self, arn: str) -> bool:
-        self.world.meet(f"tags {arn}")
+    def is_ours(self, job: TrainingJob, item: Item | None) -> bool:
+        self.world.meet(f"tags {job.arn}")
         return True
 
     def describe(self, name: str) -> Seen | None:
