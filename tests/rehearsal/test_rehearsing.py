@@ -43,11 +43,15 @@ us-east-1,{HOME}/2026-13,last,,,,,s3://campaigns-dub/2026-13,Pipe,rank,,
 """
 
 
-def rehearse(folder: Path, manifest: str, *options: str) -> Result:
+def lay_out(folder: Path, manifest: str) -> None:
     (folder / "grid.yaml").write_text(GRID)
     (folder / "manifest.csv").write_text(manifest)
-    (folder / "code").mkdir(exist_ok=True)
+    (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text("print('trained')\n")
+
+
+def rehearse(folder: Path, manifest: str, *options: str) -> Result:
+    lay_out(folder, manifest)
     arguments = ["--grid", str(folder / "grid.yaml"), "rehearse", str(folder / "manifest.csv"), *options]
     return CliRunner().invoke(cli, arguments)
 
@@ -124,7 +128,7 @@ def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
     (record,) = tmp_path.glob("rehearsal-record-*.jsonl")
     assert str(record) in str(result.exception.next_step)
     assert "CreateTrainingJob" in record.read_text()
-    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["code"]
 
 
 @pytest.fixture
@@ -138,8 +142,7 @@ def heard() -> Iterator[None]:
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "grid.yaml").write_text(GRID)
-    (tmp_path / "manifest.csv").write_text(MANIFEST)
+    lay_out(tmp_path, MANIFEST)
     files = tmp_path / "tmp"
     files.mkdir()
     command = [str(Path(sys.executable).with_name("traingrid")), "--grid", "grid.yaml", "rehearse", "manifest.csv"]
