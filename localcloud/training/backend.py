@@ -124,6 +124,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                 raise ResourceInUseException(
                     f"The training job {name} is in status {job.progress.status}; only one that has ended is deleted"
                 )
+            self.runners[job.arn].join()  # or it would clear away the folder of the next one of this name
             del self.training_jobs[name]
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from moto.logs.models import logs_backends
+
 from localcloud.hosts import HostNetwork
 from localcloud.images import ProcessImage
 from localcloud.logstreams import LogStream
@@ -114,6 +116,11 @@ def host_environment(
 
 
 def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence[Host]) -> dict[str, LogStream]:
-    """The hosts' streams, named as SageMaker names them: <job>/algo-<n>-<epoch seconds>."""
-    at = int(time.time())
+    """The hosts' streams, named as SageMaker names them: <job>/algo-<n>-<epoch seconds>.
+
+    A job may have the name, and begin in the same second, as one that was deleted, whose streams stay.
+    """
+    taken, at = logs_backends[account][region].groups[group].streams, int(time.time())
+    while any(f"{job}/{host.name}-{at}" in taken for host in hosts):
+        at += 1
     return {host.name: LogStream(account, region, group, f"{job}/{host.name}-{at}") for host in hosts}

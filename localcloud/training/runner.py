@@ -71,6 +71,10 @@ class Runner:
             if self._cluster:
                 self._cluster.stop()
 
+    def join(self) -> None:
+        """Wait until what a job that has ended leaves is cleared away."""
+        self._thread.join()
+
     def abandon(self) -> None:
         """The server ends: kill everything and leave the job as it is."""
         self._abandoned = True

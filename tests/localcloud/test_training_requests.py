@@ -35,6 +35,7 @@ def test_a_name_is_taken_in_its_region_only_until_its_job_has_ended_and_is_delet
     assert listed["TrainingJobSummaries"] == []
     assert elsewhere.ended(request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
     assert sagemaker.api.create_training_job(**request)["TrainingJobArn"] == arn
+    assert sagemaker.ended(request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
 
 
 def test_what_runs_is_not_deleted_and_what_is_not_there_neither(sagemaker: SageMaker) -> None:
