@@ -79,6 +79,7 @@ def results(details: dict[str, Any]) -> list[Result]:
         ("P1", "child to accepted CreateTrainingJob, faster", launch["times_faster"], ">=", 6, "times"),
         ("P1", "child until then, less memory", launch["times_less_memory"], ">=", 4, "times"),
         ("P2", "a job held for an hour, cheaper", cost["times_less"], ">=", 7, "times"),
+        ("P2", "the same with each child's public address", cost["times_less_with_public_address"], ">=", 7, "times"),
         ("P6", large, intake["seconds"], "<=", 3, "s"),
         ("P6", f"{large}, peak memory", intake["peak_mib"], "<=", 256, "MiB"),
         ("P6", f"{large}, API calls", intake["calls"], "<=", 10, "calls"),

@@ -145,6 +145,15 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable
     assert (best.step, weight.numpy()) == (3, 3)
 
 
+def test_the_former_one_is_kept_until_the_last_one_is_validated(tmp_path: Path, weight: tf.Variable) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1, weight=weight)
+    former = checkpoints.save(Progress(step=1))
+    last = checkpoints.save(Progress(step=2, awaits_validation=True))
+    assert names(checkpoints) == [former.name, last.name]
+    checkpoints.amend(last, Progress(step=2, epoch=1))
+    assert names(checkpoints) == [last.name]
+
+
 def test_a_step_that_is_saved_twice_leaves_both(saved: Checkpoints, weight: tf.Variable) -> None:
     weight.assign(33)
     saved.save(Progress(step=3, epoch=1))

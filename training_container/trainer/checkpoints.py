@@ -153,10 +153,14 @@ class Checkpoints:
         )
 
     def _remove_old(self, newest: Path) -> None:
-        """Keep the newest ones and the best; what is not whole goes, for it is of no use to anybody."""
+        """Keep the newest ones and the best; what is not whole goes, for it is of no use to anybody.
+
+        One that is still to be validated does not count: if it is discarded, there must be one to go back to.
+        """
         paths = [path for path in reversed(checkpoint_files.folders(self.folder)) if path != newest]
         whole = {path: state for path in [newest, *paths] if (state := _state(path))}
-        kept = {*list(whole)[: self._keep], *[path for path, state in whole.items() if state["best"]][:1]}
+        unproven = bool(whole.get(newest, {}).get("progress", {}).get("awaits_validation"))
+        kept = {*list(whole)[: self._keep + unproven], *[path for path, state in whole.items() if state["best"]][:1]}
         for path in paths:
             if path not in kept:
                 checkpoint_files.remove(path)
