@@ -11,7 +11,7 @@ from traingrid.ledger import PENDING, SUBMISSION, WAITING, index_of, is_cancelle
 from traingrid.mended_lines import mended_jobs
 from traingrid.submitted_jobs import retried_jobs, submitted_jobs
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import is_by_hand
+from traingrid.world import is_by_hand, regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ class RetryPlan:
     def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
         """Return the jobs that must not be tried again, and why."""
         cancels = self.ledger.cancels(submission)
-        running = self._running(submission)
+        running = self._running(submission, ended)
         left = {}
         for index, item in ended.items():
             if is_cancelled(cancels, index, item["region"]):
@@ -137,12 +137,12 @@ class RetryPlan:
                 left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
         return left
 
-    def _running(self, submission: str) -> dict[int, str]:
+    def _running(self, submission: str, ended: Mapping[int, Item]) -> dict[int, str]:
         """Return the training jobs of a submission that run, whatever the ledger says of them."""
         grid = self.deployment.grid
         return {
             job.identity.index: job.name
-            for region in grid.regions
+            for region in sorted(regions_of(ended.values()).union(grid.regions))
             for state in ACTIVE_STATES
             for job in TrainingJobs(grid.name, region).listed(state=state, submission=submission)
         }

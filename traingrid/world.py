@@ -12,7 +12,7 @@ from traingrid.failures import CONFLICT
 from traingrid.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traingrid.dynamodb import Item
     from traingrid.names import TrainingJobName
@@ -130,6 +130,11 @@ def attempts(item: Item | None) -> dict[int, Item]:
     if item is None:
         return {}
     return {**{tried["attempt"]: tried for tried in item.get("tried", [])}, item["attempt"]: item}
+
+
+def regions_of(items: Iterable[Item]) -> set[str]:
+    """Return the Regions in which lines have trained, or would, also those that the grid has no more."""
+    return {attempt["region"] for item in items for attempt in attempts(item).values()}
 
 
 def is_strangers(item: Item | None, job: TrainingJob) -> bool:

@@ -16,7 +16,7 @@ from traingrid.errors import TraingridError
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
 from traingrid.storage import Storage
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world import World, attempts, owns
+from traingrid.world import World, attempts, owns, regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +54,9 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
     jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
     ledger = Ledger(deployment.table, home)
     items = _read(ledger, submission)
-    elsewhere = {region: TrainingJobs(grid.name, region) for region in _regions_of(items[1]).difference(regions)}
+    elsewhere = {
+        region: TrainingJobs(grid.name, region) for region in regions_of(items[1].values()).difference(regions)
+    }
     if elsewhere:
         jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]
         items = _read(ledger, submission)  # again, because what runs is read before the ledger
@@ -78,11 +80,6 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         before=before,
         read_at=time.time(),
     )
-
-
-def _regions_of(lines: Mapping[Line, Item]) -> set[str]:
-    """Return the Regions in which lines have trained, or would."""
-    return {attempt["region"] for item in lines.values() for attempt in attempts(item).values()}
 
 
 def _listed_elsewhere(name: str, region: TrainingJobs, submission: str) -> list[TrainingJob]:

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE_BUCKETS
-from traingrid import retrying
+from traingrid import retry_plan, retrying
 from traingrid.batch import SubmitFailedError
 from traingrid.children import ChildStatus
 from traingrid.cli.main import main
@@ -199,6 +199,24 @@ def test_lines_are_reopened_at_the_same_time(
 
     monkeypatch.setattr(Ledger, "next_attempt", together)
     assert retrier.retry(SUBMISSION, "Ada").indices == list(range(8))
+
+
+def test_a_job_that_still_runs_is_left_alone_also_in_a_region_that_the_grid_has_no_more(
+    retrier: Retrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = {
+        ("ap-south-1", "InProgress"): [SimpleNamespace(identity=SimpleNamespace(index=1), name="grid-0123abcd-1-1")]
+    }
+
+    def in_region(_grid: str, region: str) -> SimpleNamespace:
+        return SimpleNamespace(listed=lambda state, submission: running.get((region, state), []))
+
+    monkeypatch.setattr(retry_plan, "TrainingJobs", in_region)
+    submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
+    retrier.ledger.record_job(SUBMISSION, 1, 1, {"state": "Failed", "region": "ap-south-1"})
+    todo = retrier.planned(SUBMISSION)
+    assert [job.index for job in todo.jobs] == [0]
+    assert todo.left == {1: "its training job grid-0123abcd-1-1 still runs; the reconciler stops it within minutes"}
 
 
 def test_what_somebody_else_has_taken_is_left_to_them(
