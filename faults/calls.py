@@ -45,12 +45,13 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
     settled(arena, submissions[-1:])
     struck += _struck(arena)
     few += _too_few(arena, _BY_CHILDREN, each)
-    with arena.children_at_once(each):
+    lines = 2 * each  # whose training job has stopped by then has a child that ends by itself, and none to terminate
+    with arena.children_at_once(lines):
         arena.plan(stub_seconds=300.0)
-        submissions.append(arena.submit(each))
-        until(lambda: len(arena.active()) == each, "every line trains")
+        submissions.append(arena.submit(lines))
+        until(lambda: len(arena.active()) == lines, "every line trains")
         _lose(arena, _BY_CANCEL, "*", each, stub_seconds=300.0)
-        for index in range(each):
+        for index in range(lines):
             _cancelled(arena, submissions[-1], index)
         settled(arena, submissions[-1:], sweeps=2)
     struck += _struck(arena)
