@@ -21,9 +21,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import ledger as ledgers
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import FINAL_STATES, is_cancelled
+from traingrid.ledger import FINAL_STATES, index_of, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.training_jobs import TrainingJobs
+from traingrid.world import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +155,7 @@ class Canceller:
         """Return the arrays of a whole submission, or the children of the jobs that are meant."""
         if wanted.scope == ledgers.CANCEL_ALL:
             return [array["batch_job"] for array in arrays(head)]
-        items = {int(i["item"].partition("#")[2]): i for i in self.ledger.items(wanted.submission) if "#" in i["item"]}
+        items = {index_of(item): item for item in self.ledger.jobs(wanted.submission)}
         regions = {index: item["region"] for index, item in items.items()}
         if wanted.region and len(items) < head["jobs"]:
             regions = self._regions(head) | regions
@@ -172,9 +173,8 @@ class Canceller:
 
     def _regions_of_lines(self, submission: str) -> list[str]:
         """Return the Regions of the grid, and those that it has no more though lines of a submission live there."""
-        lines = (item for item in self.ledger.items(submission) if item["item"] != ledgers.SUBMISSION)
-        live = {item["region"] for item in lines if item["state"] not in FINAL_STATES}
-        return [*self.deployment.grid.regions, *sorted(live.difference(self.deployment.grid.regions))]
+        live = (item for item in self.ledger.jobs(submission) if item["state"] not in FINAL_STATES)
+        return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
     def _terminate(self, head: Item, wanted: Wanted, told: Told) -> None:
         why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")

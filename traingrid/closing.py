@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.ledger import PENDING, WAITING, epoch_seconds, is_cancelled, was_seen
+from traingrid.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
 from traingrid.ownership import conflict
 from traingrid.recording import deleted, record_seen
 
@@ -69,7 +69,7 @@ class Closer:
             child: The child that answers for it.
             running: The names of all training jobs that run.
         """
-        name = names.training_job(self.grid, item["submission"], int(item["item"].partition("#")[2]), item["attempt"])
+        name = names.training_job(self.grid, item["submission"], index_of(item), item["attempt"])
         if item["state"] == WAITING and not child.gone:  # SageMaker has refused it, and the child asks again
             return name in running
         if item["state"] in (PENDING, WAITING):

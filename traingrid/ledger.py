@@ -189,6 +189,10 @@ class Ledger:
         """Yield a submission's own item, if any, and those of its jobs in the order of their index."""
         yield from self._table.query(submission, "#item >= :value", _JOB)
 
+    def jobs(self, submission: str) -> Iterator[Item]:
+        """Yield the items of a submission's jobs in the order of their index."""
+        yield from (item for item in self.items(submission) if item["item"] != SUBMISSION)
+
     def submissions(self) -> Iterator[Item]:
         """Yield every submission, newest first. Reads the whole table: for a person's command, not for a loop."""
         found = self._table.scan(SUBMISSION)

@@ -33,7 +33,7 @@ from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import SWEEP_SECONDS, owns
+from traingrid.world import SWEEP_SECONDS, elsewhere, owns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
@@ -133,7 +133,8 @@ class Reconciler:
         )
         active = self._active(self.regions, reach, listed_by)
         submissions = by_submission(self.ledger.everything())
-        active += self._active(_lines_elsewhere(submissions, self.regions), reach, listed_by)
+        live = (item for submission in submissions.values() for item in submission.live.values())
+        active += self._active(elsewhere(live, self.regions), reach, listed_by)
         self._stop_unwanted(active, submissions, reach, until, done)
         self._look_after(submissions, {job.name for job in active}, reach, until, done)
         reach.raise_failures()
@@ -260,9 +261,3 @@ class Reconciler:
     @property
     def _closer(self) -> Closer:
         return Closer(grid=self.grid, ledger=self.ledger, backend=self.backend, grace_seconds=self.grace_seconds)
-
-
-def _lines_elsewhere(submissions: Mapping[str, Submission], regions: Collection[str]) -> list[str]:
-    """Return the Regions in which lines live though the grid does not have them any more."""
-    live = {item["region"] for submission in submissions.values() for item in submission.live.values()}
-    return sorted(live.difference(regions))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.children import arrays
 from traingrid.errors import TraingridError
-from traingrid.ledger import PENDING, SUBMISSION, WAITING, index_of, is_cancelled
+from traingrid.ledger import PENDING, WAITING, index_of, is_cancelled
 from traingrid.mended_lines import mended_jobs
 from traingrid.submitted_jobs import retried_jobs, submitted_jobs
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
@@ -77,7 +77,7 @@ class RetryPlan:
             UsageError: The mended manifest has more or fewer lines, or in another order.
         """
         head = self._head(submission)
-        known = {index_of(item): item for item in self.ledger.items(submission) if item["item"] != SUBMISSION}
+        known = {index_of(item): item for item in self.ledger.jobs(submission)}
         ended = {index: item for index, item in known.items() if item["state"] in ("Failed", "Stopped")}
         submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
         jobs = {job.index: job for job in submitted}

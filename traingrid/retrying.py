@@ -21,7 +21,7 @@ from traingrid import failures
 from traingrid.batch import SubmitFailedError
 from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
-from traingrid.ledger import SUBMISSION, index_of
+from traingrid.ledger import index_of
 from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import MAX_ARRAY, array_file, index_uri, normalised, retry_key
@@ -138,8 +138,11 @@ class Retrier:
     def _without_closed(self, submission: str, done: Retried) -> Retried:
         """Return what came of a retry, less the jobs that were closed before their array was there: no child failed."""
         ours = set(done.indices)
-        items = [item for item in self.ledger.items(submission) if item["item"] != SUBMISSION]
-        failed = {index_of(item) for item in items if item["state"] == "Failed" and not item.get("training_job")}
+        failed = {
+            index_of(item)
+            for item in self.ledger.jobs(submission)
+            if item["state"] == "Failed" and not item.get("training_job")
+        }
         closed = sorted(failed & ours)
         return replace(
             done,

@@ -12,7 +12,7 @@ from traingrid.failures import CONFLICT
 from traingrid.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from traingrid.dynamodb import Item
     from traingrid.names import TrainingJobName
@@ -130,6 +130,11 @@ def attempts(item: Item | None) -> dict[int, Item]:
     if item is None:
         return {}
     return {**{tried["attempt"]: tried for tried in item.get("tried", [])}, item["attempt"]: item}
+
+
+def elsewhere(items: Iterable[Item], regions: Collection[str]) -> list[str]:
+    """Return the Regions in which lines are now though they are none of these: the grid had them once."""
+    return sorted({item["region"] for item in items}.difference(regions))
 
 
 def regions_of(items: Iterable[Item]) -> set[str]:

@@ -182,11 +182,9 @@ def test_a_region_that_the_grid_has_no_more_is_cancelled_and_audited_while_lines
         replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=OTHER))
 
 
-def test_the_command_says_what_it_did(
-    account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    submission = account.submit((HOME,))
-    name = account.train(submission, 0)
+@pytest.fixture
+def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command find this account, whatever grid.yaml it is given."""
     plane = ControlPlane(
         deployment=account.deployment,
         ledger=account.ledger,
@@ -194,6 +192,12 @@ def test_the_command_says_what_it_did(
         storage=account.storage,
     )
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+
+
+@pytest.mark.usefixtures("commanded")
+def test_the_command_says_what_it_did(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    submission = account.submit((HOME,))
+    name = account.train(submission, 0)
     assert cancel.name in cli.commands
     cli.main(["--grid", str(Path("grid.yaml")), "cancel", submission, "--reason", "test"], standalone_mode=False)
     said = capsys.readouterr().out
@@ -203,6 +207,7 @@ def test_the_command_says_what_it_did(
     assert account.ledger.cancels(submission)["all"]["by"].startswith("arn:aws:")
 
 
+@pytest.mark.usefixtures("commanded")
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -220,13 +225,6 @@ def test_the_command_says_that_it_is_recorded_whatever_goes_wrong_after_that(
     said: str,
 ) -> None:
     submission = account.submit((HOME,))
-    plane = ControlPlane(
-        deployment=account.deployment,
-        ledger=account.ledger,
-        batch=None,  # type: ignore[arg-type]
-        storage=account.storage,
-    )
-    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     monkeypatch.setattr(sys, "argv", ["traingrid", "cancel", submission])
 
     def fails(*_: object) -> None:

@@ -48,13 +48,12 @@ class SageMaker:
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
-        seen = self.attach(name, job, tags)
-        if seen:
-            return seen
         request = self._request(name, job, tags)
         try:
-            self._write_manifests(name, job)
-            seen = self._create(name, request)
+            seen = self.describe(name)
+            if seen is None:
+                self._write_manifests(name, job)
+                seen = self._create(name, request)
             return seen and self._own(name, seen, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
