@@ -13,6 +13,7 @@ from traingrid.manifest_errors import LineError
 from traingrid.manifest_limits import most
 from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_ours
 from traingrid.manifest_values import RefusedError, literal
+from traingrid.ownership import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,8 +28,8 @@ _T = TypeVar("_T")
 _MAX_ERRORS = 20
 _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
-# Tags that every training job carries beside its own (traingrid/names.py: TAG_GRID, TAG_SUBMISSION, TAG_JOB).
-_OUR_TAGS = 4
+# How many tags every training job carries beside its own.
+_OUR_TAGS = len(tags_of("", "", 0, ""))
 # The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
 _MPI, _PROGRAM = 3, 2
 

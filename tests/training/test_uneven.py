@@ -49,6 +49,13 @@ def declare(folders: Folders, **channels: str) -> None:
     (folders.config / "inputdataconfig.json").write_text(json.dumps(settings))
 
 
+def laid_out(folders: Folders, channel: str, *counts: int) -> list[Path]:
+    """Declare a channel in File mode whose files have so many images each; return the files."""
+    declare(folders, **{channel: "File"})
+    (folders.data / channel).mkdir()
+    return [records(folders.data / channel / f"part-{number}", count) for number, count in enumerate(counts)]
+
+
 def three_epochs(base: str) -> dict[str, Any]:
     """Read what a rank can of three epochs; the third of rank 1 is cut."""
     data = training_data(CONFIG, Folders(base=Path(base)))
@@ -85,10 +92,7 @@ def opened(base: str) -> dict[str, Any]:
 
 def test_much_that_uneven_shares_leave_out_is_said_with_the_way_out(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
-    declare(folders, train="File")
-    (folders.data / "train").mkdir()
-    for number, count in enumerate((13, 30)):
-        records(folders.data / "train" / f"part-{number}", count)
+    laid_out(folders, "train", 13, 30)
     first, second = on_two_ranks(opened, tmp_path, str(folders.base))
     assert (first["images"], first["per_epoch"]) == (43, 24)
     assert first["said"] == (
@@ -120,9 +124,7 @@ def tolerant_epochs(base: str) -> list[int | None]:
 
 def test_a_rank_that_leaves_corrupt_records_out_shortens_the_epoch_of_all(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
-    declare(folders, train="File")
-    (folders.data / "train").mkdir()
-    sound, broken = (records(folders.data / "train" / f"part-{number}", 13) for number in range(2))
+    sound, broken = laid_out(folders, "train", 13, 13)
     content = bytearray(broken.read_bytes())
     starts = list(record_starts(sound))
     for record in (3, 9):
@@ -175,10 +177,7 @@ def stopped_on_rank_1(base: str) -> bool:
 
 def test_a_stop_of_one_rank_ends_the_validation_of_all(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
-    declare(folders, validation="File")
-    (folders.data / "validation").mkdir()
-    for number, count in enumerate((13, 10)):
-        records(folders.data / "validation" / f"part-{number}", count)
+    laid_out(folders, "validation", 13, 10)
     assert on_two_ranks(stopped_on_rank_1, tmp_path, str(folders.base)) == [True, True]
 
 
@@ -206,10 +205,7 @@ def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
 def test_validation_weighs_every_image_the_same_however_they_are_shared_out(tmp_path: Path) -> None:
     jobs = {(13, 20): Folders(base=tmp_path / "two-files"), (23,): Folders(base=tmp_path / "one-file")}
     for counts, folders in jobs.items():
-        declare(folders, validation="File")
-        (folders.data / "validation").mkdir()
-        for number, count in enumerate(counts):
-            records(folders.data / "validation" / f"part-{number}", count)
+        laid_out(folders, "validation", *counts)
     ranks = on_two_ranks(validated, tmp_path, *(str(folders.base) for folders in jobs.values()))
     # By file; the larger of two goes to rank 0, and of one rank 1 has nothing.
     assert [[result["batches"] for result in rank] for rank in ranks] == [[5, 6], [4, 0]]
