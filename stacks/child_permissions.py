@@ -1,0 +1,90 @@
+"""What a Batch child may do: read its line, keep its item, and run training jobs of its grid."""
+
+from aws_cdk import Aws
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from stacks.grants import grant
+from stacks.training_jobs import WHOSE, training_jobs
+from traingrid import names
+from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
+from traingrid.grid import Grid
+
+
+def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+    """Allow a role to read what was submitted, and to keep its item of the ledger."""
+    grant(
+        role,
+        ["s3:GetObject", "s3:GetObjectVersion"],
+        [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", f"{bucket.bucket_arn}/{names.BY_HAND_PREFIX}*"],
+        because="Any submission, and any manifest that somebody submits in the Batch console",
+    )
+    items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
+    grant(role, items, [ledger.table_arn])
+
+
+def let_train(role: iam.Role, grid: Grid) -> None:
+    """Allow a role to run training jobs of this grid in this grid's Regions, and to read their logs."""
+    jobs = training_jobs(grid)
+    grant(
+        role,
+        ["sagemaker:CreateTrainingJob"],
+        jobs,
+        conditions={"StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name}},
+        because=WHOSE,
+    )
+    grant(
+        role,
+        ["sagemaker:AddTags"],
+        jobs,
+        conditions={"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}},
+        because=WHOSE,
+    )
+    looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
+    grant(role, [*looks, "sagemaker:StopTrainingJob"], jobs, because=WHOSE)
+    _let_write_manifest_files(role, grid)
+    _let_pass_execution_roles(role, grid)
+    _let_read_training_logs(role, grid)
+
+
+def _let_write_manifest_files(role: iam.Role, grid: Grid) -> None:
+    """Allow what a stream for each rank takes: to see which objects there are, and to say which rank reads which.
+
+    No data is read. Listing the output buckets tells an object that is missing from one that may not be read.
+    """
+    account = Aws.ACCOUNT_ID
+    outputs = [names.output_bucket(grid.name, account, region) for region in grid.regions]
+    data = [bucket for region in grid.regions for bucket in grid.data_buckets(account, region)]
+    grant(role, ["s3:ListBucket"], [f"arn:aws:s3:::{bucket}" for bucket in (*data, *outputs)])
+    grant(
+        role,
+        ["s3:GetObject", "s3:PutObject"],
+        [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
+        because="The ManifestFiles of any training job lie below its own output, and nothing else is called so",
+    )
+
+
+def _let_pass_execution_roles(role: iam.Role, grid: Grid) -> None:
+    """Allow passing exactly one role for each Region, and to SageMaker only."""
+    roles = [names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region) for region in grid.regions]
+    to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+    grant(role, ["iam:PassRole"], roles, conditions=to_sagemaker)
+
+
+def _let_read_training_logs(role: iam.Role, grid: Grid) -> None:
+    groups = [
+        f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs" for region in grid.regions
+    ]
+    grant(
+        role,
+        ["logs:GetLogEvents"],
+        [f"{group}:log-stream:{grid.name}-*" for group in groups],
+        because="The streams of this grid's jobs: SageMaker names them after job and host",
+    )
+    grant(
+        role,
+        ["logs:DescribeLogStreams"],
+        [f"{group}:*" for group in groups],
+        because="The ARN of a log group ends in an asterisk; the action cannot be narrowed to some streams",
+    )

@@ -1,0 +1,56 @@
+"""What the intake may do: read manifests, write submissions, and submit to this grid's queue."""
+
+from aws_cdk import Aws
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from stacks.grants import grant
+from stacks.orchestrator import Orchestrator
+from traingrid import names
+from traingrid.grid import Grid
+
+
+def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+    """Allow a role to read manifests, and to write submissions and reports."""
+    grant(
+        role,
+        ["s3:GetObject", "s3:GetObjectVersion"],
+        [f"{bucket.bucket_arn}/{names.MANIFEST_PREFIX}*"],
+        because="Users choose the names of manifests",
+    )
+    reports = f"{bucket.bucket_arn}/{names.MANIFEST_PREFIX}*{names.REPORT_SUFFIX}"
+    grant(
+        role,
+        ["s3:PutObject"],
+        [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", reports],
+        because="A report lies next to its manifest; the suffix keeps manifests themselves from being written",
+    )
+    grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
+
+
+def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
+    """Allow a role to submit to this grid's queue only.
+
+    It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
+    """
+    batch = f"arn:aws:batch:{grid.home}:{Aws.ACCOUNT_ID}"
+    grant(
+        role,
+        ["batch:SubmitJob"],
+        [orchestrator.queue.job_queue_arn, f"{batch}:job-definition/{names.job_definition(grid.name)}:*"],
+        because="Every revision of the orchestrator's definition: a deployment makes a new one meanwhile",
+    )
+    grant(
+        role,
+        ["batch:TagResource"],
+        [f"{batch}:job/*"],
+        conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]}},
+        because="Batch chooses the ids of jobs; the condition leaves only traingrid's own tags",
+    )
+    grant(
+        role,
+        ["batch:ListJobs"],
+        ["*"],
+        because="The action knows no resource; it finds a submission that was sent before its reply was lost",
+    )

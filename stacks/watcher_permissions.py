@@ -1,0 +1,47 @@
+"""What those may do who start nothing: the recorder of events, and the reconciler, which also stops."""
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from stacks.grants import grant
+from stacks.training_jobs import WHOSE, training_jobs
+from traingrid import names
+from traingrid.grid import Grid
+
+
+def let_record_events(role: iam.Role, grid: Grid, ledger: dynamodb.Table) -> None:
+    """Allow a role to see how a job of this grid ended and to write that down; it can start and stop none."""
+    looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
+    grant(role, looks, training_jobs(grid), because=WHOSE)
+    grant(role, ["dynamodb:UpdateItem"], [ledger.table_arn])
+
+
+def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+    """Allow a role to read all that the ledger and Batch know, and to close lines."""
+    read_and_write = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+    grant(role, read_and_write, [ledger.table_arn])
+    grant(
+        role,
+        ["s3:GetObject", "s3:GetObjectVersion"],
+        [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"],
+        because="Any submission; their ids are hashes",
+    )
+    grant(
+        role,
+        ["batch:DescribeJobs", "batch:ListJobs"],
+        ["*"],
+        because="The actions know no resource; they show whose child is gone, and which array nobody wrote down",
+    )
+
+
+def let_see_and_stop(role: iam.Role, grid: Grid) -> None:
+    """Allow a role to find and to stop training jobs of this grid. It can create none and pass no role."""
+    grant(
+        role,
+        ["sagemaker:ListTrainingJobs"],
+        ["*"],
+        because="The action knows no resource; what is not of this grid is not looked at",
+    )
+    stops = ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob", "sagemaker:ListTags"]
+    grant(role, stops, training_jobs(grid), because=WHOSE)
