@@ -5,61 +5,38 @@ orchestrator get the same grid from their environment: `Grid.to_environment`, `G
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.fields import (
-    MAX_RUNTIME_LIMIT,
     AlgorithmName,
     BucketName,
-    ChannelName,
     Count,
-    Duration,
-    HyperparameterKey,
-    HyperparameterValue,
     ImageRegistry,
-    ImageTag,
     InstanceType,
-    MetricName,
     RegionName,
-    Repository,
     Text,
     broken_rule,
 )
-from traingrid.job import Streams
+from traingrid.grid_image import Image
+from traingrid.grid_job import JobDefaults
+from traingrid.grid_orchestrator import Orchestrator
+from traingrid.grid_part import GridPart
 
 NAME_LIMIT = 24
 """Longest name of a grid. An S3 bucket's name has at most 63 characters
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html), and `names.manifest_bucket` adds
 "-manifests-", 12 digits of account, a hyphen and at most 14 characters of Region."""
-
-MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
-"""mpirun's options unless grid.yaml or the manifest line says otherwise. The first is described in
-https://horovod.readthedocs.io/en/stable/mpi.html, the variables in NCCL's user guide. What Horovod itself may be told
-is left to hyperparameters (`fusion_mb`, `hierarchical_allreduce`): a variable set here would go before them."""
-
-FARGATE_MEMORY = {
-    0.25: (512, 1024, 2048),
-    0.5: tuple(range(1024, 4097, 1024)),
-    1.0: tuple(range(2048, 8193, 1024)),
-    2.0: tuple(range(4096, 16385, 1024)),
-    4.0: tuple(range(8192, 30721, 1024)),
-}
-"""MiB of memory that Fargate offers by number of vCPUs
-(https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html)."""
 
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3653)
 """The retention periods that CloudWatch Logs offers (PutRetentionPolicy in its API reference), up to ten years."""
@@ -93,64 +70,14 @@ def _grid_name(name: str) -> str:
     return name
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False, use_attribute_docstrings=True)
-
-
-class Region(_Model):
+class Region(GridPart):
     """A training Region."""
 
     data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
     """Buckets in this Region, beside the grid's own, that its training jobs may read."""
 
 
-class Image(_Model):
-    """A training image: a repository and a tag in the grid's own ECR, the same in every Region, or any image's URI."""
-
-    repository: Repository | None = Field(default=None, examples=["training"])
-    """Name of a repository that every region stack creates (its full name begins with the grid's)."""
-    tag: ImageTag | None = Field(default=None, examples=["1"])
-    """Tag of the image in that repository; quote it, or YAML reads a number."""
-    uri: Text | None = Field(
-        default=None, examples=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"]
-    )
-    """URI of an image; "{region}" stands for the job's Region, whose registry SageMaker pulls from."""
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.uri is None) == (self.repository is None) or (self.tag is None) != (self.repository is None):
-            raise broken_rule("an image is either a repository with a tag or a uri")
-        if self.repository == "orchestrator":
-            raise broken_rule("the control stack has a repository of this name already", at="repository")
-        return self
-
-
-class Orchestrator(_Model):
-    """The Batch children that start and watch training jobs, one each."""
-
-    vcpu: float = Field(default=0.25, strict=True, examples=[0.25])
-    """vCPUs of one child: 0.25, 0.5, 1, 2 or 4."""
-    memory_mib: Count = Field(default=512, examples=[512])
-    """Memory of one child in MiB; Fargate offers few sizes for each number of vCPUs."""
-    max_vcpus: Count = Field(default=64, examples=[64])
-    """vCPUs of all children that run at once; with 0.25 each, 64 vCPUs watch 256 training jobs."""
-    watch: Literal["until_ended", "until_started"] = Field(default="until_ended", examples=["until_ended"])
-    """How long a child stays: until its training job has ended, with its log, or only until it runs."""
-    image_tag: ImageTag = Field(default="1", examples=["1"])
-    """Tag of the orchestrator's image in its ECR repository; quote it, or YAML reads a number."""
-
-    @model_validator(mode="after")
-    def _fargate_size(self) -> Self:
-        if self.vcpu not in FARGATE_MEMORY:
-            raise broken_rule(f"Fargate offers {', '.join(f'{vcpu:g}' for vcpu in FARGATE_MEMORY)} vCPUs", at="vcpu")
-        offered = FARGATE_MEMORY[self.vcpu]
-        if self.memory_mib not in offered:
-            rule = f"with {self.vcpu:g} vCPU Fargate offers {', '.join(map(str, offered))} MiB"
-            raise broken_rule(rule, at="memory_mib")
-        return self
-
-
-class Limits(_Model):
+class Limits(GridPart):
     """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
 
     jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
@@ -161,53 +88,7 @@ class Limits(_Model):
     """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""
 
 
-class JobDefaults(_Model):
-    """What a manifest line that says only Region and data is trained with."""
-
-    image: Text = Field(examples=["resnet"])
-    """An alias from `images`, or an image's URI."""
-    instance_type: InstanceType = Field(examples=["ml.g5.48xlarge"])
-    """SageMaker instance type of every host."""
-    instance_count: Count = Field(default=1, examples=[1])
-    """Number of hosts of a job."""
-    volume_gb: Count = Field(default=100, examples=[100])
-    """Size of each host's volume in GB: it holds the data of File mode."""
-    max_runtime: Duration = Field(default=24 * 3600, le=MAX_RUNTIME_LIMIT, examples=["24h"])
-    """After this time SageMaker stops the job: 90m, 24h, 2d; at most 28d. In Python: seconds."""
-    processes_per_host: Count = Field(default=1, examples=[8])
-    """Horovod processes (ranks) of each host: one for each GPU."""
-    mpi_options: HyperparameterValue = Field(default=MPI_OPTIONS, examples=["-x HOROVOD_FUSION_THRESHOLD=16777216"])
-    """Options passed to mpirun, as a hyperparameter."""
-    hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(
-        default={},
-        max_length=97,  # SageMaker takes 100, and three say how ranks are started (sagemaker_request.py)
-        examples=[{"model": "resnet50"}],
-    )
-    """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""
-    metrics: tuple[MetricName, ...] = Field(
-        default=(
-            *("epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5", "learning_rate"),
-            *("images_per_second", "ranks", "step_seconds", "input_seconds"),
-        ),
-        max_length=40,
-        examples=[["train_loss", "validation_top1"]],
-    )
-    """Metrics that the training prints as name=value."""
-    channels: tuple[ChannelName, ...] = Field(
-        default=("train", "validation"), min_length=1, max_length=20, examples=[["train", "validation"]]
-    )
-    """Folders below a manifest line's S3 URI, each a channel of the job."""
-    input_mode: Literal["File", "FastFile", "Pipe"] = Field(default="File", examples=["FastFile"])
-    """How data comes to a host: downloaded before the training, on demand, or as a stream through a pipe."""
-    streams: Streams = Field(default="host", examples=["rank"])
-    """In Pipe mode: whether the ranks of a host share a channel's stream, or each rank has one of its own."""
-    shuffle_seed: Annotated[int, Field(ge=0, strict=True)] | None = Field(default=None, examples=[7])
-    """In Pipe mode: seed by which SageMaker shuffles a channel's objects anew in every epoch; not unless it is set."""
-    retries: Annotated[int, Field(ge=0, le=30, strict=True)] = Field(default=2, examples=[2])
-    """How often a training is repeated that failed by no fault of its own; at most 30 (SageMaker's RetryStrategy)."""
-
-
-class Grid(_Model):
+class Grid(GridPart):
     """A home Region, its training Regions, and what jobs are made of unless their manifest line says otherwise."""
 
     name: Annotated[

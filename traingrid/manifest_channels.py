@@ -13,7 +13,7 @@ from traingrid.manifest_values import RefusedError, literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from traingrid.grid import JobDefaults
+    from traingrid.grid_job import JobDefaults
     from traingrid.job import Inputs
     from traingrid.manifest_rules import Rules
     from traingrid.s3_uri import S3Uri

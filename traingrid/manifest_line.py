@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.deployment import Deployment
-    from traingrid.grid import Grid, JobDefaults
+    from traingrid.grid import Grid
+    from traingrid.grid_job import JobDefaults
     from traingrid.job import Inputs
     from traingrid.s3_uri import S3Uri
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from traingrid.fields import parse_duration
-from traingrid.grid import LOG_RETENTION_DAYS, MPI_OPTIONS, Grid, GridError, load_grid
+from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError, load_grid
 from traingrid.grid_file import nearest
+from traingrid.grid_job import MPI_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 GOOD = """\

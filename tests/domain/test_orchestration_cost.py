@@ -2,7 +2,7 @@
 
 import pytest
 
-from traingrid.grid import Orchestrator
+from traingrid.grid_orchestrator import Orchestrator
 from traingrid.orchestration_cost import dollars, sentence
 
 

@@ -1,0 +1,70 @@
+"""What grid.yaml says of jobs: the defaults of a manifest line."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from traingrid.fields import (
+    MAX_RUNTIME_LIMIT,
+    ChannelName,
+    Count,
+    Duration,
+    HyperparameterKey,
+    HyperparameterValue,
+    InstanceType,
+    MetricName,
+    Text,
+)
+from traingrid.grid_part import GridPart
+from traingrid.job import Streams
+
+MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
+"""mpirun's options unless grid.yaml or the manifest line says otherwise. The first is described in
+https://horovod.readthedocs.io/en/stable/mpi.html, the variables in NCCL's user guide. What Horovod itself may be told
+is left to hyperparameters (`fusion_mb`, `hierarchical_allreduce`): a variable set here would go before them."""
+
+
+class JobDefaults(GridPart):
+    """What a manifest line that says only Region and data is trained with."""
+
+    image: Text = Field(examples=["resnet"])
+    """An alias from `images`, or an image's URI."""
+    instance_type: InstanceType = Field(examples=["ml.g5.48xlarge"])
+    """SageMaker instance type of every host."""
+    instance_count: Count = Field(default=1, examples=[1])
+    """Number of hosts of a job."""
+    volume_gb: Count = Field(default=100, examples=[100])
+    """Size of each host's volume in GB: it holds the data of File mode."""
+    max_runtime: Duration = Field(default=24 * 3600, le=MAX_RUNTIME_LIMIT, examples=["24h"])
+    """After this time SageMaker stops the job: 90m, 24h, 2d; at most 28d. In Python: seconds."""
+    processes_per_host: Count = Field(default=1, examples=[8])
+    """Horovod processes (ranks) of each host: one for each GPU."""
+    mpi_options: HyperparameterValue = Field(default=MPI_OPTIONS, examples=["-x HOROVOD_FUSION_THRESHOLD=16777216"])
+    """Options passed to mpirun, as a hyperparameter."""
+    hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(
+        default={},
+        max_length=97,  # SageMaker takes 100, and three say how ranks are started (sagemaker_request.py)
+        examples=[{"model": "resnet50"}],
+    )
+    """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""
+    metrics: tuple[MetricName, ...] = Field(
+        default=(
+            *("epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5", "learning_rate"),
+            *("images_per_second", "ranks", "step_seconds", "input_seconds"),
+        ),
+        max_length=40,
+        examples=[["train_loss", "validation_top1"]],
+    )
+    """Metrics that the training prints as name=value."""
+    channels: tuple[ChannelName, ...] = Field(
+        default=("train", "validation"), min_length=1, max_length=20, examples=[["train", "validation"]]
+    )
+    """Folders below a manifest line's S3 URI, each a channel of the job."""
+    input_mode: Literal["File", "FastFile", "Pipe"] = Field(default="File", examples=["FastFile"])
+    """How data comes to a host: downloaded before the training, on demand, or as a stream through a pipe."""
+    streams: Streams = Field(default="host", examples=["rank"])
+    """In Pipe mode: whether the ranks of a host share a channel's stream, or each rank has one of its own."""
+    shuffle_seed: Annotated[int, Field(ge=0, strict=True)] | None = Field(default=None, examples=[7])
+    """In Pipe mode: seed by which SageMaker shuffles a channel's objects anew in every epoch; not unless it is set."""
+    retries: Annotated[int, Field(ge=0, le=30, strict=True)] = Field(default=2, examples=[2])
+    """How often a training is repeated that failed by no fault of its own; at most 30 (SageMaker's RetryStrategy)."""
