@@ -1,62 +1,120 @@
 """The network of the Batch children: out to AWS by HTTPS, and nothing in."""
 
-from aws_cdk import RemovalPolicy, Stack
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.grants import same_account
+from stacks.endpoints import CHILDREN, private_endpoints, reach_storage
+from stacks.flow_log import record_flows
+from stacks.grants import acknowledge
+from traingrid.grid import Grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where children run."""
+
+    vpc: ec2.IVpc
+    subnets: ec2.SubnetSelection
+    security_groups: Sequence[ec2.ISecurityGroup]
+    public_addresses: bool
 
 
 class Network(Construct):
-    """A VPC of public subnets in two availability zones.
+    """What grid.yaml calls `network`; `placement` is where children run.
 
-    A child calls SageMaker in every training Region. Interface endpoints reach their own Region only, and a NAT gateway
-    costs $32 a month while nothing runs, so children have public addresses ($0.005 an hour each) behind a security
-    group that lets nothing in. S3 and DynamoDB are reached by gateway endpoints, which are free.
+    A child calls SageMaker in every training Region, and an interface endpoint reaches the Region that it is in: so
+    children need a way out to the internet, unless all training is at home. That is a public address for each child,
+    at $0.005 an hour (https://aws.amazon.com/vpc/pricing/), or a NAT gateway, at $0.045 an hour, idle or not.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, log_retention: logs.RetentionDays) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, log_retention: logs.RetentionDays) -> None:
         super().__init__(scope, identifier)
-        self.vpc = ec2.Vpc(
+        if grid.network.kind == "existing":
+            self.placement = self._existing(grid)
+            return
+        private = grid.network.kind == "private"
+        vpc = self._private_vpc(grid) if private else self._public_vpc()
+        children = self._security_group(vpc)
+        reach_storage(vpc, grid)
+        if private:
+            private_endpoints(self, vpc, children)
+        record_flows(self, vpc, log_retention)
+        self.placement = Placement(
+            vpc=vpc,
+            subnets=ec2.SubnetSelection(subnet_group_name=CHILDREN),
+            security_groups=[children],
+            public_addresses=not private,
+        )
+
+    def _public_vpc(self) -> ec2.Vpc:
+        """Return a VPC of public subnets in two availability zones. It costs nothing while no child runs."""
+        # Fargate asks for a public address itself; nothing else that lands here shall get one.
+        public = ec2.SubnetConfiguration(
+            name=CHILDREN, subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
+        )
+        return self._vpc([public], nat_gateways=0)
+
+    def _private_vpc(self, grid: Grid) -> ec2.Vpc:
+        """Return a VPC whose children have no public addresses: isolated if all training is at home, else behind NAT.
+
+        Either way they reach the AWS APIs of the home Region by endpoints.
+        """
+        if set(grid.regions) == {grid.home}:
+            isolated = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
+            return self._vpc([isolated], nat_gateways=0)
+        gateway = ec2.SubnetConfiguration(
+            name="Gateway", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28, map_public_ip_on_launch=False
+        )
+        behind = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
+        return self._vpc([gateway, behind], nat_gateways=1)
+
+    def _vpc(self, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
+        return ec2.Vpc(
             self,
             "Vpc",
             max_azs=2,
-            nat_gateways=0,
-            subnet_configuration=[
-                # Fargate asks for a public address itself; nothing else that lands here shall get one.
-                ec2.SubnetConfiguration(
-                    name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
-                )
-            ],
+            nat_gateways=nat_gateways,
+            subnet_configuration=list(subnets),
             # Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it
             # admits only its own members.
             restrict_default_security_group=False,
-            gateway_endpoints={
-                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
-                "DynamoDb": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.DYNAMODB),
-            },
         )
-        self._record_flows(log_retention)
-        self.security_group = ec2.SecurityGroup(
+
+    def _existing(self, grid: Grid) -> Placement:
+        """Return a place in a VPC that is there; nothing is looked up, so its subnets are taken as they are said."""
+        vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=grid.network.vpc or "", availability_zones=Fn.get_azs())
+        zones = "Annotation::@aws-cdk/aws-ec2:vpcAttributeIsListTokenavailabilityZones"
+        acknowledge(vpc, zones, "Nothing is placed by zone: the subnets are said one by one")
+        subnets = [
+            ec2.Subnet.from_subnet_id(self, f"Subnet{number}", subnet)
+            for number, subnet in enumerate(grid.network.subnets, 1)
+        ]
+        for subnet in subnets:
+            route = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
+            acknowledge(subnet, route, "Routes of an existing network are its owner's: none is added")
+        yours = [
+            ec2.SecurityGroup.from_security_group_id(self, f"SecurityGroup{number}", group, mutable=False)
+            for number, group in enumerate(grid.network.security_groups, 1)
+        ]
+        return Placement(
+            vpc=vpc,
+            subnets=ec2.SubnetSelection(subnets=subnets),
+            security_groups=yours or [self._security_group(vpc)],
+            public_addresses=grid.network.public_addresses,
+        )
+
+    def _security_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
+        group = ec2.SecurityGroup(
             self,
             "ChildrenSecurityGroup",
-            vpc=self.vpc,
+            vpc=vpc,
             description="Batch children: HTTPS to AWS, nothing in",
             allow_all_outbound=False,
         )
-        self.security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "HTTPS to the AWS APIs")
-
-    def _record_flows(self, log_retention: logs.RetentionDays) -> None:
-        """Record who talked to whom, in a log group that goes with the stack."""
-        stack = Stack.of(self)
-        flows = same_account(f"arn:aws:ec2:{stack.region}:{stack.account}:vpc-flow-log/*")
-        role = iam.Role(
-            self,
-            "FlowLogRole",
-            assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com", conditions=flows),
-            description="Writes the flow logs of the Batch children's network",
-        )
-        group = logs.LogGroup(self, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
-        self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group, role))
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "HTTPS to the AWS APIs")
+        return group

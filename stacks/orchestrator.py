@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from aws_cdk import Aws, Duration, RemovalPolicy, Size
 from aws_cdk import aws_batch as batch
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -46,7 +45,8 @@ class Orchestrator(Construct):
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         self.role = iam.Role(self, "Role", assumed_by=trust, description="What a Batch child may do")
-        self.queue = self._queue(grid, Network(self, "Network", log_retention=log_retention))
+        self._placement = Network(self, "Network", grid=grid, log_retention=log_retention).placement
+        self.queue = self._queue(grid)
         self.definition = batch.EcsJobDefinition(
             self,
             "JobDefinition",
@@ -58,13 +58,13 @@ class Orchestrator(Construct):
             propagate_tags=True,
         )
 
-    def _queue(self, grid: Grid, network: Network) -> batch.JobQueue:
+    def _queue(self, grid: Grid) -> batch.JobQueue:
         compute = batch.FargateComputeEnvironment(
             self,
             "Compute",
-            vpc=network.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC),
-            security_groups=[network.security_group],
+            vpc=self._placement.vpc,
+            vpc_subnets=self._placement.subnets,
+            security_groups=list(self._placement.security_groups),
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
         return batch.JobQueue(
@@ -106,7 +106,7 @@ class Orchestrator(Construct):
             memory=Size.mebibytes(grid.orchestrator.memory_mib),
             job_role=self.role,
             execution_role=pull_role,
-            assign_public_ip=True,
+            assign_public_ip=self._placement.public_addresses,
             readonly_root_filesystem=True,
             environment=dict(environment),
             logging=ecs.LogDriver.aws_logs(stream_prefix="orchestrator", log_group=self.log_group),

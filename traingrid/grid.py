@@ -28,8 +28,10 @@ from traingrid.fields import (
     Text,
     broken_rule,
 )
+from traingrid.grid_encryption import Encryption
 from traingrid.grid_image import Image
 from traingrid.grid_job import JobDefaults
+from traingrid.grid_network import Network
 from traingrid.grid_orchestrator import Orchestrator
 from traingrid.grid_part import GridPart
 
@@ -118,6 +120,10 @@ class Grid(GridPart):
     """The most that one submission may ask for."""
     orchestrator: Orchestrator = Orchestrator()
     """Size and number of the Batch children."""
+    network: Network = Field(default=Network(), examples=["private"])
+    """Where the Batch children run: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
+    encryption: Encryption = Field(default=Encryption(), examples=["kms"])
+    """By whose keys data is encrypted at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with keys of your own."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
     """Days that logs of the control plane are kept."""
 
@@ -128,6 +134,23 @@ class Grid(GridPart):
         if isinstance(regions, dict):
             return {region: {} if settings is None else settings for region, settings in regions.items()}
         return regions
+
+    @field_validator("network", "encryption", mode="before")
+    @classmethod
+    def _one_word(cls, settings: object) -> object:
+        """Read `network: private` as a mapping that says nothing else."""
+        return {"kind": settings} if isinstance(settings, str) else settings
+
+    @field_validator("encryption")
+    @classmethod
+    def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
+        needed = {info.data.get("home"), *info.data.get("regions", ())} - {None}
+        missing, unused = sorted(needed - set(encryption.keys)), sorted(set(encryption.keys) - needed)
+        if encryption.keys and missing:
+            raise broken_rule(f"there is no key for {', '.join(missing)}; give one for every Region, or none", "keys")
+        if encryption.keys and "home" in info.data and "regions" in info.data and unused:
+            raise broken_rule(f"the grid has no Region {', '.join(unused)} to use a key in", "keys")
+        return encryption
 
     @field_validator("regions")
     @classmethod

@@ -29,7 +29,7 @@ def check_grid_file(path: Path) -> Grid:
         grid = Grid.model_validate(document.data, context={"regions": sagemaker_regions()})
     except ValidationError as error:
         for details in error.errors():
-            key = _key_path(details)
+            key = _as_written(document.data, _key_path(details))
             found.append((document.line(key), _sentence(path, document, key, details)))
     if grid is None or found:
         raise GridError(tuple(sentence for _, sentence in sorted(found)))
@@ -76,6 +76,11 @@ def _key_path(details: ErrorDetails) -> KeyPath:
     return (*key, at) if at else key
 
 
+def _as_written(data: object, key: KeyPath) -> KeyPath:
+    """Return the key of a mapping's `kind` as it stands in the file: `network: private` has no key of that name."""
+    return key[:-1] if key[-1:] == ("kind",) and isinstance(_value(data, key[:-1]), str) else key
+
+
 def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDetails) -> str:
     place = f"{path}:{document.line(key)}: {_dotted(key)}:"
     if details["type"] == "extra_forbidden":
@@ -87,7 +92,8 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     refused_key = details["loc"][-1] == "[key]"  # pydantic's mark: not the value of the key but the key itself
     value = key[-1] if refused_key else context.get("value", _value(document.data, key))
     literal = shown(value) if isinstance(value, str) else repr(value)
-    refused = "" if isinstance(value, dict | list) else f" {literal} is not allowed:"
+    absent = value is None and key not in document.lines
+    refused = "" if absent or isinstance(value, dict | list) else f" {literal} is not allowed:"
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
     return f"{place}{refused} {_rule(details)}. {step}".rstrip()
 
@@ -128,7 +134,7 @@ def _example(key: KeyPath, field: FieldInfo | None) -> str:
     example = field.examples[0]
     bare = isinstance(example, str) and not example.replace(".", "").isdigit()
     text = example if bare else json.dumps(example)  # JSON's flow style is YAML, and quotes what must be quoted
-    return f"Write for example `{key[-1]}: {text}`: {field.description}"
+    return f"Write for example `{key[-1]}: {text}`: {' '.join((field.description or '').split())}"
 
 
 def _value(data: object, key: KeyPath) -> object:

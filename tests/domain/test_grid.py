@@ -132,6 +132,23 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ("images:", "orchestrator: {vcpu: 0.3}\nimages:", "orchestrator.vcpu: 0.3 is not allowed: Fargate offers 0.25"),
         ("images:", "orchestrator: {memory_mib: 9}\nimages:", "with 0.25 vCPU Fargate offers 512, 1024, 2048 MiB"),
         ("images:", "log_retention_days: 12\nimages:", "CloudWatch Logs keeps logs for 1, 3, 5"),
+        (
+            "images:",
+            "network: privat\nimages:",
+            "6: network: 'privat' is not allowed: it must be 'public', 'private' or",
+        ),
+        ("images:", "network: existing\nimages:", "network.vpc: an existing network needs its vpc and subnets"),
+        (
+            "images:",
+            "network: {kind: existing, vpc: vpc-0a1b2c3d}\nimages:",
+            "network.subnets: an existing network needs the subnets that children run in",
+        ),
+        (
+            "images:",
+            "network: {kind: private, subnets: [subnet-0a1b2c3d]}\nimages:",
+            "network.subnets: only an existing network has it; this one is private",
+        ),
+        ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
         ("home:", "name: other\nhome:", "grid.yaml:2: name: this key stands on line 1 already. Keep one of the two."),
         ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key stands on line 4 already"),
         ("job:\n", "jobs:\n", "jobs: there is no such key. Did you mean job?"),

@@ -1,0 +1,23 @@
+"""Flow logs: who talked to whom in a network."""
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.grants import same_account
+
+
+def record_flows(scope: Construct, vpc: ec2.Vpc, log_retention: logs.RetentionDays) -> None:
+    """Record who talked to whom in a VPC, in a log group that goes with the stack."""
+    stack = Stack.of(scope)
+    flows = same_account(f"arn:aws:ec2:{stack.region}:{stack.account}:vpc-flow-log/*")
+    role = iam.Role(
+        scope,
+        "FlowLogRole",
+        assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com", conditions=flows),
+        description="Writes the flow logs of the Batch children's network",
+    )
+    group = logs.LogGroup(scope, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+    vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group, role))

@@ -1,0 +1,50 @@
+"""What grid.yaml says of the keys that data is encrypted with."""
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from traingrid.fields import RegionName, broken_rule
+from traingrid.grid_part import GridPart
+
+_KEY_ARN = re.compile(r"arn:aws:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[a-zA-Z0-9-]+", re.ASCII)
+
+KeyArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]{1,256}$", strict=True)
+]
+"""The ARN of a KMS key; an alias may point elsewhere tomorrow, and policies cannot name a key by it."""
+
+
+def region_of(key: str) -> str:
+    """Return the Region of a KeyArn."""
+    match = _KEY_ARN.fullmatch(key)
+    if match is None:
+        raise ValueError(f"{key} is not the ARN of a KMS key")
+    return match["region"]
+
+
+class Encryption(GridPart):
+    """By whose keys the grid's buckets, ledger, queues, logs and images are encrypted at rest."""
+
+    kind: Literal["s3", "kms"] = Field(default="s3", examples=["kms"])
+    """s3: by keys that AWS owns, without cost. kms: by a key of the account in each Region, whose use CloudTrail
+    records and whose policy says who may decrypt; $1 a month for each key that the grid makes."""
+    keys: dict[RegionName, KeyArn] = Field(
+        default={},
+        examples=[{"us-east-1": "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"}],
+    )
+    """Keys of your own, one for the home Region and for each training Region; unless given, every stack makes one."""
+
+    @model_validator(mode="after")
+    def _keys_of_their_regions(self) -> Self:
+        if self.keys and self.kind != "kms":
+            raise broken_rule(
+                "keys encrypt nothing while the kind is s3; write `kind: kms` or leave them out", at="keys"
+            )
+        for region, key in self.keys.items():
+            if region_of(key) != region:
+                raise broken_rule(
+                    f"the key of {region} lies in {region_of(key)}, and a key encrypts in its Region only", at="keys"
+                )
+        return self

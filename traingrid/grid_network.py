@@ -1,0 +1,45 @@
+"""What grid.yaml says of the network that Batch children run in."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from traingrid.fields import broken_rule
+from traingrid.grid_part import GridPart
+
+# Ids as EC2 makes them (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
+VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$", strict=True)]
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$", strict=True)]
+SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$", strict=True)]
+
+
+class Network(GridPart):
+    """Where Batch children run: in public or private subnets of a VPC that the control stack makes, or in yours.
+
+    They call SageMaker in every training Region, so they must reach the AWS APIs there. Nothing comes in anywhere.
+    """
+
+    kind: Literal["public", "private", "existing"] = Field(default="public", examples=["private"])
+    """public: a public address for each child, no cost while none runs. private: no public address; a NAT gateway where
+    a training Region is not the home Region. existing: subnets of your own, with a way out to the AWS APIs."""
+    vpc: VpcId | None = Field(default=None, examples=["vpc-0a1b2c3d4e5f60718"])
+    """Your VPC in the home Region."""
+    subnets: tuple[SubnetId, ...] = Field(default=(), max_length=16, examples=[["subnet-0a1b2c3d4e5f60718"]])
+    """Subnets of that VPC; at most 16 (subnets of ComputeResource in the Batch API reference)."""
+    security_groups: tuple[SecurityGroupId, ...] = Field(default=(), max_length=5, examples=[["sg-0a1b2c3d4e5f60718"]])
+    """Security groups of yours for the children; unless given, one is made that lets HTTPS out and nothing in."""
+    public_addresses: bool = Field(default=False, strict=True, examples=[True])
+    """Whether children get public addresses in your subnets, which have no other way out."""
+
+    @model_validator(mode="after")
+    def _yours_or_ours(self) -> Self:
+        if self.kind == "existing":
+            if self.vpc is None:
+                raise broken_rule("an existing network needs its vpc and subnets", at="vpc")
+            if not self.subnets:
+                raise broken_rule("an existing network needs the subnets that children run in", at="subnets")
+            return self
+        for key in ("vpc", "subnets", "security_groups", "public_addresses"):
+            if getattr(self, key):
+                raise broken_rule(f"only an existing network has it; this one is {self.kind}", at=key)
+        return self
