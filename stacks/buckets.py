@@ -3,14 +3,17 @@
 from typing import cast
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.grants import acknowledge
 
 
-def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: bool) -> s3.Bucket:
+def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: bool, key: kms.IKey | None) -> s3.Bucket:
     """Return a new bucket that nobody outside the account can read and that outlives its stack.
+
+    It encrypts with `key`, or with keys of S3's own if that is None.
 
     Old versions are kept for 90 days, parts of broken uploads for 7.
     """
@@ -19,7 +22,9 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
         identifier,
         bucket_name=name,
         versioned=versioned,
-        encryption=s3.BucketEncryption.S3_MANAGED,
+        encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+        encryption_key=key,
+        bucket_key_enabled=True if key else None,  # one call to KMS for many objects
         block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         enforce_ssl=True,

@@ -10,11 +10,12 @@ from stacks import child_permissions, intake_permissions, watcher_permissions
 from stacks.buckets import private_bucket, send_object_events
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.job_events import JobEvents
+from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
+from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
-from stacks.retention import log_retention
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -30,22 +31,25 @@ class ControlStack(Stack):
             description=f"traingrid {grid.name}: control plane",
         )
         self._grid = grid
+        self._key = stack_key(self, grid, region=grid.home, alias=names.control_key(grid.name))
+        keeping = log_keeping(grid, self._key)
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
-        self.manifests = private_bucket(self, "Manifests", name=name, versioned=True)
+        self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
-        self.ledger = Ledger(self, "Ledger").table
+        self.ledger = Ledger(self, "Ledger", key=self._key).table
         runtime = Runtime(
             code=repository_code(),
             libraries=libraries(self, layer),
             environment=self._environment(),
-            log_retention=log_retention(grid),
+            keeping=keeping,
+            key=self._key,
         )
         self.orchestrator = Orchestrator(
             self,
             "Orchestrator",
             grid=grid,
             environment=runtime.environment,
-            log_retention=runtime.log_retention,
+            keeping=keeping,
         )
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
@@ -80,6 +84,14 @@ class ControlStack(Stack):
         watcher_permissions.let_record_events(self.job_events.role, grid, ledger)
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid)
+        self._let_decrypt()
+
+    def _let_decrypt(self) -> None:
+        """Allow each part to use the keys of what it reads and writes; a function also writes its dead letters."""
+        for role in (self.intake.role, self.job_events.role, self.reconciler.role):
+            use_key(role, self._key, region=self._grid.home, services=["s3", "dynamodb", "sqs"])
+        use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
+        use_keys_of_regions(self.orchestrator.role, self._grid)
 
     def _outputs(self) -> None:
         CfnOutput(self, "ManifestBucket", value=self.manifests.bucket_name)

@@ -4,6 +4,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.dead_letters import dead_letters
@@ -24,7 +25,7 @@ def state_changes(grid: Grid) -> events.EventPattern:
 class EventForwarding(Construct):
     """A rule on a Region's default bus that sends the grid's state changes to the home bus."""
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         # A rule without a name is called after its stack.
         rules = f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{names.region_stack(grid.name, region)}-*"
@@ -44,4 +45,4 @@ class EventForwarding(Construct):
             event_pattern=state_changes(grid),
         )
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
-        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters(self)))
+        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters(self, key)))

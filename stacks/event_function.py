@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Duration, IgnoreMode, RemovalPolicy
+from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
-from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.dead_letters import dead_letters
 from stacks.grants import acknowledge
+from stacks.log_keeping import LogKeeping
 
 ROOT = Path(__file__).parent.parent
 EVENT_AGE = Duration.hours(6)
@@ -23,12 +25,13 @@ EVENT_AGE = Duration.hours(6)
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """What the functions of a grid have in common: code, libraries, environment, and how long their logs are kept."""
+    """What the functions of a grid have in common: code, libraries, environment, how logs are kept, and the key."""
 
     code: lambda_.Code
     libraries: lambda_.LayerVersion
     environment: Mapping[str, str]
-    log_retention: logs.RetentionDays
+    keeping: LogKeeping
+    key: kms.IKey | None
 
 
 def repository_code() -> lambda_.Code:
@@ -78,7 +81,7 @@ class EventFunction(Construct):
         memory_mib: int = 512,
     ) -> None:
         super().__init__(scope, identifier)
-        self.dead_letters = dead_letters(self)
+        self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         rule = events.Rule(
@@ -93,7 +96,7 @@ class EventFunction(Construct):
     def _function(
         self, handler: str, description: str, runtime: Runtime, timeout: Duration, memory_mib: int
     ) -> lambda_.Function:
-        log_group = logs.LogGroup(self, "Log", retention=runtime.log_retention, removal_policy=RemovalPolicy.DESTROY)
+        log_group = runtime.keeping.log_group(self, "Log")
         log_group.grant_write(self.role)
         function = lambda_.Function(
             self,
@@ -109,7 +112,7 @@ class EventFunction(Construct):
             timeout=timeout,
             role=self.role,
             log_group=log_group,
-            on_failure=destinations.SqsDestination(self.dead_letters),
+            on_failure=destinations.SqsDestination(self._without_its_key()),
             retry_attempts=2,
             max_event_age=EVENT_AGE,
         )
@@ -119,6 +122,14 @@ class EventFunction(Construct):
             "Python 3.11 is what the whole of traingrid is built and tested on, the training image included",
         )
         return function
+
+    def _without_its_key(self) -> sqs.IQueue:
+        """Return the dead-letter queue as a destination that may be sent to.
+
+        The queue itself as a destination lets the role use its key for whatever it likes; what the role may do with
+        keys is granted by the stack, through SQS only.
+        """
+        return sqs.Queue.from_queue_arn(self, "OnFailure", self.dead_letters.queue_arn)
 
 
 def _lambda_role(scope: Construct) -> iam.Role:

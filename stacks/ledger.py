@@ -2,6 +2,7 @@
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 
@@ -11,7 +12,7 @@ class Ledger(Construct):
     It holds what ran and what came of it, so it is kept when the stack goes and cannot be deleted by accident.
     """
 
-    def __init__(self, scope: Construct, identifier: str) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self.table = dynamodb.Table(
             self,
@@ -22,6 +23,8 @@ class Ledger(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
+            encryption_key=key,
             deletion_protection=True,
             removal_policy=RemovalPolicy.RETAIN,
         )

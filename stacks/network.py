@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.endpoints import CHILDREN, private_endpoints, reach_storage
 from stacks.flow_log import record_flows
 from stacks.grants import acknowledge
+from stacks.log_keeping import LogKeeping
 from traingrid.grid import Grid
 
 
@@ -32,7 +32,7 @@ class Network(Construct):
     at $0.005 an hour (https://aws.amazon.com/vpc/pricing/), or a NAT gateway, at $0.045 an hour, idle or not.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, log_retention: logs.RetentionDays) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, keeping: LogKeeping) -> None:
         super().__init__(scope, identifier)
         if grid.network.kind == "existing":
             self.placement = self._existing(grid)
@@ -43,7 +43,7 @@ class Network(Construct):
         reach_storage(vpc, grid)
         if private:
             private_endpoints(self, vpc, children)
-        record_flows(self, vpc, log_retention)
+        record_flows(self, vpc, keeping)
         self.placement = Placement(
             vpc=vpc,
             subnets=ec2.SubnetSelection(subnet_group_name=CHILDREN),

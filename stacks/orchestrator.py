@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, Duration, RemovalPolicy, Size
+from aws_cdk import Aws, Duration, Size
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.grants import grant, same_account
+from stacks.log_keeping import LogKeeping
 from stacks.network import Network
 from stacks.registry import registry
 from traingrid import names
@@ -36,16 +36,16 @@ class Orchestrator(Construct):
         *,
         grid: Grid,
         environment: Mapping[str, str],
-        log_retention: logs.RetentionDays,
+        keeping: LogKeeping,
     ) -> None:
         super().__init__(scope, identifier)
         self.registry = registry(self, "Repository", name=names.orchestrator_repository(grid.name))
-        self.log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        self.log_group = keeping.log_group(self, "Log")
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         self.role = iam.Role(self, "Role", assumed_by=trust, description="What a Batch child may do")
-        self._placement = Network(self, "Network", grid=grid, log_retention=log_retention).placement
+        self._placement = Network(self, "Network", grid=grid, keeping=keeping).placement
         self.queue = self._queue(grid)
         self.definition = batch.EcsJobDefinition(
             self,

@@ -6,6 +6,7 @@ from constructs import Construct
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
+from stacks.keys import read_with, stack_key, use_key
 from stacks.registry import registry
 from traingrid import names
 from traingrid.grid import Grid
@@ -23,13 +24,18 @@ class RegionStack(Stack):
         )
         account = Aws.ACCOUNT_ID
         # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
-        data = private_bucket(self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False)
-        output = private_bucket(self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True)
+        key = stack_key(self, grid, region=region, alias=names.data_key(grid.name))
+        data = private_bucket(
+            self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False, key=key
+        )
+        output = private_bucket(
+            self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True, key=key
+        )
         repositories = {
             short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
             for short in grid.repositories()
         }
-        ExecutionRole(
+        execution = ExecutionRole(
             self,
             "Execution",
             grid=grid,
@@ -37,7 +43,9 @@ class RegionStack(Stack):
             output=output,
             repositories=[repository.repository_arn for repository in repositories.values()],
         )
-        EventForwarding(self, "Forwarding", grid=grid, region=region)
+        use_key(execution.role, key, region=region, services=["s3"])
+        read_with(execution.role, grid.regions[region].data_keys, region=region)
+        EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)

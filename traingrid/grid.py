@@ -28,7 +28,7 @@ from traingrid.fields import (
     Text,
     broken_rule,
 )
-from traingrid.grid_encryption import Encryption
+from traingrid.grid_encryption import Encryption, KeyArn, region_of
 from traingrid.grid_image import Image
 from traingrid.grid_job import JobDefaults
 from traingrid.grid_network import Network
@@ -77,6 +77,10 @@ class Region(GridPart):
 
     data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
     """Buckets in this Region, beside the grid's own, that its training jobs may read."""
+    data_keys: tuple[KeyArn, ...] = Field(
+        default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
+    )
+    """KMS keys in this Region that those buckets are encrypted with; their policies must let this account's roles."""
 
 
 class Limits(GridPart):
@@ -162,6 +166,15 @@ class Grid(GridPart):
                     raise broken_rule(
                         f"{bucket} stands under {owners[bucket]} too, and a bucket lies in one Region", region
                     )
+        return regions
+
+    @field_validator("regions")
+    @classmethod
+    def _key_lies_in_its_region(cls, regions: dict[str, Region]) -> dict[str, Region]:
+        for region, settings in regions.items():
+            for key in settings.data_keys:
+                if region_of(key) != region:
+                    raise broken_rule(f"{key} lies in {region_of(key)}, and a key decrypts in its Region only", region)
         return regions
 
     @field_validator("job")

@@ -74,6 +74,16 @@ def output_prefix(grid: str, account: str, region: str, submission: str, index: 
     return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
 
 
+def control_key(grid: str) -> str:
+    """Return the alias of the KMS key that the control plane's own things are encrypted with."""
+    return f"alias/{grid}-control"
+
+
+def data_key(grid: str) -> str:
+    """Return the alias, the same in every training Region, of the KMS key that data and results are encrypted with."""
+    return f"alias/{grid}"
+
+
 def event_bus(grid: str) -> str:
     """Return the name of the home Region's event bus, which training Regions forward state changes to."""
     return grid

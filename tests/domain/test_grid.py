@@ -17,6 +17,7 @@ from traingrid.grid_file import nearest
 from traingrid.grid_job import MPI_OPTIONS
 
 ROOT = Path(__file__).parents[2]
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 GOOD = """\
 name: traingrid
 home: us-east-1
@@ -149,6 +150,28 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
             "network.subnets: only an existing network has it; this one is private",
         ),
         ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
+        ("images:", "encryption: kmss\nimages:", "6: encryption: 'kmss' is not allowed: it must be 's3' or 'kms'"),
+        (
+            "images:",
+            f"encryption: {{kind: kms, keys: {{us-east-1: '{KEY}'}}}}\nimages:",
+            "encryption.keys: there is no key for us-west-2; give one for every Region, or none",
+        ),
+        (
+            "images:",
+            f"encryption: {{kind: kms, keys: {{us-west-2: '{KEY}'}}}}\nimages:",
+            "encryption.keys: the key of us-west-2 lies in us-east-1, and a key encrypts in its Region only",
+        ),
+        (
+            "images:",
+            f"encryption: {{keys: {{us-east-1: '{KEY}'}}}}\nimages:",
+            "encryption.keys: keys encrypt nothing while the kind is s3; write `kind: kms` or leave them out",
+        ),
+        ("[campaigns-pdx]", f"[campaigns-pdx], data_keys: ['{KEY}']", "a key decrypts in its Region only"),
+        (
+            "[campaigns-pdx]",
+            "[campaigns-pdx], data_keys: ['arn:aws:kms:us-west-2:111122223333:alias/mine']",
+            "regions.us-west-2.data_keys.0: 'arn:aws:kms:us-west-2:111122223333:alias/mine' is not allowed",
+        ),
         ("home:", "name: other\nhome:", "grid.yaml:2: name: this key stands on line 1 already. Keep one of the two."),
         ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key stands on line 4 already"),
         ("job:\n", "jobs:\n", "jobs: there is no such key. Did you mean job?"),

@@ -1,7 +1,7 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import buckets, compute, identity, messaging, networks, storage
+from localcloud.cloudformation.providers import buckets, compute, identity, keys, messaging, networks, storage
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
@@ -10,6 +10,7 @@ _PROVIDERS: dict[str, Provider] = {
     **storage.PROVIDERS,
     **identity.PROVIDERS,
     **compute.PROVIDERS,
+    **keys.PROVIDERS,
     **messaging.PROVIDERS,
     **networks.PROVIDERS,
     **{kind: NoOperation() for kind in NO_OPERATION},

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned
-from localcloud.cloudformation.providers.base import Provider
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 from localcloud.cloudformation.providers.native import NativeProvider
 
 Delete = Callable[[Any, Provisioned], Any]
@@ -40,6 +40,39 @@ def _disassociate(ec2: Any, resource: Provisioned) -> None:
             ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
 
+def _release(ec2: Any, resource: Provisioned) -> None:
+    """By its allocation: the resource's id is the public address."""
+    for address in ec2.describe_addresses(PublicIps=[resource.physical_resource_id])["Addresses"]:
+        ec2.release_address(AllocationId=address["AllocationId"])
+
+
+class Ingress(Provider):
+    """AWS::EC2::SecurityGroupIngress from another group; moto 5.2.5's model of it has no id."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Add the rule; its id is the resource's."""
+        made = context.client("ec2").authorize_security_group_ingress(
+            GroupId=properties["GroupId"], IpPermissions=[_permission(properties)]
+        )
+        rule = made["SecurityGroupRules"][0]["SecurityGroupRuleId"]
+        return provisioned(context, kind, rule, Id=rule)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Take the rule away."""
+        context.client("ec2").revoke_security_group_ingress(
+            GroupId=resource.properties["GroupId"], IpPermissions=[_permission(resource.properties)]
+        )
+
+
+def _permission(rule: Properties) -> dict[str, Any]:
+    return {
+        "IpProtocol": rule["IpProtocol"],
+        "FromPort": int(rule["FromPort"]),
+        "ToPort": int(rule["ToPort"]),
+        "UserIdGroupPairs": [{"GroupId": rule["SourceSecurityGroupId"], "Description": rule.get("Description", "")}],
+    }
+
+
 PROVIDERS: dict[str, Provider] = {
     "AWS::EC2::VPC": Network(lambda ec2, it: ec2.delete_vpc(VpcId=it.physical_resource_id)),
     "AWS::EC2::Subnet": Network(lambda ec2, it: ec2.delete_subnet(SubnetId=it.physical_resource_id)),
@@ -54,5 +87,8 @@ PROVIDERS: dict[str, Provider] = {
     "AWS::EC2::VPCEndpoint": Network(
         lambda ec2, it: ec2.delete_vpc_endpoints(VpcEndpointIds=[it.physical_resource_id])
     ),
+    "AWS::EC2::NatGateway": Network(lambda ec2, it: ec2.delete_nat_gateway(NatGatewayId=it.physical_resource_id)),
+    "AWS::EC2::EIP": Network(_release),
+    "AWS::EC2::SecurityGroupIngress": Ingress(),
     "AWS::EC2::FlowLog": Network(lambda ec2, it: ec2.delete_flow_logs(FlowLogIds=[it.physical_resource_id])),
 }

@@ -1,0 +1,106 @@
+"""The KMS keys of a grid, where grid.yaml asks for them: whose they are, who may use them, and for what."""
+
+from collections.abc import Iterable, Sequence
+
+from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from stacks.grants import grant, same_account
+from traingrid import names
+from traingrid.grid import Grid
+
+
+def stack_key(scope: Construct, grid: Grid, *, region: str, alias: str) -> kms.IKey | None:
+    """Return the key that a stack encrypts with: none, one of grid.yaml's own, or a new one called `alias`.
+
+    A new key is rotated every year, and kept when its stack goes: whatever is kept is encrypted with it.
+    """
+    if grid.encryption.kind == "s3":
+        return None
+    if grid.encryption.keys:
+        return kms.Key.from_key_arn(scope, "Key", grid.encryption.keys[region])
+    key = kms.Key(
+        scope,
+        "Key",
+        alias=alias,
+        description=f"traingrid {grid.name}: {alias}",
+        enable_key_rotation=True,
+        removal_policy=RemovalPolicy.RETAIN,
+    )
+    _let_logs_encrypt(key, region)
+    _let_events_encrypt(key)
+    return key
+
+
+def use_key(role: iam.Role, key: kms.IKey | None, *, region: str, services: Sequence[str]) -> None:
+    """Allow a role to read and write what is encrypted with a key, through these services only.
+
+    Services are called as in their endpoints: "s3", "dynamodb", "sqs"
+    (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service).
+    """
+    if key is not None:
+        via = {"StringEquals": {"kms:ViaService": [f"{service}.{region}.amazonaws.com" for service in services]}}
+        grant(role, ["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], conditions=via)
+
+
+def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
+    """Allow a role to read what lies in S3 and is encrypted with keys of someone else, given by their ARNs."""
+    if keys:
+        via = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
+        grant(role, ["kms:Decrypt"], keys, conditions=via)
+
+
+def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
+    """Allow a role of the home Region to read and write in S3 what is encrypted with the training Regions' keys.
+
+    A key that a Region's stack makes has an id that nobody knows here: its alias tells it.
+    """
+    if grid.encryption.kind == "s3":
+        return
+    via = {"kms:ViaService": [f"s3.{region}.amazonaws.com" for region in grid.regions]}
+    actions = ["kms:Decrypt", "kms:GenerateDataKey"]
+    if grid.encryption.keys:
+        keys = [grid.encryption.keys[region] for region in grid.regions]
+        grant(role, actions, keys, conditions={"StringEquals": via})
+        return
+    # https://docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html
+    alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": names.data_key(grid.name)}}
+    grant(
+        role,
+        actions,
+        [f"arn:aws:kms:{region}:{Aws.ACCOUNT_ID}:key/*" for region in grid.regions],
+        conditions={"StringEquals": via, **alias},
+        because="The id of a key is not known in another Region; the condition names it by its alias",
+    )
+
+
+def _let_logs_encrypt(key: kms.Key, region: str) -> None:
+    """Allow CloudWatch Logs to encrypt the log groups of this account's Region
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html)."""
+    groups = f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
+    _let(
+        key,
+        f"logs.{region}.amazonaws.com",
+        ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
+        {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+    )
+
+
+def _let_events_encrypt(key: kms.Key) -> None:
+    """Allow EventBridge to put events that it cannot deliver into encrypted dead-letter queues
+    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html)."""
+    rules = same_account(f"arn:aws:events:*:{Aws.ACCOUNT_ID}:rule/*")
+    _let(key, "events.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], rules)
+
+
+def _let(key: kms.Key, service: str, actions: Iterable[str], conditions: dict[str, dict[str, str]]) -> None:
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal(service)],
+            actions=list(actions),
+            resources=["*"],  # of a key's policy: this key
+            conditions=conditions,
+        )
+    )

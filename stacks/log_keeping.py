@@ -1,0 +1,57 @@
+"""How CloudWatch Logs keeps what the control plane prints."""
+
+from dataclasses import dataclass
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from traingrid.grid import Grid
+
+_BY_DAYS = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    5: logs.RetentionDays.FIVE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    120: logs.RetentionDays.FOUR_MONTHS,
+    150: logs.RetentionDays.FIVE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
+    545: logs.RetentionDays.EIGHTEEN_MONTHS,
+    731: logs.RetentionDays.TWO_YEARS,
+    1096: logs.RetentionDays.THREE_YEARS,
+    1827: logs.RetentionDays.FIVE_YEARS,
+    2192: logs.RetentionDays.SIX_YEARS,
+    2557: logs.RetentionDays.SEVEN_YEARS,
+    2922: logs.RetentionDays.EIGHT_YEARS,
+    3653: logs.RetentionDays.TEN_YEARS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogKeeping:
+    """For how long logs are kept, and the key that encrypts them: CloudWatch's own if it is None."""
+
+    retention: logs.RetentionDays
+    key: kms.IKey | None
+
+    def log_group(self, scope: Construct, identifier: str) -> logs.LogGroup:
+        """Return a new log group that goes with its stack."""
+        return logs.LogGroup(
+            scope,
+            identifier,
+            retention=self.retention,
+            encryption_key=self.key,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+
+def log_keeping(grid: Grid, key: kms.IKey | None) -> LogKeeping:
+    """Return how a grid keeps its logs; every number of days that grid.yaml allows has a retention."""
+    return LogKeeping(retention=_BY_DAYS[grid.log_retention_days], key=key)

@@ -1,0 +1,135 @@
+"""Encryption by keys of the account: everything at rest, and each role by the services that it uses."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stacks.templates import Template, a_grid, flat, resources, statements, synthesise
+
+YOURS = {
+    region: f"arn:aws:kms:{region}:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    for region in ("us-east-1", "us-west-2")
+}
+
+Grid = Callable[..., dict[str, Template]]
+
+
+@pytest.fixture(scope="module")
+def grid_with(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    def of(encryption: str | dict[str, Any], regions: Any = 2) -> dict[str, Template]:
+        return synthesise(a_grid(regions, encryption=encryption), layer, tmp_path_factory.mktemp("keys"))
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def made(grid_with: Grid) -> dict[str, Template]:
+    """A grid whose stacks make their keys."""
+    return grid_with("kms")
+
+
+@pytest.fixture(scope="module")
+def yours(grid_with: Grid) -> dict[str, Template]:
+    """A grid with keys of grid.yaml's own."""
+    return grid_with({"kind": "kms", "keys": YOURS})
+
+
+def keys_used(template: Template) -> dict[str, str]:
+    """Return the key of everything that holds data, by logical id; "" for what has none."""
+    return {
+        name: flat(_key_of(resource["Type"], resource["Properties"]))
+        for name, resource in template["Resources"].items()
+        if resource["Type"] in ("AWS::S3::Bucket", "AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
+    }
+
+
+def _key_of(kind: str, properties: dict[str, Any]) -> Any:
+    match kind:
+        case "AWS::S3::Bucket":
+            (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            assert rule.get("BucketKeyEnabled"), "without a bucket key every object is a call to KMS"
+            return rule["ServerSideEncryptionByDefault"].get("KMSMasterKeyID", "")
+        case "AWS::DynamoDB::Table":
+            return properties["SSESpecification"].get("KMSMasterKeyId", "")
+        case "AWS::SQS::Queue":
+            return properties.get("KmsMasterKeyId", "")
+    return properties.get("KmsKeyId", "")
+
+
+def test_everything_that_holds_data_is_encrypted_with_its_stacks_key(made: dict[str, Template]) -> None:
+    for template in made.values():
+        (key,) = resources(template, "AWS::KMS::Key")
+        assert set(keys_used(template).values()) == {f"<{key}.Arn>"}
+
+
+def test_keys_of_your_own_are_used_and_none_is_made(yours: dict[str, Template]) -> None:
+    for name, template in yours.items():
+        assert not resources(template, "AWS::KMS::Key")
+        region = "us-west-2" if name.endswith("us-west-2") else "us-east-1"
+        assert set(keys_used(template).values()) == {YOURS[region]}
+
+
+def test_a_key_rotates_outlives_its_stack_and_has_an_alias(made: dict[str, Template]) -> None:
+    aliases = {}
+    for name, template in made.items():
+        ((logical, key),) = resources(template, "AWS::KMS::Key").items()
+        assert key["Properties"]["EnableKeyRotation"] is True
+        assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        (alias,) = resources(template, "AWS::KMS::Alias").values()
+        assert flat(alias["Properties"]["TargetKeyId"]) == f"<{logical}.Arn>"
+        aliases[name] = alias["Properties"]["AliasName"]
+    assert aliases == {
+        "traingrid-control": "alias/traingrid-control",
+        "traingrid-us-east-1": "alias/traingrid",
+        "traingrid-us-west-2": "alias/traingrid",
+    }
+
+
+def test_a_keys_policy_lets_in_its_account_and_two_services_on_its_behalf(made: dict[str, Template]) -> None:
+    for template in made.values():
+        (key,) = resources(template, "AWS::KMS::Key").values()
+        account, *services = key["Properties"]["KeyPolicy"]["Statement"]
+        assert flat(account["Principal"]["AWS"]) == "arn:aws:iam::<AWS::AccountId>:root"
+        assert {statement["Principal"]["Service"].partition(".")[0] for statement in services} == {"logs", "events"}
+        for statement in services:
+            assert "<AWS::AccountId>" in flat_condition(statement["Condition"])
+
+
+def flat_condition(condition: dict[str, dict[str, Any]]) -> str:
+    return " ".join(flat(value) for found in condition.values() for value in found.values())
+
+
+@pytest.mark.parametrize("kind", ["made", "yours"])
+def test_a_role_uses_keys_through_its_services_only(kind: str, request: pytest.FixtureRequest) -> None:
+    templates = request.getfixturevalue(kind)
+    used = [
+        (name, statement)
+        for name, template in templates.items()
+        for statement in statements(template)
+        if any(action.startswith("kms:") for action in statement["Action"])
+    ]
+    assert len(used) == 7, "three functions, a child at home and abroad, two execution roles"
+    for _, statement in used:
+        assert set(statement["Action"]) == {"kms:Decrypt", "kms:GenerateDataKey"}
+        assert statement["Condition"]["StringEquals"]["kms:ViaService"]
+        if any("*" in resource for resource in statement["Resource"]):
+            assert statement["Condition"]["ForAnyValue:StringEquals"] == {"kms:ResourceAliases": "alias/traingrid"}
+
+
+def test_a_training_job_uses_the_key_of_its_region_and_not_of_the_control_plane(made: dict[str, Template]) -> None:
+    for region in ("us-east-1", "us-west-2"):
+        template = made[f"traingrid-{region}"]
+        (key,) = resources(template, "AWS::KMS::Key")
+        (statement,) = [it for it in statements(template, "ExecutionRole") if "kms:Decrypt" in it["Action"]]
+        assert statement["Resource"] == [f"<{key}.Arn>"]
+        assert statement["Condition"] == {"StringEquals": {"kms:ViaService": [f"s3.{region}.amazonaws.com"]}}
+
+
+def test_a_training_job_reads_what_your_buckets_keys_encrypted(grid_with: Grid) -> None:
+    west = {"data_buckets": ["campaigns-pdx"], "data_keys": [YOURS["us-west-2"]]}
+    template = grid_with("s3", {"us-west-2": west})["traingrid-us-west-2"]
+    (statement,) = [it for it in statements(template) if any(action.startswith("kms:") for action in it["Action"])]
+    assert (statement["Action"], statement["Resource"]) == (["kms:Decrypt"], [YOURS["us-west-2"]])
+    assert statement["Condition"] == {"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}}
