@@ -7,6 +7,9 @@ what the ledger has seen is looked for, and not created again. The state InProgr
 the creation; the name alone protects a training job only while a child that was killed in between has not come back,
 no event has come, and the reconciler has not looked.
 
+While a person has paused the grid nothing is created; what was is found and watched. The pause is read before each
+creation, so that after it is recorded each child sends one CreateTrainingJob at the most, which was on its way.
+
 A cancel may be recorded at any moment. It is read before the creation and again right after it, so that either the
 creation is not sent, or whoever has sent it stops what came of it.
 """
@@ -20,7 +23,7 @@ from traingrid.backends.base import LaunchError, Seen
 from traingrid.failures import QUOTA, STOPPED_BY_USER
 from traingrid.ledger import FINAL_STATES, PENDING, WAITING, was_seen
 from traingrid.recording import deleted
-from traingrid.waits import OUTAGE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
+from traingrid.waits import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
     from traingrid.attempt import Attempt
@@ -47,7 +50,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         item: What the ledger said of it before.
     """
     # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
-    unresolved, tries = bool(item.get("training_job") and item.get("phase")), 0
+    unresolved, tries, held = bool(item.get("training_job") and item.get("phase")), 0, 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {} if was_seen(item) else {"phase": CREATING}
     job, tags = attempt.job, attempt.tags
@@ -55,6 +58,13 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     while True:
         if attempt.cancelled():
             return _cancel(attempt, unresolved)
+        pause = None if was_seen(item) else attempt.ledger.pause()
+        if pause:
+            held += 1
+            if not _hold(attempt, pause, held):
+                return Launched.OVER
+            item = attempt.item()  # an event may have told of a training job whose creation was not answered
+            continue
         if not attempt.record(claim):
             return Launched.OVER
         unresolved = True
@@ -70,6 +80,17 @@ def launch(attempt: Attempt, item: Item) -> Launched:
         if seen is None and was_seen(item):
             return Launched.RUNS  # or was deleted: the watch waits until a new one would be known, and then says so
         return _launched(attempt, seen)
+
+
+def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
+    """Record that launching is paused, and wait until it is worth looking again; False if the attempt is over."""
+    why = f"Launching is paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
+    if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
+        return False
+    if tries == 1:
+        attempt.say(f"{attempt.name}: {why}. It is launched when somebody gives `traingrid resume`.")
+    attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
+    return True
 
 
 def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:

@@ -29,6 +29,8 @@ WAITING = "Waiting"
 """A job that has no training job yet because a quota is used up; `reason` says which."""
 FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
 CANCEL_ALL = "all"
+_GRID, _LAUNCHING = "grid", "launching"
+"""Where it stands whether anything may be launched: no submission's id, which are hexadecimal, is ever called so."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 # A retry's items sort before those of the jobs, so that `items` does not give them.
 _JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
@@ -200,7 +202,7 @@ class Ledger:
 
     def everything(self) -> Iterator[Item]:
         """Yield every item of every submission: for whoever looks after all of them."""
-        yield from self._table.everything()
+        yield from (item for item in self._table.everything() if item["submission"] != _GRID)
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> Item:
         """Make a job's item exist, at its first attempt, and return what is known of it now.
@@ -344,6 +346,20 @@ class Ledger:
         """Return the recorded cancels of a submission by their scope; `is_cancelled` says whom they are meant for."""
         found = self._table.query(submission, "begins_with(#item, :value)", _CANCEL)
         return {str(item["item"]).removeprefix(_CANCEL): item for item in found}
+
+    def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
+        """Record that a person lets children create training jobs, or no longer.
+
+        Args:
+            facts: Who and why: by, reason.
+            allowed: Whether they may.
+        """
+        self._table.put({"submission": _GRID, "item": _LAUNCHING, "allowed": allowed, "at": now(), **facts})
+
+    def pause(self) -> Item | None:
+        """Return since when (`at`), by whom and why nothing may be launched; None while everything may."""
+        item = self._table.get(_GRID, _LAUNCHING)
+        return None if item is None or item["allowed"] else item
 
 
 def now() -> str:

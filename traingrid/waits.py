@@ -15,8 +15,9 @@ VISIBLE_WITHIN = 60.0
 """For so long a training job that was just created may be unknown to DescribeTrainingJob. AWS documents no figure; the
 children of traingrid wait that long before they believe that a job which may have been created was not."""
 
-OUTAGE_CAP, QUOTA_CAP = 60.0, 600.0
-"""Longest waits: until an unreachable service is asked again, and until a quota or a Region without capacity is."""
+OUTAGE_CAP, QUOTA_CAP, PAUSE_CAP = 60.0, 600.0, 60.0
+"""Longest waits: until an unreachable service is asked again, until a quota or a Region without capacity is, and until
+a child that must not launch anything looks whether it may."""
 
 
 def look_seconds(age: float) -> float:

@@ -6,6 +6,7 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.operations.account import Account
+from traingrid.cli.status import ControlPlane
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +24,15 @@ def account(cloud: LocalCloud) -> Iterator[Account]:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)
         yield Account()
+
+
+@pytest.fixture
+def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find this account, whatever grid.yaml they are given."""
+    plane = ControlPlane(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        batch=None,  # type: ignore[arg-type]
+        storage=account.storage,
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)

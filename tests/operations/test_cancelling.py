@@ -14,7 +14,6 @@ from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
-from traingrid.cli.status import ControlPlane
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import is_cancelled
 from traingrid.training_jobs import TrainingJobs
@@ -180,18 +179,6 @@ def test_a_region_that_the_grid_has_no_more_is_cancelled_and_audited_while_lines
     account.reconciler().sweep()
     with pytest.raises(UsageError, match="not a training Region"):
         replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=OTHER))
-
-
-@pytest.fixture
-def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command find this account, whatever grid.yaml it is given."""
-    plane = ControlPlane(
-        deployment=account.deployment,
-        ledger=account.ledger,
-        batch=None,  # type: ignore[arg-type]
-        storage=account.storage,
-    )
-    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
 
 
 @pytest.mark.usefixtures("commanded")

@@ -13,6 +13,7 @@ from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
 from traingrid.cli.local import local
+from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retry import retry
 from traingrid.cli.status import logs, status
@@ -36,7 +37,7 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, rehearse, status, logs, cancel, retry, audit, upload, download, local):
+for command in (submit, rehearse, status, logs, cancel, retry, pause, resume, audit, upload, download, local):
     cli.add_command(command)
 
 

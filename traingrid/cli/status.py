@@ -20,7 +20,7 @@ from traingrid.children import Children
 from traingrid.cli.console import console, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.export import write_csv
-from traingrid.cli.status_table import reasons, status_rows, status_table
+from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import Ledger
 from traingrid.s3_uri import S3Uri
@@ -94,6 +94,9 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
             raise UsageError("--csv exports one submission as it is now.", "Name it, and leave --watch out.")
         write_csv(status_rows(plane.status(submission)))
         return
+    pause = plane.ledger.pause()
+    if pause:
+        out.print(paused_sentence(pause), style="yellow", markup=False, soft_wrap=True)
     if submission is None:
         out.print(_submissions(plane))
         return

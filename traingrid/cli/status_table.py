@@ -12,6 +12,7 @@ from traingrid.cli.console import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.ledger import Item
     from traingrid.status import JobStatus, SubmissionStatus
 
 _STYLES = {
@@ -84,3 +85,9 @@ def reasons(status: SubmissionStatus) -> list[str]:
         for job in status.jobs
         if job.reason
     ]
+
+
+def paused_sentence(pause: Item) -> str:
+    """Return since when, by whom and why a grid launches nothing, and what lets it launch again."""
+    why = f"by {pause.get('by', '')}: {pause.get('reason', '')}"
+    return printable(f"Launching is paused since {pause['at']} {why}. What waits begins after: traingrid resume")

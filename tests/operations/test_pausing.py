@@ -1,0 +1,40 @@
+"""The switch by its commands, beside a ledger that is DynamoDB's."""
+
+import pytest
+
+from tests.operations.account import HOME, Account
+from traingrid.cli.main import cli
+
+
+@pytest.mark.usefixtures("commanded")
+def test_a_pause_says_who_why_and_what_to_do_and_every_status_shows_it(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["pause", "--reason", "the bill"], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "Launching is paused since 2" in said
+    assert ": the bill. What waits begins after: traingrid resume" in said
+    assert "what trains, trains on" in said
+    pause = account.ledger.pause()
+    assert pause is not None
+    assert pause["by"].startswith("arn:aws:")
+
+    submission = account.submit((HOME,))
+    cli.main(["status", submission], standalone_mode=False)
+    assert "Launching is paused since" in capsys.readouterr().out
+
+    cli.main(["resume"], standalone_mode=False)
+    assert account.ledger.pause() is None
+    cli.main(["status", submission], standalone_mode=False)
+    assert "paused" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("commanded")
+def test_the_reconciler_and_the_list_of_submissions_take_the_switch_for_no_submission(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
+    cli.main(["status"], standalone_mode=False)
+    assert "grid " not in capsys.readouterr().out.partition("submission")[2]
+    account.reconciler().sweep()
+    assert account.ledger.pause() is not None
