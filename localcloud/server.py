@@ -36,6 +36,7 @@ FEATURES = (
     "localcloud.functions",
     "localcloud.batch",
     "localcloud.training",
+    "localcloud.quota_list",
 )
 """Modules with an `install(cloud)` that replaces or extends a part of moto, in the order of installation."""
 

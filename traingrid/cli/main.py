@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
+from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
@@ -37,7 +38,7 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, rehearse, status, logs, cancel, retry, pause, resume, audit, upload, download, local):
+for command in (submit, rehearse, status, logs, cancel, retry, pause, resume, audit, doctor, upload, download, local):
     cli.add_command(command)
 
 

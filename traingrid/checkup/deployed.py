@@ -1,0 +1,97 @@
+"""What a deployment has made: stacks, buckets, execution roles and the images that jobs pull."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.clients import client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.grid import Grid
+
+_DEPLOY = "npx cdk deploy --all"
+
+
+def stack(name: str, region: str) -> Finding:
+    """Return whether a stack is there and whole."""
+
+    def look() -> Finding:
+        try:
+            status = client("cloudformation", region).describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        except ClientError as error:
+            if "does not exist" not in error.response["Error"].get("Message", ""):
+                raise
+            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why="not deployed", mend=_DEPLOY)
+        whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+        mend = "" if whole else f"see why in the CloudFormation console of {region}, then {_DEPLOY}"
+        verdict = Verdict.GOOD if whole else Verdict.WRONG
+        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
+
+    return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
+
+
+def things_of(grid: Grid, account: str, region: str) -> Iterator[Finding]:
+    """Yield what jobs in a training Region need beside its stack."""
+    for bucket in grid.data_buckets(account, region):
+        yield _bucket(bucket, region)
+    yield _bucket(names.output_bucket(grid.name, account, region), region)
+    yield _role(names.execution_role(grid.name, region), region)
+    for alias in grid.images:
+        uri = grid.image_uri(alias, account, region)
+        if names.repository_uri(account, region, "") in uri:
+            yield image(f"image {alias}", uri, region)
+
+
+def image(what: str, uri: str, region: str) -> Finding:
+    """Return whether an image of this account is in its repository."""
+    repository, _, tag = uri.partition("/")[2].rpartition(":")
+
+    def look() -> bool:
+        wanted: Any = {"repositoryName": repository, "imageIds": [{"imageTag": tag}]}
+        return bool(client("ecr", region).describe_images(**wanted)["imageDetails"])
+
+    absent = _absent(region, f"{what} ({tag})", f"build and push it as {uri} (docs/images.md)")
+    return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
+
+
+def _bucket(bucket: str, region: str) -> Finding:
+    def look() -> bool:
+        client("s3", region).head_bucket(Bucket=bucket)
+        return True
+
+    mend = f"create it in {region}, or mend its name in grid.yaml; a bucket of the grid's own: {_DEPLOY}"
+    return _unless(_absent(region, f"bucket {bucket}", mend), look, "s3:ListBucket", "404", "NoSuchBucket", "301")
+
+
+def _role(role: str, region: str) -> Finding:
+    def look() -> bool:
+        client("iam", region).get_role(RoleName=role)
+        return True
+
+    return _unless(_absent(region, f"role {role}", _DEPLOY), look, "iam:GetRole", "NoSuchEntity")
+
+
+def _absent(region: str, what: str, mend: str) -> Finding:
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="it is not there", mend=mend)
+
+
+def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
+    """Return `absent` if a look finds nothing, or AWS answers with one of the codes that say so; else that it is."""
+
+    def there() -> Finding:
+        try:
+            found = look()
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in missing:
+                raise
+            found = False
+        return replace(absent, verdict=Verdict.GOOD, why="", mend="") if found else absent
+
+    return looked(absent.region, absent.what, there, permission)

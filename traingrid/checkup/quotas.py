@@ -1,0 +1,107 @@
+"""Service quotas: whether a Region offers the instance types that jobs ask for, and how many of them it grants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.clients import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.grid import Grid
+    from traingrid.job import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """What the jobs in one Region ask for of one instance type.
+
+    Attributes:
+        region: The Region.
+        instance_type: The type.
+        spot: Whether they are spot instances, which have quotas of their own.
+        largest: The most that one job asks for: with less than this it can never start.
+        together: What all of them ask for at once: with less than this some wait for others.
+    """
+
+    region: str
+    instance_type: str
+    spot: bool
+    largest: int
+    together: int
+
+    @property
+    def quota(self) -> str:
+        """The name of the quota (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html)."""
+        return f"{self.instance_type} for {'spot ' * self.spot}training job usage"
+
+
+def of_grid(grid: Grid) -> list[Need]:
+    """Return what one job of grid.yaml's defaults needs, in each Region."""
+    job = grid.job
+    return [
+        Need(
+            region=region,
+            instance_type=job.instance_type,
+            spot=False,
+            largest=job.instance_count,
+            together=job.instance_count,
+        )
+        for region in grid.regions
+    ]
+
+
+def of_jobs(jobs: Iterable[Job]) -> list[Need]:
+    """Return what the jobs of a manifest need, in the Regions in which they would train first."""
+    largest: dict[tuple[str, str, bool], int] = {}
+    together: Counter[tuple[str, str, bool]] = Counter()
+    for job in jobs:
+        key = job.region, job.instance_type, job.spot
+        largest[key] = max(largest.get(key, 0), job.instance_count)
+        together[key] += job.instance_count
+    return [
+        Need(region=region, instance_type=kind, spot=spot, largest=count, together=together[region, kind, spot])
+        for (region, kind, spot), count in sorted(largest.items())
+    ]
+
+
+def granted(region: str, needs: list[Need]) -> Iterator[Finding]:
+    """Yield for each need of a Region whether its quota lets the jobs run."""
+    quotas: dict[str, Any] = {}
+
+    def look(need: Need) -> Finding:
+        if not quotas:
+            pages = (
+                client("service-quotas", region).get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
+            )
+            quotas.update({quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]})
+        return _judged(need, quotas.get(need.quota))
+
+    for need in needs:
+        yield looked(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
+
+
+def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
+    if quota is None:
+        mend = "choose another instance type, or take the Region out of grid.yaml"
+        why = "SageMaker has no such quota here: the Region does not offer the type"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=mend)
+    value = int(quota["Value"])
+    raise_it = (
+        f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
+        f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
+    )
+    if value < need.largest:
+        why = f"{value} granted, and one job needs {need.largest}: it could never start"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=raise_it)
+    if value < need.together:
+        why = f"{value} granted, and all jobs at once need {need.together}: some wait for others"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, mend=raise_it)
+    return Finding(
+        region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"
+    )

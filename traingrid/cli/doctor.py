@@ -1,0 +1,74 @@
+"""`traingrid doctor`: what stands between a grid and its training jobs, each with the command that mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from traingrid import names
+from traingrid.checkup.account import caller
+from traingrid.checkup.finding import Verdict
+from traingrid.checkup.quotas import of_grid, of_jobs
+from traingrid.checkup.whole import check_up
+from traingrid.cli.console import console, printable
+from traingrid.cli.submit import read_manifest
+from traingrid.deployment import Deployment
+from traingrid.errors import TraingridError
+from traingrid.grid import load_grid
+from traingrid.manifest_line import iter_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traingrid.checkup.finding import Finding
+    from traingrid.grid import Grid
+
+_STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
+
+
+@click.command()
+@click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.pass_obj
+def doctor(grid_file: Path, manifest: Path | None) -> None:
+    """Look at credentials, Regions, quotas, stacks, buckets, roles and images. Changes nothing.
+
+    Works before the first deployment as well as after it. With MANIFEST, quotas are compared with what its jobs need;
+    without one, with what one job of grid.yaml's defaults needs.
+    """
+    grid = load_grid(grid_file)
+    account, arn = caller(grid.home)
+    needs = of_grid(grid)
+    if manifest is not None:
+        deployment = _expected(grid, account)
+        lines, _ = read_manifest(manifest, deployment)
+        needs = of_jobs(iter_jobs(lines, deployment, "00000000"))
+    click.echo(printable(f"account {account}, as {arn}"))
+    found = list(check_up(grid, account, needs))
+    console().print(_table(found))
+    wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
+    for one in found:
+        if one.mend:
+            click.echo(printable(f"{one.region} {one.what}: {one.mend}"))
+    click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
+    if wrong:
+        raise TraingridError(f"{wrong} of {len(found)} are not as jobs need them.", "Each has its line above.")
+
+
+def _expected(grid: Grid, account: str) -> Deployment:
+    """Return the grid as it would be deployed, for reading a manifest before it is."""
+    bucket = names.manifest_bucket(grid.name, account, grid.home)
+    return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)
+
+
+def _table(found: Iterable[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Region", "what", "verdict", "why"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        verdict = Text(one.verdict.value, style=_STYLES[one.verdict])
+        table.add_row(one.region, Text(printable(one.what)), verdict, Text(printable(one.why)))
+    return table
