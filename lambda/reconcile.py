@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traingrid.deployment import Deployment
+from traingrid.embedded_metrics import embedded_metrics
 from traingrid.reach import UnreachedError
 from traingrid.reconciling import GRACE_SECONDS, Reconciler
+
+if TYPE_CHECKING:
+    from traingrid.sweep import Sweep
 
 
 @cache
@@ -23,9 +26,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     grace = float(event.get("grace_seconds", GRACE_SECONDS))
     within = context.get_remaining_time_in_millis() / 1000
     try:
-        done = asdict(Reconciler.of(_deployment(), grace).sweep(within))
+        done = Reconciler.of(_deployment(), grace).sweep(within)
     except UnreachedError as error:
-        print(json.dumps(asdict(error.done)))
+        _say(error.done)
         raise
-    print(json.dumps(done))
-    return done
+    _say(done)
+    return asdict(done)
+
+
+def _say(done: Sweep) -> None:
+    print(embedded_metrics(_deployment().grid.name, done.counts(), asdict(done)))

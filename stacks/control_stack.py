@@ -7,7 +7,10 @@ from aws_cdk import Aws, CfnOutput, Environment, Stack
 from constructs import Construct
 
 from stacks import child_permissions, intake_permissions, watcher_permissions
+from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
+from stacks.budget import budget
+from stacks.dashboard import Dashboard
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.job_events import JobEvents
 from stacks.keys import stack_key, use_key, use_keys_of_regions
@@ -56,6 +59,7 @@ class ControlStack(Stack):
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
         self.reconciler = Reconciler(self, "Reconciler", runtime=to_submit)
         self._grant()
+        self._watch()
         self._outputs()
 
     def _environment(self) -> dict[str, str]:
@@ -92,6 +96,23 @@ class ControlStack(Stack):
             use_key(role, self._key, region=self._grid.home, services=["s3", "dynamodb", "sqs"])
         use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
         use_keys_of_regions(self.orchestrator.role, self._grid)
+
+    def _watch(self) -> None:
+        """Alarm on what goes wrong in the control plane, and show all Regions on one board."""
+        self.alarms = Alarms(self, "Alarms", grid=self._grid, key=self._key)
+        for what, dead_letters, function in (
+            ("intake", self.intake.dead_letters, self.intake.function),
+            ("recorder", self.job_events.dead_letters, self.job_events.function),
+            ("reconciler", self.reconciler.dead_letters, self.reconciler.function),
+        ):
+            self.alarms.undelivered(what, dead_letters)
+            self.alarms.failing(what, function)
+        self.alarms.no_sweep()
+        self.alarms.stopped_by_sweep()
+        self.alarms.unreachable()
+        self.alarms.throttled_ledger(self.ledger)
+        Dashboard(self, "Dashboard", grid=self._grid)
+        budget(self, self._grid)
 
     def _outputs(self) -> None:
         CfnOutput(self, "ManifestBucket", value=self.manifests.bucket_name)

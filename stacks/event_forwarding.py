@@ -38,6 +38,7 @@ class EventForwarding(Construct):
         home_bus = events.EventBus.from_event_bus_arn(
             self, "HomeBus", f"arn:aws:events:{grid.home}:{Aws.ACCOUNT_ID}:event-bus/{names.event_bus(grid.name)}"
         )
+        self.dead_letters = dead_letters(self, key)
         rule = events.Rule(
             self,
             "Rule",
@@ -45,4 +46,4 @@ class EventForwarding(Construct):
             event_pattern=state_changes(grid),
         )
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
-        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=dead_letters(self, key)))
+        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=self.dead_letters))

@@ -2,6 +2,7 @@
 
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.event_forwarding import state_changes
@@ -32,4 +33,6 @@ class JobEvents(Construct):
             pattern=state_changes(grid),
             bus=self.bus,
         )
+        self.function = recorder.function
         self.role: iam.Role = recorder.role
+        self.dead_letters: sqs.Queue = recorder.dead_letters

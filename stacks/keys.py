@@ -1,6 +1,6 @@
 """The KMS keys of a grid, where grid.yaml asks for them: whose they are, who may use them, and for what."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -31,6 +31,7 @@ def stack_key(scope: Construct, grid: Grid, *, region: str, alias: str) -> kms.I
     )
     _let_logs_encrypt(key, region)
     _let_events_encrypt(key)
+    _let_alarms_encrypt(key)
     return key
 
 
@@ -95,7 +96,14 @@ def _let_events_encrypt(key: kms.Key) -> None:
     _let(key, "events.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], rules)
 
 
-def _let(key: kms.Key, service: str, actions: Iterable[str], conditions: dict[str, dict[str, str]]) -> None:
+def _let_alarms_encrypt(key: kms.Key) -> None:
+    """Allow CloudWatch to tell alarms to an encrypted topic
+    (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
+    here = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], here)
+
+
+def _let(key: kms.Key, service: str, actions: Iterable[str], conditions: Mapping[str, Mapping[str, str]]) -> None:
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(service)],

@@ -3,6 +3,7 @@
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.event_function import EventFunction, Runtime
@@ -28,3 +29,4 @@ class Reconciler(Construct):
         )
         self.function = sweep.function
         self.role: iam.Role = sweep.role
+        self.dead_letters: sqs.Queue = sweep.dead_letters

@@ -3,6 +3,7 @@
 from aws_cdk import Aws, CfnOutput, Environment, Stack
 from constructs import Construct
 
+from stacks.alarms import Alarms
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
@@ -45,7 +46,8 @@ class RegionStack(Stack):
         )
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)
-        EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
+        forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
+        Alarms(self, "Alarms", grid=grid, key=key).undelivered(f"home-bus-{region}", forwarding.dead_letters)
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)

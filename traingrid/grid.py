@@ -28,6 +28,7 @@ from traingrid.fields import (
     Text,
     broken_rule,
 )
+from traingrid.grid_alarms import Alarms
 from traingrid.grid_encryption import Encryption, KeyArn, region_of
 from traingrid.grid_image import Image
 from traingrid.grid_job import JobDefaults
@@ -128,6 +129,8 @@ class Grid(GridPart):
     """Where the Batch children run: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
     encryption: Encryption = Field(default=Encryption(), examples=["kms"])
     """By whose keys data is encrypted at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with keys of your own."""
+    alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
+    """Who hears of what goes wrong, and what a month may cost."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
     """Days that logs of the control plane are kept."""
 
@@ -214,8 +217,11 @@ class Grid(GridPart):
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)
 
     def to_environment(self) -> str:
-        """Return the grid as compact JSON without defaults, for the environment variable TRAINGRID_GRID."""
-        return self.model_dump_json(exclude_defaults=True)
+        """Return the grid as compact JSON, for the environment variable TRAINGRID_GRID.
+
+        Defaults are left out, and what only the deployment needs to know.
+        """
+        return self.model_dump_json(exclude_defaults=True, exclude={"alarms", "network"})
 
     @classmethod
     def from_environment(cls, text: str) -> Self:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -135,6 +136,9 @@ class Reconciler:
         submissions = by_submission(self.ledger.everything())
         live = (item for submission in submissions.values() for item in submission.live.values())
         active += self._active(elsewhere(live, self.regions), reach, listed_by)
+        done.running = len(active)
+        states = (item["state"] for found in submissions.values() for item in found.live.values())
+        done.lines = dict(Counter(states))
         self._stop_unwanted(active, submissions, reach, until, done)
         self._look_after(submissions, {job.name for job in active}, reach, until, done)
         reach.raise_failures()

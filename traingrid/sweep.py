@@ -6,12 +6,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.ledger import FINAL_STATES, SUBMISSION
+from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.dynamodb import Item
+
+
+SWEPT, STOPPED_JOBS, UNREACHABLE = "Swept", "TrainingJobsStopped", "Unreachable"
+"""Metrics that alarms are set on."""
 
 
 @dataclass
@@ -25,6 +29,8 @@ class Sweep:
         unreachable: Regions and submissions with which not everything could be done, and why. A Region that did not
             answer was left alone.
         left: How many lines there was no time to look at; the next sweeps begin elsewhere.
+        lines: How many lines have not ended, by state, as the sweep has found them.
+        running: How many training jobs of the grid run.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -32,6 +38,21 @@ class Sweep:
     stopped: list[str] = field(default_factory=list)
     unreachable: dict[str, str] = field(default_factory=dict)
     left: int = 0
+    lines: dict[str, int] = field(default_factory=dict)
+    running: int = 0
+
+    def counts(self) -> dict[str, float]:
+        """Return what is worth a graph or an alarm; `SWEPT` is there in every one, so its absence is an alarm too."""
+        return {
+            SWEPT: 1,
+            "LinesPending": self.lines.get(PENDING, 0),
+            "LinesWaiting": self.lines.get(WAITING, 0),
+            "LinesTraining": self.lines.get("InProgress", 0) + self.lines.get("Stopping", 0),
+            "TrainingJobs": self.running,
+            STOPPED_JOBS: len(self.stopped),
+            UNREACHABLE: len(self.unreachable),
+            "LinesLeft": self.left,
+        }
 
 
 @dataclass

@@ -92,8 +92,34 @@ def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = fresh("lambda.reconcile").handler({"source": "aws.events", "detail-type": "Scheduled Event"}, CONTEXT)
-    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0}
-    assert json.loads(capsys.readouterr().out) == done
+    assert done == {
+        "recorded": [],
+        "closed": [],
+        "stopped": [],
+        "unreachable": {},
+        "left": 0,
+        "lines": {},
+        "running": 0,
+    }
+    said = json.loads(capsys.readouterr().out)
+    assert said.items() >= done.items()
+
+
+def test_a_sweep_says_what_waits_and_trains_as_metrics(
+    deployment: Deployment, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = list(jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd"))
+    ledger.claim_submission("0123abcd", "test", {"jobs": len(jobs), "manifest": "s3://x/y", "version": "1"})
+    for job in jobs:
+        ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", 0, 1, {"state": "Waiting"})
+    fresh("lambda.reconcile").handler({}, CONTEXT)
+    said = json.loads(capsys.readouterr().out)
+    (described,) = said["_aws"]["CloudWatchMetrics"]
+    assert (described["Namespace"], described["Dimensions"]) == ("traingrid", [["grid"]])
+    values = {metric["Name"]: said[metric["Name"]] for metric in described["Metrics"]}
+    assert said["grid"] == deployment.grid.name
+    assert (values["Swept"], values["LinesWaiting"], values["LinesPending"]) == (1, 1, len(jobs) - 1)
 
 
 def test_a_sweep_has_no_more_time_than_its_function(deployment: Deployment, ledger: Ledger) -> None:

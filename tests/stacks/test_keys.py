@@ -87,12 +87,16 @@ def test_a_key_rotates_outlives_its_stack_and_has_an_alias(made: dict[str, Templ
     }
 
 
-def test_a_keys_policy_lets_in_its_account_and_two_services_on_its_behalf(made: dict[str, Template]) -> None:
+def test_a_keys_policy_lets_in_its_account_and_three_services_on_its_behalf(made: dict[str, Template]) -> None:
     for template in made.values():
         (key,) = resources(template, "AWS::KMS::Key").values()
         account, *services = key["Properties"]["KeyPolicy"]["Statement"]
         assert flat(account["Principal"]["AWS"]) == "arn:aws:iam::<AWS::AccountId>:root"
-        assert {statement["Principal"]["Service"].partition(".")[0] for statement in services} == {"logs", "events"}
+        assert {statement["Principal"]["Service"].partition(".")[0] for statement in services} == {
+            "logs",
+            "events",
+            "cloudwatch",
+        }
         for statement in services:
             assert "<AWS::AccountId>" in flat_condition(statement["Condition"])
 

@@ -1,11 +1,12 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import buckets, compute, identity, keys, messaging, networks, storage
+from localcloud.cloudformation.providers import alarms, buckets, compute, identity, keys, messaging, networks, storage
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
 _PROVIDERS: dict[str, Provider] = {
+    **alarms.PROVIDERS,
     **buckets.PROVIDERS,
     **storage.PROVIDERS,
     **identity.PROVIDERS,

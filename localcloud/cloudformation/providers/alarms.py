@@ -1,0 +1,106 @@
+"""Alarms, who is told of them, and budgets: kept as they are described. Nothing is measured, so no alarm rings."""
+
+import json
+from typing import Any
+
+from localcloud.account import account
+from localcloud.cloudformation.context import Context, Provisioned, without
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+
+
+class Alarm(Provider):
+    """AWS::CloudWatch::Alarm."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the alarm; its name is the resource's id."""
+        name = properties.get("AlarmName") or context.name(255)
+        request: dict[str, Any] = {**without(properties, "Tags"), "AlarmName": name}
+        for key, number in (("Threshold", float), ("Period", int), ("EvaluationPeriods", int)):
+            if key in request:
+                request[key] = number(request[key])
+        context.client("cloudwatch").put_metric_alarm(**request)
+        return provisioned(context, kind, name, Arn=context.arn("cloudwatch", f"alarm:{name}"))
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put it anew in place; another name is another alarm."""
+        return self.create(context, old.cf_resource_type, properties)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the alarm."""
+        context.client("cloudwatch").delete_alarms(AlarmNames=[resource.physical_resource_id])
+
+
+class Subscription(Provider):
+    """AWS::SNS::Subscription."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Subscribe; the subscription's ARN is the id. Nobody is asked to confirm."""
+        made = context.client("sns").subscribe(
+            TopicArn=properties["TopicArn"],
+            Protocol=properties["Protocol"],
+            Endpoint=properties["Endpoint"],
+            ReturnSubscriptionArn=True,
+        )
+        return provisioned(context, kind, made["SubscriptionArn"], Arn=made["SubscriptionArn"])
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Unsubscribe."""
+        context.client("sns").unsubscribe(SubscriptionArn=resource.physical_resource_id)
+
+
+class TopicPolicy(Provider):
+    """AWS::SNS::TopicPolicy."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the policy on every topic."""
+        for topic in properties["Topics"]:
+            context.client("sns").set_topic_attributes(
+                TopicArn=topic, AttributeName="Policy", AttributeValue=json.dumps(properties["PolicyDocument"])
+            )
+        return provisioned(context, kind, context.name(), Id=context.logical_id)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put it anew."""
+        updated = self.create(context, old.cf_resource_type, properties)
+        updated.physical_resource_id = old.physical_resource_id
+        return updated
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """It goes with its topics, which the same stack deletes."""
+
+
+class Budget(Provider):
+    """AWS::Budgets::Budget."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the budget; its name is the id."""
+        wanted: dict[str, Any] = dict(properties["Budget"])
+        name = wanted.setdefault("BudgetName", context.name(100))
+        wanted["BudgetLimit"] = {key: str(value) for key, value in wanted["BudgetLimit"].items()}
+        notified = [
+            {**entry, "Notification": {**entry["Notification"], "Threshold": float(entry["Notification"]["Threshold"])}}
+            for entry in properties.get("NotificationsWithSubscribers", [])
+        ]
+        context.client("budgets").create_budget(
+            AccountId=account(), Budget=wanted, NotificationsWithSubscribers=notified
+        )
+        return provisioned(context, kind, name)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Delete it and create it anew under its name."""
+        if not changed(old, properties, "Budget", "NotificationsWithSubscribers"):
+            return provisioned(context, old.cf_resource_type, old.physical_resource_id)
+        self.delete(context, old)
+        return self.create(context, old.cf_resource_type, properties)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the budget."""
+        context.client("budgets").delete_budget(AccountId=account(), BudgetName=resource.physical_resource_id)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::CloudWatch::Alarm": Alarm(),
+    "AWS::SNS::Subscription": Subscription(),
+    "AWS::SNS::TopicPolicy": TopicPolicy(),
+    "AWS::Budgets::Budget": Budget(),
+}

@@ -1,0 +1,45 @@
+"""A monthly budget, where grid.yaml sets one."""
+
+from aws_cdk import aws_budgets as budgets
+from constructs import Construct
+
+from traingrid import names
+from traingrid.grid import Grid
+
+SHARES = (50, 80, 100)
+"""Percent of the budget at which the emails are written to."""
+
+
+def budget(scope: Construct, grid: Grid) -> None:
+    """Add AWS Budgets' budget of what carries the grid's tag, which the account has to activate for cost allocation.
+
+    https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
+    """
+    if grid.alarms.monthly_budget_usd is None:
+        return
+    subscribers = [
+        budgets.CfnBudget.SubscriberProperty(address=email, subscription_type="EMAIL") for email in grid.alarms.emails
+    ]
+    budgets.CfnBudget(
+        scope,
+        "Budget",
+        budget=budgets.CfnBudget.BudgetDataProperty(
+            budget_name=grid.name,
+            budget_type="COST",
+            time_unit="MONTHLY",
+            budget_limit=budgets.CfnBudget.SpendProperty(amount=grid.alarms.monthly_budget_usd, unit="USD"),
+            cost_filters={"TagKeyValue": [f"user:{names.TAG_GRID}${grid.name}"]},
+        ),
+        notifications_with_subscribers=[
+            budgets.CfnBudget.NotificationWithSubscribersProperty(
+                notification=budgets.CfnBudget.NotificationProperty(
+                    notification_type="ACTUAL",
+                    comparison_operator="GREATER_THAN",
+                    threshold=share,
+                    threshold_type="PERCENTAGE",
+                ),
+                subscribers=subscribers,
+            )
+            for share in SHARES
+        ],
+    )

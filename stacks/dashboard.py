@@ -1,0 +1,84 @@
+"""One dashboard over all Regions of a grid."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from traingrid import names
+from traingrid.embedded_metrics import NAMESPACE
+from traingrid.grid import Grid
+
+_PERIOD = Duration.minutes(5)
+_LINES = ("LinesPending", "LinesWaiting", "LinesTraining")
+_SWEEPS = ("TrainingJobs", "TrainingJobsStopped", "Unreachable", "LinesLeft")
+
+
+class Dashboard(Construct):
+    """What waits and trains, what sweeps have found, what could not be delivered, and how busy GPUs are, by Region.
+
+    A dashboard may show metrics of any Region
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cross_region_dashboard.html).
+    """
+
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
+        super().__init__(scope, identifier)
+        self._grid = grid
+        board = cloudwatch.Dashboard(
+            self, "Board", dashboard_name=grid.name, period_override=cloudwatch.PeriodOverride.INHERIT
+        )
+        board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _SWEEPS))
+        board.add_widgets(self._undelivered(), self._functions())
+        for region in grid.regions:
+            board.add_widgets(self._hosts(region, "GPUUtilization"), self._hosts(region, "CPUUtilization"))
+
+    def _swept(self, title: str, metrics: tuple[str, ...]) -> cloudwatch.GraphWidget:
+        found = [
+            cloudwatch.Metric(
+                namespace=NAMESPACE,
+                metric_name=metric,
+                dimensions_map={"grid": self._grid.name},
+                period=_PERIOD,
+                statistic="Maximum",
+            )
+            for metric in metrics
+        ]
+        return cloudwatch.GraphWidget(title=title, width=12, left=found, region=self._grid.home)
+
+    def _undelivered(self) -> cloudwatch.GraphWidget:
+        """Show the depth of every dead-letter queue: their names begin with those of their stacks."""
+        stacks = {names.control_stack(self._grid.name): self._grid.home} | {
+            names.region_stack(self._grid.name, region): region for region in self._grid.regions
+        }
+        found = [
+            self._search(
+                f'{{AWS/SQS,QueueName}} MetricName="ApproximateNumberOfMessagesVisible" QueueName="{stack}"',
+                region=region,
+            )
+            for stack, region in stacks.items()
+        ]
+        return cloudwatch.GraphWidget(title="Events that could not be delivered", width=12, left=found)
+
+    def _functions(self) -> cloudwatch.GraphWidget:
+        stack = names.control_stack(self._grid.name)
+        found = [
+            self._search(
+                f'{{AWS/Lambda,FunctionName}} MetricName="{metric}" FunctionName="{stack}"',
+                region=self._grid.home,
+                statistic="Sum",
+            )
+            for metric in ("Errors", "Throttles")
+        ]
+        return cloudwatch.GraphWidget(title="Functions: errors and throttles", width=12, left=found)
+
+    def _hosts(self, region: str, metric: str) -> cloudwatch.GraphWidget:
+        search = f'{{/aws/sagemaker/TrainingJobs,Host}} MetricName="{metric}" Host="{self._grid.name}-"'
+        found = self._search(search, region=region, statistic="Average")
+        return cloudwatch.GraphWidget(title=f"{region}: {metric} of hosts, %", width=12, left=[found])
+
+    def _search(self, search: str, *, region: str, statistic: str = "Maximum") -> cloudwatch.MathExpression:
+        return cloudwatch.MathExpression(
+            expression=f"SEARCH('{search}', '{statistic}', {_PERIOD.to_seconds():.0f})",
+            label="",
+            period=_PERIOD,
+            search_region=region,
+        )

@@ -1,0 +1,124 @@
+"""Whatever needs a person is alarmed on, told to somebody, and has its section in the runbook."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stacks.templates import ROOT, Template, a_grid, flat, resources, synthesise
+from traingrid.sweep import Sweep
+
+EMAILS = ["ml-on-call@example.com", "bills@example.com"]
+
+
+@pytest.fixture(scope="module")
+def alarmed(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+    """The templates of a grid of two Regions, with two people to tell and a budget."""
+    grid = a_grid(2, alarms={"emails": EMAILS, "monthly_budget_usd": 20_000})
+    return synthesise(grid, layer, tmp_path_factory.mktemp("alarms"))
+
+
+def alarms(templates: dict[str, Template]) -> Iterator[tuple[Template, dict[str, Any]]]:
+    for template in templates.values():
+        for alarm in resources(template, "AWS::CloudWatch::Alarm").values():
+            yield template, alarm["Properties"]
+
+
+def test_every_dead_letter_queue_has_an_alarm(alarmed: dict[str, Template]) -> None:
+    for template in alarmed.values():
+        queues = {f"<{name}.QueueName>" for name in resources(template, "AWS::SQS::Queue")}
+        watched = {
+            flat(dimension["Value"])
+            for _, alarm in alarms({"": template})
+            for dimension in alarm.get("Dimensions", [])
+            if dimension["Name"] == "QueueName"
+        }
+        assert queues
+        assert watched == queues
+
+
+def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, Template]) -> None:
+    control = alarmed["traingrid-control"]
+    watched = {
+        (flat(dimension["Value"]), metric["MetricStat"]["Metric"]["MetricName"])
+        for _, alarm in alarms({"": control})
+        for metric in alarm.get("Metrics", [])
+        if "MetricStat" in metric
+        for dimension in metric["MetricStat"]["Metric"]["Dimensions"]
+    }
+    functions = [f"<{name}>" for name in resources(control, "AWS::Lambda::Function")]
+    assert watched == {(function, metric) for function in functions for metric in ("Errors", "Throttles")}
+
+
+def test_a_reconciler_that_says_nothing_is_an_alarm(alarmed: dict[str, Template]) -> None:
+    (alarm,) = [found for _, found in alarms(alarmed) if found["AlarmName"] == "traingrid-no-sweep"]
+    assert (alarm["TreatMissingData"], alarm["ComparisonOperator"]) == ("breaching", "LessThanThreshold")
+    assert alarm["Period"] * alarm["EvaluationPeriods"] == 15 * 60
+
+
+def test_alarms_are_set_on_metrics_that_a_sweep_says(alarmed: dict[str, Template]) -> None:
+    ours = {found["MetricName"] for _, found in alarms(alarmed) if found.get("Namespace") == "traingrid"}
+    assert len(ours) == 3
+    assert ours <= set(Sweep().counts())
+
+
+def test_every_alarm_is_told_to_the_people_of_its_region(alarmed: dict[str, Template]) -> None:
+    for template, alarm in alarms(alarmed):
+        (topic,) = resources(template, "AWS::SNS::Topic")
+        assert [flat(action) for action in alarm["AlarmActions"]] == [f"<{topic}>"]
+        told = [found["Properties"] for found in resources(template, "AWS::SNS::Subscription").values()]
+        assert sorted(found["Endpoint"] for found in told) == sorted(EMAILS)
+        assert {flat(found["TopicArn"]) for found in told} == {f"<{topic}>"}
+
+
+def test_only_alarms_of_this_account_publish_and_only_by_tls(alarmed: dict[str, Template]) -> None:
+    for template in alarmed.values():
+        (policy,) = resources(template, "AWS::SNS::TopicPolicy").values()
+        deny, allow = policy["Properties"]["PolicyDocument"]["Statement"]
+        assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+        assert allow["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+        assert flat(allow["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
+
+
+def test_every_alarm_has_its_section_in_the_runbook(alarmed: dict[str, Template]) -> None:
+    sections = set(re.findall(r"^### `([a-z-]+)`", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE))
+    kinds = {found["AlarmDescription"].rpartition(", ")[2].rstrip(".") for _, found in alarms(alarmed)}
+    assert kinds == sections
+
+
+def test_a_budget_writes_to_the_emails_at_half_of_it_and_on(alarmed: dict[str, Template]) -> None:
+    (budget,) = resources(alarmed["traingrid-control"], "AWS::Budgets::Budget").values()
+    properties = budget["Properties"]
+    assert properties["Budget"]["BudgetLimit"] == {"Amount": 20_000, "Unit": "USD"}
+    assert properties["Budget"]["CostFilters"] == {"TagKeyValue": ["user:traingrid:grid$traingrid"]}
+    notified = properties["NotificationsWithSubscribers"]
+    assert [entry["Notification"]["Threshold"] for entry in notified] == [50, 80, 100]
+    assert all([it["Address"] for it in entry["Subscribers"]] == EMAILS for entry in notified)
+
+
+def test_without_emails_nobody_is_subscribed_and_there_is_no_budget(control: Template) -> None:
+    assert not resources(control, "AWS::SNS::Subscription")
+    assert not resources(control, "AWS::Budgets::Budget")
+    assert resources(control, "AWS::CloudWatch::Alarm")
+
+
+def test_the_dashboard_shows_every_region(control: Template) -> None:
+    (board,) = resources(control, "AWS::CloudWatch::Dashboard").values()
+    body = json.loads(flat(board["Properties"]["DashboardBody"]))
+    titles = [widget["properties"]["title"] for widget in body["widgets"]]
+    for region in ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1"):
+        assert f"{region}: GPUUtilization of hosts, %" in titles
+    undelivered = next(widget for widget in body["widgets"] if "delivered" in widget["properties"]["title"])
+    regions = [metric[0].get("region", "us-east-1") for metric in undelivered["properties"]["metrics"]]
+    assert sorted(set(regions)) == ["eu-central-1", "eu-west-1", "us-east-1", "us-west-2"]
+    assert len(regions) == 5, "the control plane's queues, and those of four Regions"
+
+
+@pytest.mark.parametrize("metric", ["LinesPending", "LinesWaiting", "LinesTraining", "TrainingJobs", "LinesLeft"])
+def test_the_dashboard_shows_what_a_sweep_says(control: Template, metric: str) -> None:
+    assert metric in Sweep().counts()
+    (board,) = resources(control, "AWS::CloudWatch::Dashboard").values()
+    assert f'"{metric}"' in flat(board["Properties"]["DashboardBody"])

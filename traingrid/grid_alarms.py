@@ -1,0 +1,27 @@
+"""What grid.yaml says of alarms: who hears of them, and what a month may cost."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from traingrid.fields import Count, broken_rule
+from traingrid.grid_part import GridPart
+
+Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]{1,64}@[^@\s]+\.[^@\s]+$", max_length=320, strict=True)]
+
+
+class Alarms(GridPart):
+    """Who hears of what goes wrong. The alarms themselves are always there, and the dashboard shows them."""
+
+    emails: tuple[Email, ...] = Field(default=(), max_length=10, examples=[["ml-on-call@example.com"]])
+    """Who is written to; each confirms once for the home Region and once for each training Region. A budget has ten
+    subscribers at the most (https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-managing-costs.html)."""
+    monthly_budget_usd: Count | None = Field(default=None, examples=[20000])
+    """Dollars that the grid may cost in a month: at 50, 80 and 100 % of it the emails are written to. AWS Budgets
+    counts by the cost-allocation tag traingrid:grid, which the account has to activate; nothing is stopped by it."""
+
+    @model_validator(mode="after")
+    def _somebody_hears_of_the_budget(self) -> Self:
+        if self.monthly_budget_usd is not None and not self.emails:
+            raise broken_rule("a budget that nobody is written to about says nothing; give emails", "emails")
+        return self
