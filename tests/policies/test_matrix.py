@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from localcloud.iam.evaluation import verdict as localcloud_verdict
 from tests.policies.case import ACTION, ALLOWED, EXPLICITLY, RESOURCE, Case
 from tests.policies.child_cases import CREATE, asked, training_job
 from tests.policies.grid import FREE, HOME, INSIDE, ROLES, Document, roles, the_templates
@@ -113,6 +114,16 @@ def test_a_policy_that_lost_a_guard_lets_the_violation_through(policies: Policie
     for statement in _statements(weak):
         statement.get("Condition", {}).get("Null", {}).pop("sagemaker:InstanceTypes", None)
     assert of_pairs([(case, weak)]) == [ALLOWED]
+
+
+def test_iam_in_localcloud_says_the_same(policies: Policies, verdict: Mapping[Case, str]) -> None:
+    """Two evaluators that share nothing, but for how the keys of a request are read."""
+    found = {
+        case: localcloud_verdict(policies[case.role], case.action, case.resource, dict(case.context))
+        for case in CASES
+        if not case.by
+    }
+    assert {str(case): said for case, said in found.items() if said != verdict[case]} == {}
 
 
 def _statements(documents: list[Document]) -> Iterator[Document]:

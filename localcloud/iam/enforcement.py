@@ -1,0 +1,105 @@
+"""WSGI middleware that refuses what a role's policies do not allow.
+
+It decides for the programs that a service runs with a role: functions, Batch children, training containers, and what
+SageMaker moves for these. The account's own user may do everything, and so may CloudFormation and the roles that a user
+assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say. What happens inside the server (an event
+on its way to another bus, a lost one on its way to a queue) asks nobody.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from moto.iam.exceptions import NotFoundException
+from moto.iam.models import iam_backends
+from werkzeug.wrappers import Response
+
+from localcloud import isolation
+from localcloud.account import account
+from localcloud.iam.evaluation import Verdict, listed, verdict
+from localcloud.iam.needs import Asked, Need, needs
+from localcloud.protocols import read_call
+from localcloud.record import StartResponse, WsgiApp, buffered
+from localcloud.refusals import refusal
+from localcloud.signature import Signature, signature_of
+
+_SESSION = "assumed-role/"
+_BECAUSE: Mapping[Verdict, str] = {
+    "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
+    "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
+}
+"""AWS's words (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
+
+
+class Enforcer:
+    """Asks IAM for every permission that a call of a role takes, before the call reaches the service."""
+
+    def __init__(self, application: WsgiApp) -> None:
+        self._application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Refuse a request, or pass it on."""
+        signature = signature_of(environ)
+        principal = isolation.principal_of(signature.access_key) if signature else None
+        if signature is None or principal is None or _SESSION not in principal:
+            return self._application(environ, start_response)
+        documents = _documents(principal.partition(_SESSION)[2].partition("/")[0])
+        if documents is None:
+            return self._application(environ, start_response)
+        for need in _needs(environ, signature):
+            said = verdict(documents, need.action, need.resource, need.context)
+            if said != "Allowed":
+                return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
+        return self._application(environ, start_response)
+
+
+def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
+    request = buffered(environ)
+    if signature.service == "s3":
+        request = replace(request, body=b"")  # what a permission for S3 hangs on is not in an object's bytes
+    call = read_call(signature.service, request)
+    if call is None:
+        return [Need(f"{signature.service}:?", "*", {})]
+    return needs(Asked(signature.service, call.action, call.parameters, signature.region, account()))
+
+
+def _documents(role_name: str) -> list[dict[str, Any]] | None:
+    """The policies of a role; None for one that also users may assume, and for one that is gone."""
+    try:
+        role = iam_backends[account()]["aws"].get_role(role_name)
+    except NotFoundException:
+        return None
+    trust = role.assume_role_policy_document
+    if not _for_services_only(trust if isinstance(trust, str) else json.dumps(trust)):
+        return None
+    managed = [policy.document for policy in role.managed_policies.values()]
+    return [_read(document) for document in (*role.policies.values(), *managed)]
+
+
+@lru_cache(maxsize=1024)
+def _read(document: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(document)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _for_services_only(trust: str) -> bool:
+    principals = [statement.get("Principal", {}) for statement in listed(json.loads(trust)["Statement"])]
+    return bool(principals) and all(
+        isinstance(principal, dict) and set(principal) == {"Service"} for principal in principals
+    )
+
+
+def _message(principal: str, need: Need, said: Verdict) -> str:
+    because = _BECAUSE[said].format(action=need.action)
+    return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
+
+
+def _denied(environ: dict[str, Any], signature: Signature, message: str) -> Response:
+    """AWS, "Common errors": AccessDeniedException, HTTP 400 or, in REST, 403; S3 calls it AccessDenied."""
+    code = "AccessDenied" if signature.service in ("s3", "sts", "sns") else "AccessDeniedException"
+    status = HTTPStatus.BAD_REQUEST if environ.get("HTTP_X_AMZ_TARGET") else HTTPStatus.FORBIDDEN
+    return refusal(environ, status, code, message, signature.service)
