@@ -149,7 +149,7 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         (
             "{data_buckets: [campaigns-pdx]}",
             "{subnets: [subnet-0123456789abcdef0]}",
-            "grid.yaml:5: regions.us-west-2.subnets: a VPC takes both subnets and security_groups, and security_groups is",
+            "grid.yaml:5: regions.us-west-2.subnets: a VPC takes both subnets and security_groups, and security_groups",
         ),
         (
             "{data_buckets: [campaigns-pdx]}",
