@@ -27,6 +27,9 @@ from localcloud.refusals import refusal
 from localcloud.signature import Signature, signature_of
 
 _SESSION = "assumed-role/"
+_READS = ("s3:GetObject", "s3:GetObjectVersion")
+UNSAID: Verdict = "ImplicitlyDenied"
+"""What S3 says to somebody whose own action is allowed, but who may not know whether there is such an object."""
 _BECAUSE: Mapping[Verdict, str] = {
     "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
     "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
@@ -49,11 +52,29 @@ class Enforcer:
         documents = _documents(principal.partition(_SESSION)[2].partition("/")[0])
         if documents is None:
             return self._application(environ, start_response)
-        for need in _needs(environ, signature):
+        wanted = _needs(environ, signature)
+        for need in wanted:
             said = verdict(documents, need.action, need.resource, need.context)
             if said != "Allowed":
                 return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
+        if wanted and wanted[0].action in _READS and not _may_list(documents, wanted[0].resource):
+            return self._without_telling(environ, start_response, signature, _message(principal, wanted[0], UNSAID))
         return self._application(environ, start_response)
+
+    def _without_telling(
+        self, environ: dict[str, Any], start_response: StartResponse, signature: Signature, message: str
+    ) -> Iterable[bytes]:
+        """Read an object for somebody who may not list its bucket, and so is not told that there is none.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: without s3:ListBucket a missing key is
+        AccessDenied.
+        """
+        head: list[Any] = []
+        chunks = list(self._application(environ, lambda *arguments: head.append(arguments)))
+        if head[-1][0].startswith(str(HTTPStatus.NOT_FOUND.value)):
+            return _denied(environ, signature, message)(environ, start_response)
+        start_response(*head[-1])
+        return chunks
 
 
 def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
@@ -64,6 +85,10 @@ def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
     if call is None:
         return [Need(f"{signature.service}:?", "*", {})]
     return needs(Asked(signature.service, call.action, call.parameters, signature.region, account()))
+
+
+def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
+    return verdict(documents, "s3:ListBucket", object_arn.partition("/")[0], {}) == "Allowed"
 
 
 def _documents(role_name: str) -> list[dict[str, Any]] | None:

@@ -160,6 +160,21 @@ def test_a_role_is_refused_what_it_is_not_allowed_in_the_words_of_aws(
     assert not cloud.record.entries("sqs", "ListQueues")
 
 
+def test_who_may_not_list_a_bucket_is_not_told_that_there_is_no_such_object(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    client("s3").create_bucket(Bucket="secrets")
+    client("s3").put_object(Bucket="secrets", Key="there", Body=b"1")
+    reads = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::secrets/*"}
+    lists = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::secrets"}
+    for name, statements, code in (("blind", (reads,), "AccessDenied"), ("seeing", (reads, lists), "NoSuchKey")):
+        s3 = caller(cloud, role(client("iam"), name, "lambda.amazonaws.com", *statements))("s3")
+        assert s3.get_object(Bucket="secrets", Key="there")["Body"].read() == b"1"
+        assert refused(lambda s3=s3: s3.get_object(Bucket="secrets", Key="gone"))[0] == code  # type: ignore[misc]
+        status = "403" if code == "AccessDenied" else "404"
+        assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]
+
+
 def test_an_explicit_deny_is_told_as_one(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     never = {"Effect": "Deny", "Action": "dynamodb:DeleteTable", "Resource": "*"}
     make = caller(cloud, role(client("iam"), "careful", "lambda.amazonaws.com", ALLOW, never))

@@ -107,6 +107,8 @@ def _reconciler() -> Iterator[Case]:
     yield reconciler.may_not("read another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("s3:GetObject", "s3:GetObjectVersion"):
         yield reconciler.may("read a submission", action, f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    yield reconciler.may("tell a submission that is not written yet from a forbidden one", "s3:ListBucket", MANIFESTS)
+    yield reconciler.may_not("list results", "s3:ListBucket", output(INSIDE), breaks=RESOURCE)
     yield reconciler.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
     yield reconciler.may_not("write a submission", "s3:PutObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
     for action in ("ListJobs", "DescribeJobs"):

@@ -250,6 +250,7 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
         "dynamodb:UpdateItem",
         "s3:GetObject",
         "s3:GetObjectVersion",
+        "s3:ListBucket",
     }
     (stop,) = [entry for entry in statements(control, RECONCILER) if "sagemaker:StopTrainingJob" in entry["Action"]]
     assert sorted(stop["Resource"]) == sorted(
