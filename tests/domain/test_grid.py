@@ -326,6 +326,16 @@ def test_a_grid_comes_out_of_the_environment_as_it_went_in(job: dict[str, Any], 
     assert Grid.from_environment(grid.to_environment()) == grid
 
 
+def test_what_confines_training_jobs_goes_through_the_environment_too(tmp_path: Path) -> None:
+    vpc = "{subnets: [subnet-01234567], security_groups: [sg-01234567]}"
+    training = "training: {max_runtime: 2d, network_isolation: true, encrypt_traffic: false}\n"
+    (tmp_path / "grid.yaml").write_text(changed("{data_buckets: [campaigns-pdx]}", vpc) + training)
+    grid = load_grid(tmp_path / "grid.yaml")
+    assert grid.regions["us-west-2"].subnets == ("subnet-01234567",)
+    assert grid.training.max_runtime == 172_800
+    assert Grid.from_environment(grid.to_environment()) == grid
+
+
 def test_the_environment_holds_no_defaults_and_is_checked_again(grid: Grid) -> None:
     text = grid.to_environment()
     assert "mpi_options" not in text
