@@ -2,25 +2,22 @@
 
 It decides for the programs that a service runs with a role: functions, Batch children, training containers, and what
 SageMaker moves for these. The account's own user may do everything, and so may CloudFormation and the roles that a user
-assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say. What happens inside the server (an event
-on its way to another bus, a lost one on its way to a queue) asks nobody.
+assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say. EventBridge asks for itself before it
+sends an event to another bus; what else happens inside the server (a lost event on its way to a queue) asks nobody.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
-from moto.iam.exceptions import NotFoundException
-from moto.iam.models import iam_backends
 from werkzeug.wrappers import Response
 
 from localcloud import isolation
 from localcloud.account import account
-from localcloud.iam.evaluation import Verdict, listed, verdict
+from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.needs import Asked, Need, needs
+from localcloud.iam.roles import policies_of
 from localcloud.protocols import read_call
 from localcloud.record import StartResponse, WsgiApp, buffered
 from localcloud.refusals import refusal
@@ -49,7 +46,7 @@ class Enforcer:
         principal = isolation.principal_of(signature.access_key) if signature else None
         if signature is None or principal is None or _SESSION not in principal:
             return self._application(environ, start_response)
-        documents = _documents(principal.partition(_SESSION)[2].partition("/")[0])
+        documents = policies_of(principal.partition(_SESSION)[2].partition("/")[0])
         if documents is None:
             return self._application(environ, start_response)
         wanted = _needs(environ, signature)
@@ -89,33 +86,6 @@ def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
 
 def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
     return verdict(documents, "s3:ListBucket", object_arn.partition("/")[0], {}) == "Allowed"
-
-
-def _documents(role_name: str) -> list[dict[str, Any]] | None:
-    """The policies of a role; None for one that also users may assume, and for one that is gone."""
-    try:
-        role = iam_backends[account()]["aws"].get_role(role_name)
-    except NotFoundException:
-        return None
-    trust = role.assume_role_policy_document
-    if not _for_services_only(trust if isinstance(trust, str) else json.dumps(trust)):
-        return None
-    managed = [policy.document for policy in role.managed_policies.values()]
-    return [_read(document) for document in (*role.policies.values(), *managed)]
-
-
-@lru_cache(maxsize=1024)
-def _read(document: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(document)
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _for_services_only(trust: str) -> bool:
-    principals = [statement.get("Principal", {}) for statement in listed(json.loads(trust)["Statement"])]
-    return bool(principals) and all(
-        isinstance(principal, dict) and set(principal) == {"Service"} for principal in principals
-    )
 
 
 def _message(principal: str, need: Need, said: Verdict) -> str:
