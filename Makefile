@@ -64,12 +64,12 @@ faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, 
 	.venv/bin/python -m faults --seed $(SEED)
 
 ##@ Set up (demo and test do this by themselves)
-setup: setup-control .venv-training/.installed build/digits/.written  ## Install everything that is not there yet
+setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is not there yet
 
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
 clean:  ## Remove everything that set-up and runs have made
-	rm -rf .venv .venv-training .venv-bench node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -87,6 +87,11 @@ help:  ## Show this list
 
 node_modules/.installed: package.json package-lock.json
 	npm ci --silent --no-fund --no-audit
+	@touch $@
+
+# The IAM simulator of the policy matrix, which nothing but those tests uses.
+tests/policies/node_modules/.installed: tests/policies/package.json tests/policies/package-lock.json
+	npm ci --silent --no-fund --no-audit --prefix tests/policies
 	@touch $@
 
 # What AWS Lambda's runtime lacks, for Lambda's Linux and for this machine side by side: the compiled files' names differ.

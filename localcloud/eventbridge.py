@@ -24,6 +24,8 @@ from moto.sqs.models import sqs_backends
 from localcloud import destinations, policies
 from localcloud.account import account
 from localcloud.faults_events import FaultyWay
+from localcloud.iam.evaluation import verdict
+from localcloud.iam.roles import policies_of
 from localcloud.logstreams import LogStream
 from localcloud.schedules import Schedules
 from localcloud.target_input import target_input
@@ -180,6 +182,9 @@ class Router:
         if role not in {known.name for known in iam_backends[account()]["aws"].roles.values()}:
             message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
+        documents = policies_of(role)
+        if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":
+            raise DeliveryError("NO_PERMISSIONS", f"The role {role} may not put events on {arn}")
         self._submit(self._route, region, name, event)
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:

@@ -19,6 +19,7 @@ from localcloud.faults import Faults
 from localcloud.faults_calls import FaultyCalls
 from localcloud.functions import Functions
 from localcloud.gate import Gate, Page
+from localcloud.iam.enforcement import Enforcer
 from localcloud.processes import Spawn, group_of, spawn
 from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
@@ -111,7 +112,7 @@ class LocalCloud:
         moto_api_backends["global"].reset()
         self.record.begin()
         self._resources.callback(self.record.end)
-        application = Recorder(_Dispatcher(create_backend_app), self.record)
+        application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
         gate = Gate(faulty, self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug ends the whole process where the port is taken.

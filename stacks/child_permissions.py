@@ -5,8 +5,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from stacks.grants import grant
-from stacks.training_jobs import WHOSE, training_jobs
+from stacks.grants import deny, grant
+from stacks.training_jobs import NEVER, WHOSE, alike, creation_conditions, training_jobs
 from traingrid import names
 from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 from traingrid.grid import Grid
@@ -27,13 +27,17 @@ def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table)
 def let_train(role: iam.Role, grid: Grid) -> None:
     """Allow a role to run training jobs of this grid in this grid's Regions, and to read their logs."""
     jobs = training_jobs(grid)
-    grant(
-        role,
-        ["sagemaker:CreateTrainingJob"],
-        jobs,
-        conditions={"StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name}},
-        because=WHOSE,
-    )
+    for regions in alike(grid):
+        conditions = creation_conditions(grid, regions)
+        grant(
+            role,
+            ["sagemaker:CreateTrainingJob"],
+            training_jobs(grid, regions),
+            conditions=conditions,
+            because=WHOSE,
+        )
+    for actions, where in NEVER:
+        deny(role, actions, conditions=where)
     grant(
         role,
         ["sagemaker:AddTags"],

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid import Grid, Region
 
 _ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
 
@@ -49,6 +49,8 @@ class ExecutionRole(Construct):
         self._write_output(output)
         self._pull_images([*repositories, *_foreign_repositories(grid, region)], _registries(grid, region))
         self._write_logs_and_metrics(region)
+        if grid.regions[region].subnets:
+            self._join_network(grid.regions[region], region)
 
     def _read_data(self, buckets: Sequence[str]) -> None:
         arns = [f"arn:aws:s3:::{bucket}" for bucket in buckets]
@@ -88,6 +90,33 @@ class ExecutionRole(Construct):
             conditions={"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}},
             because="The action has no resource; the condition names the one namespace",
         )
+
+    def _join_network(self, settings: Region, region: str) -> None:
+        """Allow what SageMaker does with this role to put a training job into the Region's subnets.
+
+        The actions are those of https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html (CreateTrainingJob
+        with a private VPC), which grants them on everything; here an interface can be made in the grid's subnets and
+        groups only, and given away or deleted where it lies in one of them.
+        """
+        ec2 = f"arn:aws:ec2:{region}:{Aws.ACCOUNT_ID}"
+        subnets = [f"{ec2}:subnet/{subnet}" for subnet in settings.subnets]
+        groups = [f"{ec2}:security-group/{group}" for group in settings.security_groups]
+        interfaces, because = f"{ec2}:network-interface/*", "EC2 chooses the ids of network interfaces"
+        grant(self.role, ["ec2:CreateNetworkInterface"], [*subnets, *groups, interfaces], because=because)
+        grant(
+            self.role,
+            [
+                "ec2:CreateNetworkInterfacePermission",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DeleteNetworkInterfacePermission",
+            ],
+            [interfaces],
+            conditions={"ArnEquals": {"ec2:Subnet": subnets}},
+            because=because,
+        )
+        looks = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
+        because = "EC2's Describe actions know no resource; SageMaker checks the network before it starts a host"
+        grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
 
 
 def _foreign_repositories(grid: Grid, region: str) -> list[str]:

@@ -32,6 +32,12 @@ def grant(
         acknowledge(role, f"AwsSolutions-IAM5[Resource::{flat(role, wildcard)}]", because)
 
 
+def deny(role: iam.Role, actions: Sequence[str], *, conditions: Mapping[str, Any] | None = None) -> None:
+    """Forbid a role some actions everywhere, whatever else it is allowed; `conditions` are IAM's."""
+    never = iam.PolicyStatement(effect=iam.Effect.DENY, actions=list(actions), resources=["*"], conditions=conditions)
+    role.add_to_policy(never)
+
+
 def same_account(arn: str) -> dict[str, dict[str, str]]:
     """Return the conditions of a trust policy that keep a service from acting for another account (confused deputy).
 

@@ -45,7 +45,11 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         role,
         ["batch:TagResource"],
         [f"{batch}:job/*"],
-        conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]}},
+        # ForAllValues is true of a request without tags, too; such a call of its own has no place here.
+        conditions={
+            "ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]},
+            "Null": {"aws:TagKeys": "false"},
+        },
         because="Batch chooses the ids of jobs; the condition leaves only traingrid's own tags",
     )
     grant(

@@ -27,6 +27,8 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"],
         because="Any submission; their ids are hashes",
     )
+    # Without it S3 answers AccessDenied for a file that the intake has not written yet, as if it were forbidden.
+    grant(role, ["s3:ListBucket"], [bucket.bucket_arn])
     grant(
         role,
         ["batch:DescribeJobs", "batch:ListJobs"],

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MANIFEST_FOLDER = "input"
 """Where, beside SageMaker's own `output`, the ManifestFiles of a training job lie."""
 MANIFEST_SUFFIX = ".manifest"
+CODE_CHANNEL = "code"
+"""The channel by which a job without a network gets its `source`."""
 
 
 def setting(settings: Mapping[str, Any], name: str, defaults: JobDefaults) -> Any:

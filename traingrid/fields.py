@@ -94,6 +94,10 @@ AlgorithmName = Annotated[
         strict=True,
     ),
 ]
+# The ids that EC2 gives, of eight hexadecimal digits or, since 2018, of seventeen
+# (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$", strict=True)]
+SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$", strict=True)]
 Repository = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$", strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Duration = Annotated[

@@ -13,6 +13,7 @@ from pydantic import (
     StringConstraints,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -25,6 +26,8 @@ from traingrid.fields import (
     ImageRegistry,
     InstanceType,
     RegionName,
+    SecurityGroupId,
+    SubnetId,
     Text,
     broken_rule,
 )
@@ -35,6 +38,7 @@ from traingrid.grid_job import JobDefaults
 from traingrid.grid_network import Network
 from traingrid.grid_orchestrator import Orchestrator
 from traingrid.grid_part import GridPart
+from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS, Training
 
 NAME_LIMIT = 24
 """Longest name of a grid. An S3 bucket's name has at most 63 characters
@@ -82,6 +86,25 @@ class Region(GridPart):
         default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
     )
     """KMS keys in this Region that those buckets are encrypted with; their policies must let this account's roles."""
+    subnets: tuple[SubnetId, ...] = Field(
+        default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
+    )
+    """Subnets of a VPC in this Region that its training jobs run in; in none of yours unless they are given."""
+    security_groups: tuple[SecurityGroupId, ...] = Field(
+        default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
+    )
+    """Security groups of that VPC that its training jobs are in."""
+
+    @model_validator(mode="after")
+    def _network_is_whole(self) -> Self:
+        for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
+            if getattr(self, given) and not getattr(self, missing):
+                raise broken_rule(f"a VPC takes both subnets and security_groups, and {missing} is missing", at=given)
+        for name in ("subnets", "security_groups"):
+            listed = getattr(self, name)
+            if len(set(listed)) < len(listed):
+                raise broken_rule("each may be listed once", at=name)
+        return self
 
 
 class Limits(GridPart):
@@ -121,6 +144,8 @@ class Grid(GridPart):
     one; "{region}" stands for the job's Region."""
     algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
     """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
+    training: Training = Training()
+    """What holds for every training job, whatever its line says."""
     limits: Limits = Limits()
     """The most that one submission may ask for."""
     orchestrator: Orchestrator = Orchestrator()
@@ -189,12 +214,25 @@ class Grid(GridPart):
             raise PydanticCustomError("unknown_image", "`images` has no such alias", context)
         return job
 
+    @field_validator("training")
+    @classmethod
+    def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
+        job = info.data.get("job")  # absent if wrong itself: then that is the error to tell
+        if job is not None and job.max_runtime > training.max_runtime:
+            rule = f"the max_runtime of `job` is {job.max_runtime}s already; no line without one of its own could start"
+            raise broken_rule(rule, at="max_runtime")
+        return training
+
     @field_validator("log_retention_days")
     @classmethod
     def _retention_exists(cls, days: int) -> int:
         if days not in LOG_RETENTION_DAYS:
             raise broken_rule(f"CloudWatch Logs keeps logs for {', '.join(map(str, LOG_RETENTION_DAYS))} days")
         return days
+
+    def allowed_instance_types(self) -> tuple[str, ...]:
+        """Return the instance types that training jobs may have: the default one first, each once."""
+        return tuple(dict.fromkeys((self.job.instance_type, *self.instance_types)))
 
     def repositories(self) -> tuple[str, ...]:
         """Return the short names of the ECR repositories of every training Region, `training` always among them."""

@@ -4,13 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from traingrid.fields import broken_rule
+from traingrid.fields import SecurityGroupId, SubnetId, broken_rule
 from traingrid.grid_part import GridPart
 
-# Ids as EC2 makes them (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
+# As EC2 makes them (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$", strict=True)]
-SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$", strict=True)]
-SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$", strict=True)]
 
 
 class Network(GridPart):

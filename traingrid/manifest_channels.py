@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid import manifest_values as values
-from traingrid.channels import by_rank, channels, names_in_request, setting, streamed, streams_of
+from traingrid.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
 from traingrid.job import Channel
 from traingrid.manifest_limits import broken_limit, choices, most
 from traingrid.manifest_values import RefusedError, literal
@@ -13,6 +13,7 @@ from traingrid.manifest_values import RefusedError, literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from traingrid.grid import Grid
     from traingrid.grid_job import JobDefaults
     from traingrid.job import Inputs
     from traingrid.manifest_rules import Rules
@@ -49,11 +50,15 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
     return Channel(uri=uri, **{key: read(said[key]) for key, read in _READERS.items() if key in said})
 
 
-def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Iterator[Wrong]:
+def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Grid) -> Iterator[Wrong]:
     """Yield what is wrong with the channels of a job in one Region, though each is good by itself."""
+    defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
     inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
     yield from _without_streams(inputs, settings)
-    yield from _too_many(inputs, settings, defaults)
+    yield from _too_many(inputs, settings, defaults, others=int(brought))
+    if brought and CODE_CHANNEL in inputs:
+        reason = f"without a network the line's source comes as a channel of the name {CODE_CHANNEL} too"
+        yield "inputs", "", RefusedError(reason, "Give the channel another name.")
     for name in by_rank(inputs, streams_of(settings, defaults)):
         yield from _not_for_ranks(name, inputs[name])
     for found in inputs.values():
@@ -72,10 +77,10 @@ def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wr
         yield "streams", "rank", RefusedError(reason, "Write host, or take it away.")
 
 
-def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Iterator[Wrong]:
+def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:
     streams, ranks = streams_of(settings, defaults), _ranks(settings, defaults)
     dealt, greatest = by_rank(inputs, streams), most("InputDataConfig")
-    number = len(inputs) + len(dealt) * (ranks - 1)
+    number = len(inputs) + len(dealt) * (ranks - 1) + others
     if number > greatest and dealt:
         reason = (
             f"a stream for each of {ranks} ranks of {' and '.join(dealt)} makes {number} channels, "

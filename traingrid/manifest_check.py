@@ -202,7 +202,8 @@ class _Check:
         }
 
     def _check_combinations(self, found: dict[str, Any]) -> None:
-        runtime = found.get("max_runtime", self.rules.grid.job.max_runtime)
+        grid = self.rules.grid
+        runtime, longest = found.get("max_runtime", grid.job.max_runtime), grid.training.max_runtime
         given = self.row.values  # a value that is wrong by itself is there all the same
         rules = (
             ("algorithm", "image" in given, "image is there too", "Take one of the two away."),
@@ -210,6 +211,12 @@ class _Check:
             ("source", "algorithm" in given, "an algorithm brings its own program", "Take it away."),
             ("source", "entry_point" not in given, "entry_point is missing", "Name the program in the archive."),
             ("entry_point", "source" not in given, "source is missing", "Name the archive that the program is in."),
+            (
+                "max_runtime",
+                runtime > longest,
+                f"the grid lets no job run longer than {longest} s",
+                "Write at most as much; the limit is max_runtime of `training` in grid.yaml.",
+            ),
             ("max_wait", not found.get("spot"), "it is for spot alone", "Write spot true, or take it away."),
             ("max_wait", found.get("max_wait", 0) < runtime, "it is less than max_runtime", "Write at least as much."),
         )
@@ -234,7 +241,7 @@ class _Check:
     def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
         told = set()
         for place in places:
-            for label, value, refused in wrong_channels(place, settings, self.rules.grid.job):
+            for label, value, refused in wrong_channels(place, settings, self.rules.grid):
                 if (label, refused.reason) not in told:
                     self._refuse(label, value, refused)
                 told.add((label, refused.reason))

@@ -56,7 +56,7 @@ class Rules:
 
     @cached_property
     def _instance_types(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.grid.job.instance_type, *self.grid.instance_types)))
+        return self.grid.allowed_instance_types()
 
     def region(self, region: object) -> str:
         """Return a training Region."""

@@ -34,6 +34,11 @@ class Folders:
         """Return the folders under $SAGEMAKER_BASE_DIR (the toolkit's variable), which is /opt/ml where unset."""
         return cls(base=Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml"))
 
+    def here(self, path: str) -> Path:
+        """Return where something lies that a hyperparameter gives by its path under /opt/ml, or by any other path."""
+        named = Path(path)
+        return self.base / named.relative_to("/opt/ml") if named.is_relative_to("/opt/ml") else named
+
     @property
     def config(self) -> Path:
         """hyperparameters.json, resourceconfig.json and inputdataconfig.json."""

@@ -29,8 +29,8 @@ def prepare(script: Script, folders: Folders) -> None:
             archive = Path(scratch) / "source.tar.gz"
             _fetch(script.archive, archive)
             _unpack(archive, script.archive, folders.code)
-    elif script.archive and not Path(script.archive).is_dir():
-        _unpack(Path(script.archive), script.archive, folders.code)
+    elif script.archive and not folders.here(script.archive).is_dir():
+        _unpack(folders.here(script.archive), script.archive, folders.code)
     code = folder(script, folders)
     if not (code / script.entry_point).is_file():
         held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
@@ -44,7 +44,7 @@ def prepare(script: Script, folders: Folders) -> None:
 
 def folder(script: Script, folders: Folders) -> Path:
     """Return the folder on this host that a script lies and runs in."""
-    named = Path(script.archive)
+    named = folders.here(script.archive)
     return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
 
 

@@ -32,6 +32,8 @@ NO_CAPACITY = (
 )
 """FailureReason without instances (text: github.com/DIAGNijmegen/rse-grand-challenge/issues/2631)."""
 
+_OF_THE_NETWORK = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
 
 class Runner:
     """The instances, containers and transfers of one job.
@@ -110,7 +112,7 @@ class Runner:
         self._prepare(s3)
         self._step("Training")
         try:
-            self._train(environment, s3, deadline)
+            self._train(self._containers(environment), s3, deadline)
         except OSError as error:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
@@ -158,6 +160,16 @@ class Runner:
         }
         extra = {**self._image.environment, **own, **(request.get("Environment") or {})}
         return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
+
+    def _containers(self, environment: dict[str, str]) -> dict[str, str]:
+        """What the containers get of that: without a network, neither an address of AWS nor credentials.
+
+        SageMaker's developer guide, "Run Training and Inference Containers in Internet-Free Mode"; sockets on loopback,
+        all that this machine's processes ever have, stay open for the hosts' traffic.
+        """
+        if not self.job.request.get("EnableNetworkIsolation"):
+            return environment
+        return {name: value for name, value in environment.items() if name not in _OF_THE_NETWORK}
 
     def _prepare(self, s3: Any) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a server that was killed, in the same data_dir

@@ -1,5 +1,6 @@
 """A good grid.yaml is a grid; a bad one is every one of its mistakes, with line, rule and what to write."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from traingrid.fields import parse_duration
 from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError, load_grid
 from traingrid.grid_file import nearest
 from traingrid.grid_job import MPI_OPTIONS
+from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 ROOT = Path(__file__).parents[2]
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -65,6 +67,21 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
     assert grid.job.mpi_options == MPI_OPTIONS
     assert grid.job.channels == ("train", "validation")
     assert (grid.orchestrator.vcpu, grid.orchestrator.memory_mib, grid.orchestrator.max_vcpus) == (0.25, 512, 64)
+
+
+def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_the_grid_says_so(grid: Grid) -> None:
+    assert grid.training.encrypt_traffic
+    assert not grid.training.network_isolation
+    assert grid.training.max_runtime == 28 * 24 * 3600
+    assert grid.regions["us-east-1"].subnets == grid.regions["us-east-1"].security_groups == ()
+
+
+def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
+    shapes = Loader().load_service_model("sagemaker", "service-2")["shapes"]
+    assert (shapes["Subnets"]["max"], shapes["VpcSecurityGroupIds"]["max"]) == (MAX_SUBNETS, MAX_SECURITY_GROUPS)
+    for shape, known in (("SubnetId", "subnet-0123456789abcdef0"), ("SecurityGroupId", "sg-0123456789abcdef0")):
+        assert re.fullmatch(shapes[shape]["pattern"], known)
+        assert len(known) <= shapes[shape]["max"]
 
 
 def test_the_default_mpi_options_are_these(grid: Grid) -> None:
@@ -130,6 +147,55 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ),
         ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
         ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "and a bucket lies in one Region"),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-0123456789abcdef0]}",
+            "grid.yaml:5: regions.us-west-2.subnets: a VPC takes both subnets and security_groups, and security_groups",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{security_groups: [sg-01234567]}",
+            "regions.us-west-2.security_groups: a VPC takes both subnets and security_groups, and subnets is missing",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-abc], security_groups: [sg-01234567]}",
+            "grid.yaml:5: regions.us-west-2.subnets.0: 'subnet-abc' is not allowed: it must have the form ^subnet-(",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [vpc-01234567]}",
+            "regions.us-west-2.security_groups.0: 'vpc-01234567' is not allowed: it must have the form ^sg-(",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            f"{{subnets: [{', '.join(f'subnet-{n:08x}' for n in range(17))}], security_groups: [sg-01234567]}}",
+            "regions.us-west-2.subnets: there must be at most 16",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            f"{{subnets: [subnet-01234567], security_groups: [{', '.join(f'sg-{n:08x}' for n in range(6))}]}}",
+            "regions.us-west-2.security_groups: there must be at most 5",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567, subnet-01234567], security_groups: [sg-01234567]}",
+            "regions.us-west-2.subnets: each may be listed once",
+        ),
+        ("images:", "training: {max_runtime: 29d}\nimages:", "training.max_runtime: "),
+        ("images:", "training: {max_runtime: 29d}\nimages:", "it must be less than or equal to 2419200"),
+        (
+            "images:",
+            "training: {max_runtime: 23h}\nimages:",
+            "grid.yaml:6: training.max_runtime: '23h' is not allowed: the max_runtime of `job` is 86400s already",
+        ),
+        ("images:", "training: {encrypt: false}\nimages:", "training.encrypt: there is no such key. Did you mean encr"),
+        (
+            "images:",
+            'training: {network_isolation: "yes"}\nimages:',
+            "training.network_isolation: 'yes' is not allowed",
+        ),
+        ("images:", "training: {warm_pools: true}\nimages:", "training.warm_pools: there is no such key."),
         ("images:", "orchestrator: {vcpu: 0.3}\nimages:", "orchestrator.vcpu: 0.3 is not allowed: Fargate offers 0.25"),
         ("images:", "orchestrator: {memory_mib: 9}\nimages:", "with 0.25 vCPU Fargate offers 512, 1024, 2048 MiB"),
         ("images:", "log_retention_days: 12\nimages:", "CloudWatch Logs keeps logs for 1, 3, 5"),
@@ -297,6 +363,16 @@ def test_a_grid_comes_out_of_the_environment_as_it_went_in(job: dict[str, Any], 
             "log_retention_days": days,
         }
     )
+    assert Grid.from_environment(grid.to_environment()) == grid
+
+
+def test_what_confines_training_jobs_goes_through_the_environment_too(tmp_path: Path) -> None:
+    vpc = "{subnets: [subnet-01234567], security_groups: [sg-01234567]}"
+    training = "training: {max_runtime: 2d, network_isolation: true, encrypt_traffic: false}\n"
+    (tmp_path / "grid.yaml").write_text(changed("{data_buckets: [campaigns-pdx]}", vpc) + training)
+    grid = load_grid(tmp_path / "grid.yaml")
+    assert grid.regions["us-west-2"].subnets == ("subnet-01234567",)
+    assert grid.training.max_runtime == 172_800
     assert Grid.from_environment(grid.to_environment()) == grid
 
 

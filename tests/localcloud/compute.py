@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,15 +14,18 @@ from localcloud import images
 ACCOUNT = "123456789012"
 
 
-def role(iam: Any, name: str, service: str) -> str:
-    trust = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}],
-    }
-    try:
-        return str(iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"])
-    except iam.exceptions.EntityAlreadyExistsException:
-        return str(iam.get_role(RoleName=name)["Role"]["Arn"])
+def role(iam: Any, name: str, service: str, *statements: Mapping[str, Any]) -> str:
+    """Return the ARN of a role that a service may assume, and that may do what the statements say: all, without any."""
+    trust = document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
+    with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    iam.put_role_policy(RoleName=name, PolicyName="may", PolicyDocument=document(*statements or (everything,)))
+    return str(iam.get_role(RoleName=name)["Role"]["Arn"])
+
+
+def document(*statements: Mapping[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:

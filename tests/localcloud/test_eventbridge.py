@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from localcloud.server import LocalCloud
+from tests.localcloud.compute import role
 from tests.localcloud.probe import ACCOUNT, Probe, rule
 
 
@@ -61,18 +62,32 @@ def test_copies_and_multipart_uploads_say_so(client: Callable[..., Any], bucket:
 
 def test_a_bus_in_another_region_gets_the_event_with_its_origin(client: Callable[..., Any], cloud: LocalCloud) -> None:
     client("events").create_event_bus(Name="home")
-    trust = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    role = client("iam").create_role(
-        RoleName="forwarder", AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    )["Role"]["Arn"]
+    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/home"
+    sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
+    forwarder = role(client("iam"), "forwarder", "events.amazonaws.com", sends)
     probe = Probe(client, "home").allow()
     client("events").put_rule(Name="all", EventBusName="home", EventPattern='{"source": ["aws.batch"]}')
     client("events").put_targets(Rule="all", EventBusName="home", Targets=[{"Id": "1", "Arn": probe.arn}])
-    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/home"
-    rule(client, "forward", {"source": ["aws.batch"]}, {"Arn": bus, "RoleArn": role}, "eu-west-1")
+    rule(client, "forward", {"source": ["aws.batch"]}, {"Arn": bus, "RoleArn": forwarder}, "eu-west-1")
     cloud.put_event("eu-west-1", {"source": "aws.batch", "detail-type": "X", "detail": {"a": 1}})
     (event,) = probe.events(1)
     assert (event["region"], event["account"], event["detail"]) == ("eu-west-1", ACCOUNT, {"a": 1})
+
+
+def test_a_bus_gets_nothing_from_a_role_that_may_not_put_events_there(
+    client: Callable[..., Any], cloud: LocalCloud
+) -> None:
+    client("events").create_event_bus(Name="guarded")
+    nothing = {"Effect": "Deny", "Action": "*", "Resource": "*"}
+    powerless = role(client("iam"), "powerless", "events.amazonaws.com", nothing)
+    lost = Probe(client, "unsent", "eu-west-1").allow()
+    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/guarded"
+    target = {"Arn": bus, "RoleArn": powerless, "DeadLetterConfig": {"Arn": lost.arn}}
+    rule(client, "refused", {"source": ["aws.glue"]}, target, "eu-west-1")
+    cloud.put_event("eu-west-1", {"source": "aws.glue", "detail-type": "X", "detail": {}})
+    (message,) = lost.messages(1)
+    assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
+    assert json.loads(message["Body"])["source"] == "aws.glue"
 
 
 def test_put_events_reaches_a_custom_bus_and_nothing_else(client: Callable[..., Any]) -> None:

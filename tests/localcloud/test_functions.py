@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from localcloud.server import LocalCloud
+from tests.localcloud.compute import role
 
 ROLE = "arn:aws:iam::123456789012:role/function"
 CODE = """
@@ -52,9 +53,7 @@ def archive(files: dict[str, str]) -> bytes:
 
 @pytest.fixture(scope="module")
 def functions(client: Callable[..., Any]) -> Any:
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    client("iam").create_role(RoleName="function", AssumeRolePolicyDocument=policy)
+    role(client("iam"), "function", "lambda.amazonaws.com")
     service = client("lambda")
     layer = service.publish_layer_version(
         LayerName="extra", Content={"ZipFile": archive({"python/in_the_layer.py": "VALUE = 1"})}

@@ -265,3 +265,14 @@ def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any])
     minute_later = sagemaker.job(failed)["CreationTime"] + timedelta(minutes=1)
     assert listed(CreationTimeAfter=minute_later) == []
     assert len(listed(CreationTimeBefore=minute_later)) == 4
+
+
+def test_a_container_without_a_network_has_no_credentials_but_its_data(sagemaker: SageMaker) -> None:
+    code = (
+        f"{READ} print([name for name in ('AWS_ENDPOINT_URL', 'AWS_ACCESS_KEY_ID') if name in os.environ]);"
+        "print(open(B + '/input/data/train/a').read())"
+    )
+    isolated = sagemaker.run(code, EnableNetworkIsolation=True)
+    assert isolated["TrainingJobStatus"] == "Completed"
+    assert sagemaker.lines(isolated) == ["[]", "A"]
+    assert "AWS_ACCESS_KEY_ID" in sagemaker.lines(sagemaker.run(code))[0]

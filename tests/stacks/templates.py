@@ -66,7 +66,7 @@ def only(template: Template, kind: str) -> Any:
 
 def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
     """Yield every policy statement of the roles whose logical id begins with `role`; lists are always lists."""
-    for policy in resources(template, "AWS::IAM::Policy").values():
+    for policy in policies(template):
         if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"]):
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
                 yield {
@@ -76,18 +76,29 @@ def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
                 }
 
 
+def policies(template: Template) -> list[Any]:
+    """Return the policies of a template: inline ones, and the managed ones that hold what is too long for a role."""
+    kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+    return [policy for kind in kinds for policy in resources(template, kind).values()]
+
+
 def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def allowed(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the statements that allow something, and not those that forbid it."""
+    return (statement for statement in statements(template, role) if statement["Effect"] == "Allow")
+
+
 def actions(template: Template, role: str) -> set[str]:
     """Return all that a role may do."""
-    return {action for statement in statements(template, role) for action in statement["Action"]}
+    return {action for statement in allowed(template, role) for action in statement["Action"]}
 
 
 def on(template: Template, role: str, action: str) -> set[str]:
     """Return the resources on which a role may do something."""
-    found = (statement for statement in statements(template, role) if action in statement["Action"])
+    found = (statement for statement in allowed(template, role) if action in statement["Action"])
     return {resource for statement in found for resource in statement["Resource"]}
 
 

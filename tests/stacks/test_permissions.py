@@ -1,5 +1,8 @@
 """Who may do what: least privilege, statement by statement."""
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,19 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 
 from stacks.grants import grant
-from tests.stacks.templates import REGIONS, Template, a_grid, actions, flat, on, resources, statements, synthesise
+from tests.stacks.templates import (
+    REGIONS,
+    Template,
+    a_grid,
+    actions,
+    allowed,
+    flat,
+    on,
+    policies,
+    resources,
+    statements,
+    synthesise,
+)
 
 INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
 RECONCILER = "ReconcilerSweepRole"
@@ -25,7 +40,7 @@ WITHOUT_A_RESOURCE = {
 
 def test_the_bare_wildcard_stands_only_with_actions_that_know_no_resource(control: Template, oregon: Template) -> None:
     for template in (control, oregon):
-        for statement in statements(template):
+        for statement in allowed(template):
             assert not [action for action in statement["Action"] if "*" in action]
             if "*" in statement["Resource"]:
                 assert set(statement["Action"]) <= WITHOUT_A_RESOURCE
@@ -48,14 +63,107 @@ def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(contro
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
-def test_a_child_creates_jobs_of_this_grid_in_its_regions_with_its_tag(control: Template) -> None:
-    (statement,) = [entry for entry in statements(control) if "sagemaker:CreateTrainingJob" in entry["Action"]]
+def created(control: Template) -> list[dict[str, Any]]:
+    return [entry for entry in allowed(control) if "sagemaker:CreateTrainingJob" in entry["Action"]]
+
+
+def test_a_child_creates_jobs_of_this_grid_in_its_regions_as_grid_yaml_says(control: Template) -> None:
+    (statement,) = created(control)
     assert sorted(statement["Resource"]) == sorted(
         f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-*" for region in REGIONS[:4]
     )
-    assert statement["Condition"] == {"StringEquals": {"aws:RequestTag/traingrid:grid": "traingrid"}}
+    ours = [f"aws:RequestTag/traingrid:{tag}" for tag in ("submission", "job", "fingerprint")]
+    assert statement["Condition"] == {
+        "StringEquals": {"aws:RequestTag/traingrid:grid": "traingrid"},
+        "ForAllValues:StringEquals": {"sagemaker:InstanceTypes": ["ml.g5.48xlarge"]},
+        "Null": {
+            **dict.fromkeys(("sagemaker:InstanceTypes", *ours), "false"),
+            **dict.fromkeys(("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds"), "true"),
+        },
+        "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(28 * 24 * 3600)},
+        "Bool": {"sagemaker:InterContainerTrafficEncryption": "true"},
+    }
     (tagging,) = [entry for entry in statements(control) if "sagemaker:AddTags" in entry["Action"]]
     assert tagging["Condition"] == {"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}}
+
+
+def test_every_key_that_all_values_are_compared_of_must_be_there(control: Template) -> None:
+    compared = {
+        key: statement["Condition"].get("Null", {})
+        for statement in created(control)
+        for operator, keys in statement["Condition"].items()
+        if operator.startswith("ForAllValues:")
+        for key in keys
+    }
+    assert compared
+    assert {null.get(key) for key, null in compared.items()} == {"false"}
+
+
+def test_a_region_with_a_vpc_trains_in_it_and_nowhere_else(layer: Path, tmp_path: Path) -> None:
+    vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
+    grid = a_grid({"us-east-1": vpc, "eu-west-1": {}}, training={"max_runtime": "2d", "encrypt_traffic": False})
+    made = synthesise(grid, layer, tmp_path)
+    free, inside = created(made["traingrid-control"])
+    assert [resource.split(":")[3] for resource in (*free["Resource"], *inside["Resource"])] == [
+        "eu-west-1",
+        "us-east-1",
+    ]
+    assert inside["Condition"]["ForAllValues:StringEquals"] == {
+        "sagemaker:InstanceTypes": ["ml.g5.48xlarge"],
+        "sagemaker:VpcSubnets": vpc["subnets"],
+        "sagemaker:VpcSecurityGroupIds": vpc["security_groups"],
+    }
+    assert inside["Condition"]["Null"]["sagemaker:VpcSubnets"] == "false"
+    assert free["Condition"]["Null"]["sagemaker:VpcSubnets"] == "true"
+    assert inside["Condition"]["NumericLessThanEquals"] == {"sagemaker:MaxRuntimeInSeconds": "172800"}
+    assert "Bool" not in inside["Condition"]
+    assert not {action for action in actions(made["traingrid-eu-west-1"], EXECUTION) if action.startswith("ec2:")}
+    assert on(made["traingrid-us-east-1"], EXECUTION, "ec2:CreateNetworkInterface") == {
+        f"arn:aws:ec2:us-east-1:<AWS::AccountId>:{what}"
+        for what in ("subnet/subnet-0123456789abcdef0", "security-group/sg-0123456789abcdef0", "network-interface/*")
+    }
+
+
+def test_what_no_child_may_ever_do_is_forbidden_whatever_else_it_may(control: Template) -> None:
+    never = {tuple(entry["Action"]): entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"}
+    denied = [entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"]
+    assert never["sagemaker:DeleteTrainingJob", "sagemaker:UpdateTrainingJob"].get("Condition") is None
+    assert {"Bool": {"sagemaker:EnableRemoteDebug": "true"}} in [entry.get("Condition") for entry in denied]
+    assert {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}} in [entry.get("Condition") for entry in denied]
+    assert {resource for entry in denied for resource in entry["Resource"]} == {"*"}
+
+
+def _length(document: Any) -> int:
+    """Return how many characters IAM counts of a policy: all but white space, references filled in."""
+    text = json.dumps(document, separators=(",", ":"))
+    return len(re.sub(r"\{\"(Ref|Fn::GetAtt)\":.*?\}", "x" * 60, text).replace(" ", ""))
+
+
+@pytest.mark.parametrize("vpc", [False, True])
+def test_policies_fit_into_iam_with_twelve_regions(*, layer: Path, tmp_path: Path, vpc: bool) -> None:
+    """Inline policies of a role together 10,240 characters, a managed one 6,144, ten of them in a role
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html); CDK makes the managed ones."""
+    regions = {
+        region: {
+            "subnets": [f"subnet-{number:016x}{subnet}" for subnet in range(3)],
+            "security_groups": [f"sg-{number:017x}"],
+        }
+        for number, region in enumerate(REGIONS)
+    }
+    grid = a_grid(regions if vpc else 12)
+    for template in synthesise(grid, layer, tmp_path).values():
+        inline: Counter[str] = Counter()
+        managed: Counter[str] = Counter()
+        for policy in policies(template):
+            (role,) = (attached["Ref"] for attached in policy["Properties"]["Roles"])
+            length = _length(policy["Properties"]["PolicyDocument"])
+            if policy["Type"] == "AWS::IAM::Policy":
+                inline[role] += length
+            else:
+                managed[role] += 1
+                assert length <= 6144
+        assert max(inline.values()) <= 10_240
+        assert max(managed.values(), default=0) <= 10
 
 
 def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None:
@@ -96,10 +204,10 @@ def test_a_child_lists_data_without_reading_it_and_writes_nothing_but_manifest_f
 
 
 def test_the_intake_submits_to_this_queue_and_can_neither_train_nor_pass_a_role(control: Template) -> None:
-    allowed = actions(control, INTAKE)
-    assert not {action for action in allowed if action.startswith(("sagemaker:", "iam:"))}
-    assert "s3:ListBucket" not in allowed
-    assert "batch:RegisterJobDefinition" not in allowed
+    possible = actions(control, INTAKE)
+    assert not {action for action in possible if action.startswith(("sagemaker:", "iam:"))}
+    assert "s3:ListBucket" not in possible
+    assert "batch:RegisterJobDefinition" not in possible
     (submit,) = [entry for entry in statements(control, INTAKE) if "batch:SubmitJob" in entry["Action"]]
     (queue,) = resources(control, "AWS::Batch::JobQueue")
     assert sorted(submit["Resource"]) == sorted(
@@ -123,13 +231,13 @@ def test_the_intake_reads_manifests_and_writes_submissions_and_reports_but_no_ma
 
 
 def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> None:
-    allowed = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:"))}
-    assert allowed == {"sagemaker:DescribeTrainingJob", "sagemaker:ListTags", "dynamodb:UpdateItem"}
+    possible = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:"))}
+    assert possible == {"sagemaker:DescribeTrainingJob", "sagemaker:ListTags", "dynamodb:UpdateItem"}
 
 
 def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(control: Template) -> None:
-    allowed = {action for action in actions(control, RECONCILER) if not action.startswith(("logs:", "sqs:"))}
-    assert allowed == {
+    possible = {action for action in actions(control, RECONCILER) if not action.startswith(("logs:", "sqs:"))}
+    assert possible == {
         "sagemaker:ListTrainingJobs",
         "sagemaker:DescribeTrainingJob",
         "sagemaker:StopTrainingJob",
@@ -142,6 +250,7 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
         "dynamodb:UpdateItem",
         "s3:GetObject",
         "s3:GetObjectVersion",
+        "s3:ListBucket",
     }
     (stop,) = [entry for entry in statements(control, RECONCILER) if "sagemaker:StopTrainingJob" in entry["Action"]]
     assert sorted(stop["Resource"]) == sorted(
@@ -150,10 +259,10 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
 
 
 def test_a_training_job_cannot_launch_jobs_or_touch_the_control_plane(oregon: Template) -> None:
-    allowed = actions(oregon, EXECUTION)
-    assert "s3:PutObject" in allowed
+    possible = actions(oregon, EXECUTION)
+    assert "s3:PutObject" in possible
     assert not {
-        action for action in allowed if action.split(":")[0] in {"sagemaker", "iam", "sts", "dynamodb", "batch"}
+        action for action in possible if action.split(":")[0] in {"sagemaker", "iam", "sts", "dynamodb", "batch"}
     }
     touched = {resource for statement in statements(oregon, EXECUTION) for resource in statement["Resource"]}
     assert not {resource for resource in touched if "manifests" in resource}

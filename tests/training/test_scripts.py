@@ -209,6 +209,17 @@ def test_an_archive_comes_from_s3(s3: Path, tmp_path: Path) -> None:
     assert scripts.program(script, folders).read_text() == "print(1)\n"
 
 
+def test_an_archive_comes_as_a_channel_where_there_is_no_network(tmp_path: Path) -> None:
+    """SageMaker gives the path under /opt/ml, wherever that is."""
+    folders = Folders(base=tmp_path)
+    (folders.data / "code").mkdir(parents=True)
+    archive(folders.data / "code" / "0a1b.tar.gz", {"mine.py": "print('it ran')"})
+    script = Script(entry_point="mine.py", archive="/opt/ml/input/data/code/0a1b.tar.gz")
+    scripts.prepare(script, folders)
+    assert (folders.code / "mine.py").read_text() == "print('it ran')"
+    assert scripts.program(script, folders) == folders.code / "mine.py"
+
+
 def test_an_archive_that_s3_does_not_give_is_named(s3: Path, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=r"s3://bucket/a.tar.gz cannot be read: .*404.*execution role"):
         scripts.prepare(Script(entry_point="mine.py", archive="s3://bucket/a.tar.gz"), Folders(base=tmp_path / "ml"))

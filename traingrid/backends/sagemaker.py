@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid import names
 from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.channels import by_rank
 from traingrid.clients import Maker, client, once
 from traingrid.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
@@ -148,7 +148,9 @@ class SageMaker:
         return fingerprint(self._request(name, job, {}))
 
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
-        return training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
+        request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
+        grid = self._deployment.grid
+        return confined(request, grid.training, grid.regions[self._region])
 
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`."""

@@ -10,12 +10,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from traingrid.channels import channels_in_request
+from traingrid.channels import CODE_CHANNEL, channels_in_request
+from traingrid.job import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.job import Channel, Job
+    from traingrid.grid import Region
+    from traingrid.grid_training import Training
+    from traingrid.job import Job
 
 # The hyperparameters by which AWS's own containers are told to start MPI; see `distribution` of the SageMaker Python
 # SDK and https://github.com/aws/sagemaker-training-toolkit (environment.py and params.py). Ours reads the same ones.
@@ -64,6 +67,42 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     if job.retries:  # SageMaker repeats by itself what failed by an internal error of its own, and nothing else
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.retries}
     return request
+
+
+def confined(request: Mapping[str, Any], training: Training, region: Region) -> dict[str, Any]:
+    """Return a request for CreateTrainingJob with what the grid, and no line, decides: network, isolation, encryption.
+
+    Args:
+        request: The arguments of CreateTrainingJob.
+        training: What grid.yaml says of all training jobs.
+        region: What it says of the job's Region.
+    """
+    made = dict(request)
+    if region.subnets:
+        made["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
+    if training.encrypt_traffic:
+        made["EnableInterContainerTrafficEncryption"] = True
+    if training.network_isolation:
+        made |= {"EnableNetworkIsolation": True, **_without_network(request)}
+        if not made["Environment"]:
+            del made["Environment"]
+    return made
+
+
+def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is different where a container reaches nothing, S3 neither: SageMaker brings its code as a channel.
+
+    The channel's name and the path in the hyperparameter are those of the SageMaker Python SDK's estimators
+    (`CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`), so AWS's own containers understand them. TensorBoard data stays on the
+    host: nothing could send it.
+    """
+    hyperparameters, inputs = dict(request["HyperParameters"]), list(request["InputDataConfig"])
+    archive = hyperparameters.get(SUBMIT_DIRECTORY, "")
+    if archive.startswith("s3://"):
+        inputs.append(_channel(CODE_CHANNEL, Channel(uri=archive)))
+        hyperparameters[SUBMIT_DIRECTORY] = f"/opt/ml/input/data/{CODE_CHANNEL}/{archive.rpartition('/')[2]}"
+    environment = {name: value for name, value in request.get("Environment", {}).items() if name != TENSORBOARD}
+    return {"HyperParameters": hyperparameters, "InputDataConfig": inputs, "Environment": environment}
 
 
 def _algorithm(job: Job) -> dict[str, Any]:
@@ -130,5 +169,18 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         "output": output.get("S3OutputPath"),
         "hosts": [training_job.get("ResourceConfig", {}).get(key) for key in ("InstanceType", "InstanceCount")],
         "role": training_job.get("RoleArn"),
+        **_confinement(training_job),
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _confinement(training_job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `confined` has added; nothing for a job without any, whose fingerprint is older than that."""
+    network = training_job.get("VpcConfig") or {}
+    found = {
+        "subnets": sorted(network.get("Subnets", [])),
+        "security_groups": sorted(network.get("SecurityGroupIds", [])),
+        "isolated": training_job.get("EnableNetworkIsolation", False),
+        "encrypted": training_job.get("EnableInterContainerTrafficEncryption", False),
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,97 @@
+"""Condition operators of IAM's policies.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html. Dates, addresses
+and binary data are left out: no policy here compares them, and an operator that is not known is an error.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from localcloud.iam.request_keys import Context
+
+
+class UnknownOperatorError(Exception):
+    """A policy has a condition operator that localcloud does not evaluate."""
+
+
+def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
+    """Whether all conditions of a statement are true of a request; keys compare without regard to case."""
+    present = {key.lower(): value for key, value in context.items()}
+    return all(
+        _compares(name, [_text(value) for value in _listed(wanted)], present.get(key.lower()))
+        for name, compared in conditions.items()
+        for key, wanted in compared.items()
+    )
+
+
+def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bool:
+    """Whether one operator is true of one key, which may be absent or have several values."""
+    if name == "Null":
+        return (found is None) == (wanted == ["true"])
+    quantifier, _, plain = name.rpartition(":")
+    plain, or_absent = plain.removesuffix("IfExists"), plain.endswith("IfExists")
+    compare = _comparison(plain)
+    if found is None:
+        return or_absent or quantifier == "ForAllValues" or (plain in _NEGATED and quantifier != "ForAnyValue")
+    values = [str(value) for value in _listed(found)]
+    answers = [compare(value, wanted) for value in values]
+    return all(answers) if quantifier == "ForAllValues" else any(answers)
+
+
+def _comparison(name: str) -> Callable[[str, list[str]], bool]:
+    if name in _NEGATED:
+        positive = _comparison(_NEGATED[name])
+        return lambda value, wanted: not positive(value, wanted)
+    if name not in _OPERATORS:
+        message = f"localcloud does not evaluate the condition operator {name}"
+        raise UnknownOperatorError(message)
+    one = _OPERATORS[name]
+    return lambda value, wanted: any(one(value, candidate) for candidate in wanted)
+
+
+def _like(value: str, pattern: str) -> bool:
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(expression, value, re.DOTALL) is not None
+
+
+def _arn_like(value: str, pattern: str) -> bool:
+    """Each of an ARN's six parts by itself: a wildcard does not reach over a colon."""
+    values, patterns = value.split(":", 5), pattern.split(":", 5)
+    return len(values) == len(patterns) and all(map(_like, values, patterns))
+
+
+def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
+    return lambda value, wanted: compare(float(value), float(wanted))
+
+
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
+    "StringEquals": operator.eq,
+    "StringEqualsIgnoreCase": lambda value, wanted: value.lower() == wanted.lower(),
+    "StringLike": _like,
+    "ArnEquals": _arn_like,  # "ArnEquals and ArnLike behave identically"
+    "ArnLike": _arn_like,
+    "Bool": lambda value, wanted: value.lower() == wanted.lower(),
+    "NumericEquals": _numeric(operator.eq),
+    "NumericLessThan": _numeric(operator.lt),
+    "NumericLessThanEquals": _numeric(operator.le),
+    "NumericGreaterThan": _numeric(operator.gt),
+    "NumericGreaterThanEquals": _numeric(operator.ge),
+}
+_NEGATED = {
+    "StringNotEquals": "StringEquals",
+    "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
+    "StringNotLike": "StringLike",
+    "ArnNotEquals": "ArnEquals",
+    "ArnNotLike": "ArnLike",
+    "NumericNotEquals": "NumericEquals",
+}
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

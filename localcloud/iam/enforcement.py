@@ -1,0 +1,100 @@
+"""WSGI middleware that refuses what a role's policies do not allow.
+
+It decides for the programs that a service runs with a role: functions, Batch children, training containers, and what
+SageMaker moves for these. The account's own user may do everything, and so may CloudFormation and the roles that a user
+assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say. EventBridge asks for itself before it
+sends an event to another bus; what else happens inside the server (a lost event on its way to a queue) asks nobody.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from werkzeug.wrappers import Response
+
+from localcloud import isolation
+from localcloud.account import account
+from localcloud.iam.evaluation import Verdict, verdict
+from localcloud.iam.needs import Asked, Need, needs
+from localcloud.iam.roles import policies_of
+from localcloud.protocols import read_call
+from localcloud.record import StartResponse, WsgiApp, buffered
+from localcloud.refusals import refusal
+from localcloud.signature import Signature, signature_of
+
+_SESSION = "assumed-role/"
+_READS = ("s3:GetObject", "s3:GetObjectVersion")
+UNSAID: Verdict = "ImplicitlyDenied"
+"""What S3 says to somebody whose own action is allowed, but who may not know whether there is such an object."""
+_BECAUSE: Mapping[Verdict, str] = {
+    "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
+    "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
+}
+"""AWS's words (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
+
+
+class Enforcer:
+    """Asks IAM for every permission that a call of a role takes, before the call reaches the service."""
+
+    def __init__(self, application: WsgiApp) -> None:
+        self._application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Refuse a request, or pass it on."""
+        signature = signature_of(environ)
+        principal = isolation.principal_of(signature.access_key) if signature else None
+        if signature is None or principal is None or _SESSION not in principal:
+            return self._application(environ, start_response)
+        documents = policies_of(principal.partition(_SESSION)[2].partition("/")[0])
+        if documents is None:
+            return self._application(environ, start_response)
+        wanted = _needs(environ, signature)
+        for need in wanted:
+            said = verdict(documents, need.action, need.resource, need.context)
+            if said != "Allowed":
+                return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
+        if wanted and wanted[0].action in _READS and not _may_list(documents, wanted[0].resource):
+            return self._without_telling(environ, start_response, signature, _message(principal, wanted[0], UNSAID))
+        return self._application(environ, start_response)
+
+    def _without_telling(
+        self, environ: dict[str, Any], start_response: StartResponse, signature: Signature, message: str
+    ) -> Iterable[bytes]:
+        """Read an object for somebody who may not list its bucket, and so is not told that there is none.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: without s3:ListBucket a missing key is
+        AccessDenied.
+        """
+        head: list[Any] = []
+        chunks = list(self._application(environ, lambda *arguments: head.append(arguments)))
+        if head[-1][0].startswith(str(HTTPStatus.NOT_FOUND.value)):
+            return _denied(environ, signature, message)(environ, start_response)
+        start_response(*head[-1])
+        return chunks
+
+
+def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
+    request = buffered(environ)
+    if signature.service == "s3":
+        request = replace(request, body=b"")  # what a permission for S3 hangs on is not in an object's bytes
+    call = read_call(signature.service, request)
+    if call is None:
+        return [Need(f"{signature.service}:?", "*", {})]
+    return needs(Asked(signature.service, call.action, call.parameters, signature.region, account()))
+
+
+def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
+    return verdict(documents, "s3:ListBucket", object_arn.partition("/")[0], {}) == "Allowed"
+
+
+def _message(principal: str, need: Need, said: Verdict) -> str:
+    because = _BECAUSE[said].format(action=need.action)
+    return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
+
+
+def _denied(environ: dict[str, Any], signature: Signature, message: str) -> Response:
+    """AWS, "Common errors": AccessDeniedException, HTTP 400 or, in REST, 403; S3 calls it AccessDenied."""
+    code = "AccessDenied" if signature.service in ("s3", "sts", "sns") else "AccessDeniedException"
+    status = HTTPStatus.BAD_REQUEST if environ.get("HTTP_X_AMZ_TARGET") else HTTPStatus.FORBIDDEN
+    return refusal(environ, status, code, message, signature.service)

@@ -1,0 +1,66 @@
+"""Whether policies allow a request: the evaluation logic of identity-based policies in one account.
+
+An explicit Deny wins, then an Allow, and what nothing allows is denied
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Literal
+
+from localcloud.iam.conditions import holds
+from localcloud.iam.request_keys import Context
+
+Verdict = Literal["Allowed", "ImplicitlyDenied", "ExplicitlyDenied"]
+
+
+def verdict(documents: Iterable[Mapping[str, Any]], action: str, resource: str, context: Context) -> Verdict:
+    """Return what policies say to a request.
+
+    Args:
+        documents: The policies of who asks.
+        action: E.g. "s3:GetObject".
+        resource: The ARN, or "*" for an action without a resource.
+        context: The condition keys of the request.
+
+    Raises:
+        UnknownOperatorError: A policy has a condition that localcloud does not know.
+    """
+    allowed = False
+    for document in documents:
+        for statement in listed(document["Statement"]):
+            if not _is_about(statement, action, resource) or not holds(statement.get("Condition", {}), context):
+                continue
+            if statement["Effect"] == "Deny":
+                return "ExplicitlyDenied"
+            allowed = True
+    return "Allowed" if allowed else "ImplicitlyDenied"
+
+
+def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
+    """Whether a statement names an action (in any case, as IAM has it) and a resource."""
+    if "NotAction" in statement:
+        named = not any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["NotAction"]))
+    else:
+        named = any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
+    if not named:
+        return False
+    if "NotResource" in statement:
+        return not any(matches(pattern, resource) for pattern in listed(statement["NotResource"]))
+    return any(matches(pattern, resource) for pattern in listed(statement["Resource"]))
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a text is what a pattern of IAM means: "*" any characters, "?" one; everything else stands for itself."""
+    return pattern == text or (("*" in pattern or "?" in pattern) and _expression(pattern).fullmatch(text) is not None)
+
+
+@cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+
+
+def listed(value: Any) -> list[Any]:
+    """A value of a policy as a list: IAM takes one entry without brackets."""
+    return value if isinstance(value, list) else [value]

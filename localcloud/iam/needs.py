@@ -1,0 +1,163 @@
+"""What permissions an AWS call takes: actions, resources and condition keys, as IAM is asked.
+
+From the Service Authorization Reference (https://docs.aws.amazon.com/service-authorization/latest/reference/), for what
+the programs of a grid call. Any other call takes the action of its name on "*", so a role is refused it unless its
+policy says just that.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from localcloud.iam.request_keys import KEYS, Context
+
+
+class Need(NamedTuple):
+    """One permission: `context` are the condition keys with which it is asked for."""
+
+    action: str
+    resource: str
+    context: Context
+
+
+class Asked(NamedTuple):
+    """A call: the signing name of the service, the operation, its parameters, and where it goes."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+    region: str
+    account: str
+
+    def arn(self, resource: str) -> str:
+        """The ARN of a resource of the call's service, in its Region and account."""
+        return f"arn:aws:{self.service}:{self.region}:{self.account}:{resource}"
+
+    def text(self, name: str) -> str:
+        """A parameter as a text; empty where it is not given."""
+        return str(self.parameters.get(name) or "")
+
+
+def needs(asked: Asked) -> list[Need]:
+    """Return every permission that a call takes; none for a call that anybody may make."""
+    if (asked.service, asked.operation) == ("sts", "GetCallerIdentity"):
+        return []
+    read = _SERVICES.get(asked.service, _by_name)
+    return [Need(action, resource, _keys(action, asked)) for action, resource in read(asked)] + _also(asked)
+
+
+def _keys(action: str, asked: Asked) -> Context:
+    """The condition keys of the call's own action; what else it takes is asked with keys of its own, see `_also`."""
+    return KEYS[action](asked.parameters) if action in KEYS else {}
+
+
+def _by_name(asked: Asked) -> Iterator[tuple[str, str]]:
+    yield f"{_PREFIXES.get(asked.service, asked.service)}:{asked.operation}", "*"
+
+
+_PREFIXES = {"monitoring": "cloudwatch"}
+"""The prefixes of actions, by signing name, where the two differ."""
+
+
+def _also(asked: Asked) -> list[Need]:
+    """What a call takes beside its own action, because it does more than one thing."""
+    if (asked.service, asked.operation) != ("sagemaker", "CreateTrainingJob"):
+        return []
+    passed = Need("iam:PassRole", asked.text("RoleArn"), {"iam:PassedToService": "sagemaker.amazonaws.com"})
+    if not asked.parameters.get("Tags"):
+        return [passed]
+    job = asked.arn(f"training-job/{asked.text('TrainingJobName')}")
+    return [passed, Need("sagemaker:AddTags", job, {"sagemaker:TaggingAction": "CreateTrainingJob"})]
+
+
+def _sagemaker(asked: Asked) -> Iterator[tuple[str, str]]:
+    job, arn = asked.text("TrainingJobName"), asked.text("ResourceArn")
+    resource = asked.arn(f"training-job/{job}") if job else arn
+    yield f"sagemaker:{asked.operation}", resource or "*"
+
+
+def _dynamodb(asked: Asked) -> Iterator[tuple[str, str]]:
+    if asked.operation.startswith("Transact"):
+        for item in asked.parameters.get("TransactItems") or []:
+            for kind, said in item.items():
+                action = "ConditionCheckItem" if kind == "ConditionCheck" else f"{kind}Item"
+                yield f"dynamodb:{action}", _table(asked, said["TableName"])
+    elif asked.operation.startswith("Batch"):
+        for table in asked.parameters.get("RequestItems") or {}:
+            yield f"dynamodb:{asked.operation}", _table(asked, table)
+    else:
+        name = asked.text("TableName")
+        yield f"dynamodb:{asked.operation}", _table(asked, name) if name else "*"
+
+
+def _table(asked: Asked, name: str) -> str:
+    return name if name.startswith("arn:") else asked.arn(f"table/{name}")
+
+
+_S3_WRITES = ("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject")
+_S3_READS = ("GetObject", "HeadObject")
+_S3_LISTS = ("ListObjects", "ListObjectsV2", "HeadBucket")
+
+
+def _s3(asked: Asked) -> Iterator[tuple[str, str]]:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html."""
+    bucket = f"arn:aws:s3:::{asked.text('Bucket')}"
+    place = f"{bucket}/{asked.text('Key')}" if asked.text("Key") else bucket
+    if asked.operation in _S3_READS:
+        yield "s3:GetObjectVersion" if "versionId" in asked.parameters else "s3:GetObject", place
+    elif asked.operation in (*_S3_WRITES, "CopyObject", "UploadPartCopy"):
+        yield "s3:PutObject", place
+    elif asked.operation in _S3_LISTS:
+        yield "s3:ListBucket", bucket
+    elif asked.operation == "DeleteObjects":
+        yield "s3:DeleteObject", f"{bucket}/*"
+    else:
+        yield f"s3:{asked.operation}", place
+
+
+def _batch(asked: Asked) -> Iterator[tuple[str, str]]:
+    if asked.operation in ("SubmitJob", "SubmitServiceJob"):
+        yield f"batch:{asked.operation}", _called(asked, "job-queue", asked.text("jobQueue"))
+        if asked.operation == "SubmitJob":
+            yield "batch:SubmitJob", _called(asked, "job-definition", asked.text("jobDefinition"))
+        if asked.parameters.get("tags"):
+            yield "batch:TagResource", asked.arn("job/new")
+    elif asked.text("jobId"):
+        yield f"batch:{asked.operation}", asked.arn(f"job/{asked.text('jobId')}")
+    else:
+        yield f"batch:{asked.operation}", "*"
+
+
+def _called(asked: Asked, kind: str, named: str) -> str:
+    return named if named.startswith("arn:") else asked.arn(f"{kind}/{named}")
+
+
+def _logs(asked: Asked) -> Iterator[tuple[str, str]]:
+    group, stream = asked.text("logGroupName"), asked.text("logStreamName")
+    yield f"logs:{asked.operation}", asked.arn(f"log-group:{group}:log-stream:{stream}") if group else "*"
+
+
+def _sqs(asked: Asked) -> Iterator[tuple[str, str]]:
+    queue = asked.text("QueueName") or asked.text("QueueUrl").rpartition("/")[2]
+    yield f"sqs:{asked.operation}", asked.arn(queue) if queue else "*"
+
+
+def _ssm(asked: Asked) -> Iterator[tuple[str, str]]:
+    names = asked.parameters.get("Names") or [asked.text("Name")]
+    for name in names:
+        yield f"ssm:{asked.operation}", asked.arn(f"parameter/{str(name).removeprefix('/')}")
+
+
+def _sts(asked: Asked) -> Iterator[tuple[str, str]]:
+    yield f"sts:{asked.operation}", asked.text("RoleArn") or "*"
+
+
+_SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
+    "sagemaker": _sagemaker,
+    "dynamodb": _dynamodb,
+    "s3": _s3,
+    "batch": _batch,
+    "logs": _logs,
+    "sqs": _sqs,
+    "ssm": _ssm,
+    "sts": _sts,
+}

@@ -1,0 +1,62 @@
+"""What IAM knows of a request: the condition keys of the calls that this grid's policies have conditions on.
+
+A key is there only if the request says something of it, as in AWS; which keys there are, and what they hold, is in the
+Service Authorization Reference (https://docs.aws.amazon.com/service-authorization/latest/reference/).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Context = dict[str, str | list[str]]
+
+
+def training_job_keys(request: Mapping[str, Any]) -> Context:
+    """The keys of CreateTrainingJob; `request` is its arguments."""
+    resources, network = request.get("ResourceConfig") or {}, request.get("VpcConfig") or {}
+    groups = resources.get("InstanceGroups") or [resources]
+    said = {
+        "sagemaker:InstanceTypes": [group["InstanceType"] for group in groups if group.get("InstanceType")],
+        "sagemaker:KeepAlivePeriod": resources.get("KeepAlivePeriodInSeconds"),
+        "sagemaker:VolumeKmsKeyArn": resources.get("VolumeKmsKeyId"),
+        "sagemaker:OutputKmsKeyArn": (request.get("OutputDataConfig") or {}).get("KmsKeyId"),
+        "sagemaker:MaxRuntimeInSeconds": (request.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds"),
+        "sagemaker:VpcSubnets": network.get("Subnets"),
+        "sagemaker:VpcSecurityGroupIds": network.get("SecurityGroupIds"),
+        "sagemaker:NetworkIsolation": request.get("EnableNetworkIsolation"),
+        "sagemaker:InterContainerTrafficEncryption": request.get("EnableInterContainerTrafficEncryption"),
+        "sagemaker:EnableRemoteDebug": (request.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"),
+    }
+    return _present(said) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
+
+
+def tag_keys(tags: Mapping[str, str]) -> Context:
+    """The keys of what a request tags; none where it tags nothing."""
+    return (
+        {"aws:TagKeys": list(tags), **{f"aws:RequestTag/{key}": value for key, value in tags.items()}} if tags else {}
+    )
+
+
+def metric_keys(request: Mapping[str, Any]) -> Context:
+    """The keys of CloudWatch's PutMetricData."""
+    return _present({"cloudwatch:namespace": request.get("Namespace")})
+
+
+KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
+    "sagemaker:CreateTrainingJob": training_job_keys,
+    "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
+    "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
+    "cloudwatch:PutMetricData": metric_keys,
+}
+"""How to read the condition keys of an action from its request; an action that is not here has none of its own."""
+
+
+def _present(said: Mapping[str, Any]) -> Context:
+    return {
+        key: [str(one) for one in value] if isinstance(value, list | tuple) else _text(value)
+        for key, value in said.items()
+        if value not in (None, [], ())
+    }
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

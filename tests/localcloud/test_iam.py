@@ -1,0 +1,219 @@
+"""IAM in localcloud: a role may do what its policies say, in the words and codes of AWS, and nothing else."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.iam.conditions import UnknownOperatorError
+from localcloud.iam.evaluation import verdict
+from localcloud.iam.needs import Asked, needs
+from localcloud.iam.request_keys import Context
+from localcloud.server import LocalCloud
+from tests.localcloud.compute import ACCOUNT, document, role
+
+Statement = Mapping[str, Any]
+ALLOW: Statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+
+
+def said(*statements: Statement, action: str = "s3:GetObject", resource: str = "arn:aws:s3:::b/k", **keys: Any) -> str:
+    context: Context = {key.replace("_", ":", 1): value for key, value in keys.items()}
+    return verdict([json.loads(document(*statements))], action, resource, context)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (ALLOW, "Allowed"),
+        ({**ALLOW, "Action": "s3:getobject"}, "Allowed"),
+        ({**ALLOW, "Action": ["s3:PutObject", "s3:Get*"]}, "Allowed"),
+        ({**ALLOW, "Action": "s3:PutObject"}, "ImplicitlyDenied"),
+        ({**ALLOW, "Resource": "arn:aws:s3:::b/*"}, "Allowed"),
+        ({**ALLOW, "Resource": "arn:aws:s3:::b/?"}, "Allowed"),
+        ({**ALLOW, "Resource": "arn:aws:s3:::B/k"}, "ImplicitlyDenied"),
+        ({**ALLOW, "Resource": "arn:aws:s3:::b"}, "ImplicitlyDenied"),
+        ({"Effect": "Allow", "NotAction": "s3:Put*", "Resource": "*"}, "Allowed"),
+        ({"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:s3:::b/*"}, "ImplicitlyDenied"),
+    ],
+)
+def test_a_statement_is_about_the_actions_and_resources_that_it_names(statement: Statement, expected: str) -> None:
+    assert said(statement) == expected
+
+
+def test_an_explicit_deny_goes_before_every_allow() -> None:
+    deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
+    assert said(ALLOW, deny) == said(deny, ALLOW) == "ExplicitlyDenied"
+    assert said(deny, action="sqs:SendMessage") == "ImplicitlyDenied"
+
+
+@pytest.mark.parametrize(
+    ("operator", "wanted", "found", "expected"),
+    [
+        ("StringEquals", ["a", "b"], "b", True),
+        ("StringEquals", "a", None, False),
+        ("StringEqualsIfExists", "a", None, True),
+        ("StringNotEquals", ["a", "b"], "b", False),
+        ("StringNotEquals", "a", None, True),
+        ("StringLike", "a*", "abc", True),
+        ("Bool", "true", "true", True),
+        ("Bool", True, "true", True),
+        ("Bool", "true", None, False),
+        ("NumericLessThanEquals", "172800", "172800", True),
+        ("NumericLessThanEquals", "172800", "172801", False),
+        ("NumericLessThanEquals", "9", "10", False),
+        ("NumericGreaterThan", "0", "1", True),
+        ("NumericGreaterThan", "0", None, False),
+        ("ArnLike", "arn:aws:ecs:us-east-1:1:*", "arn:aws:ecs:us-east-1:1:task/x", True),
+        ("ArnEquals", "arn:aws:ecs:*:1:*", "arn:aws:ecs:us-east-1:2:task/x", False),
+        ("Null", "true", None, True),
+        ("Null", "false", None, False),
+        ("Null", "false", ["x"], True),
+        ("ForAllValues:StringEquals", ["a", "b"], ["a"], True),
+        ("ForAllValues:StringEquals", ["a", "b"], ["a", "c"], False),
+        ("ForAllValues:StringEquals", ["a", "b"], None, True),
+        ("ForAnyValue:StringEquals", ["a"], ["c", "a"], True),
+        ("ForAnyValue:StringEquals", ["a"], None, False),
+        ("ForAnyValue:StringNotEquals", ["a"], ["a", "c"], True),
+    ],
+)
+def test_a_condition_compares_as_iam_does(operator: str, wanted: Any, found: Any, *, expected: bool) -> None:
+    statement = {**ALLOW, "Condition": {operator: {"sagemaker:Key": wanted}}}
+    keys = {} if found is None else {"sagemaker_Key": found}
+    assert said(statement, **keys) == ("Allowed" if expected else "ImplicitlyDenied")
+
+
+def test_a_condition_that_is_not_known_is_an_error_and_no_answer() -> None:
+    with pytest.raises(UnknownOperatorError, match="DateLessThan"):
+        said({**ALLOW, "Condition": {"DateLessThan": {"aws:CurrentTime": "2026-01-01"}}}, aws_CurrentTime="2025-01-01")
+
+
+def of(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]:
+    asked = Asked(service, operation, parameters, "us-east-1", ACCOUNT)
+    return [(need.action, need.resource) for need in needs(asked)]
+
+
+def test_a_call_takes_every_permission_that_aws_asks_for() -> None:
+    job, passed = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-job/j", "arn:aws:iam::1:role/r"
+    tags = [{"Key": "a", "Value": "b"}]
+    assert of("sagemaker", "CreateTrainingJob", TrainingJobName="j", RoleArn=passed, Tags=tags) == [
+        ("sagemaker:CreateTrainingJob", job),
+        ("iam:PassRole", passed),
+        ("sagemaker:AddTags", job),
+    ]
+    assert of("s3", "GetObject", Bucket="b", Key="k/x") == [("s3:GetObject", "arn:aws:s3:::b/k/x")]
+    assert of("s3", "GetObject", Bucket="b", Key="k", versionId="1") == [("s3:GetObjectVersion", "arn:aws:s3:::b/k")]
+    assert of("s3", "HeadObject", Bucket="b", Key="k") == [("s3:GetObject", "arn:aws:s3:::b/k")]
+    assert of("s3", "ListObjectsV2", Bucket="b") == [("s3:ListBucket", "arn:aws:s3:::b")]
+    assert of("s3", "UploadPart", Bucket="b", Key="k") == [("s3:PutObject", "arn:aws:s3:::b/k")]
+    assert of("batch", "SubmitJob", jobQueue="q", jobDefinition="d:1", tags={"a": "b"}) == [
+        ("batch:SubmitJob", f"arn:aws:batch:us-east-1:{ACCOUNT}:job-queue/q"),
+        ("batch:SubmitJob", f"arn:aws:batch:us-east-1:{ACCOUNT}:job-definition/d:1"),
+        ("batch:TagResource", f"arn:aws:batch:us-east-1:{ACCOUNT}:job/new"),
+    ]
+    put = {"Put": {"TableName": "t"}}
+    assert of("dynamodb", "TransactWriteItems", TransactItems=[put, {"ConditionCheck": {"TableName": "u"}}]) == [
+        ("dynamodb:PutItem", f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/t"),
+        ("dynamodb:ConditionCheckItem", f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/u"),
+    ]
+    assert of("sts", "GetCallerIdentity") == []
+    assert of("monitoring", "PutMetricData") == [("cloudwatch:PutMetricData", "*")]
+
+
+def caller(cloud: LocalCloud, role_arn: str) -> Callable[[str], Any]:
+    """Return a maker of clients with the credentials that a service gives a program of the role."""
+    environment = cloud.environment_for("us-east-1", role_arn, {})
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"],
+        environment["AWS_SECRET_ACCESS_KEY"],
+        environment["AWS_SESSION_TOKEN"],
+        region_name="us-east-1",
+    )
+    return lambda service: session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+
+
+def refused(call: Callable[[], Any]) -> tuple[str, str]:
+    with pytest.raises(ClientError) as raised:
+        call()
+    return raised.value.response["Error"]["Code"], raised.value.response["Error"]["Message"]
+
+
+def test_a_role_is_refused_what_it_is_not_allowed_in_the_words_of_aws(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    client("s3").create_bucket(Bucket="results")
+    client("s3").put_object(Bucket="results", Key="mine/x", Body=b"1")
+    reads = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::results/mine/*"}
+    make = caller(cloud, role(client("iam"), "reader", "lambda.amazonaws.com", reads))
+    assert make("s3").get_object(Bucket="results", Key="mine/x")["Body"].read() == b"1"
+    code, message = refused(lambda: make("s3").put_object(Bucket="results", Key="mine/x", Body=b"2"))
+    assert code == "AccessDenied"
+    assert message == (
+        f"User: arn:aws:sts::{ACCOUNT}:assumed-role/reader/localcloud is not authorized to perform: s3:PutObject on "
+        "resource: arn:aws:s3:::results/mine/x because no identity-based policy allows the s3:PutObject action"
+    )
+    assert client("s3").get_object(Bucket="results", Key="mine/x")["Body"].read() == b"1"
+    code, message = refused(lambda: make("sqs").list_queues())
+    assert (code, "sqs:ListQueues" in message) == ("AccessDeniedException", True)
+    assert not cloud.record.entries("sqs", "ListQueues")
+
+
+def test_who_may_not_list_a_bucket_is_not_told_that_there_is_no_such_object(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    client("s3").create_bucket(Bucket="secrets")
+    client("s3").put_object(Bucket="secrets", Key="there", Body=b"1")
+    reads = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::secrets/*"}
+    lists = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::secrets"}
+    for name, statements, code in (("blind", (reads,), "AccessDenied"), ("seeing", (reads, lists), "NoSuchKey")):
+        s3 = caller(cloud, role(client("iam"), name, "lambda.amazonaws.com", *statements))("s3")
+        assert s3.get_object(Bucket="secrets", Key="there")["Body"].read() == b"1"
+        assert refused(lambda s3=s3: s3.get_object(Bucket="secrets", Key="gone"))[0] == code  # type: ignore[misc]
+        status = "403" if code == "AccessDenied" else "404"
+        assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]
+
+
+def test_an_explicit_deny_is_told_as_one(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    never = {"Effect": "Deny", "Action": "dynamodb:DeleteTable", "Resource": "*"}
+    make = caller(cloud, role(client("iam"), "careful", "lambda.amazonaws.com", ALLOW, never))
+    _, message = refused(lambda: make("dynamodb").delete_table(TableName="t"))
+    assert message.endswith("with an explicit deny in an identity-based policy")
+
+
+def test_a_training_job_takes_its_conditions_and_the_role_to_pass(
+    cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
+) -> None:
+    creates = {
+        "Effect": "Allow",
+        "Action": ["sagemaker:CreateTrainingJob", "sagemaker:AddTags"],
+        "Resource": f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-job/mine-*",
+        "Condition": {"NumericLessThanEqualsIfExists": {"sagemaker:MaxRuntimeInSeconds": "60"}},
+    }
+    passes = {
+        "Effect": "Allow",
+        "Action": "iam:PassRole",
+        "Resource": sagemaker.role,
+        "Condition": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+    }
+    short = sagemaker.request(TrainingJobName="mine-0", StoppingCondition={"MaxRuntimeInSeconds": 60})
+    alone = caller(cloud, role(client("iam"), "creator", "ecs-tasks.amazonaws.com", creates))
+    assert "iam:PassRole" in refused(lambda: alone("sagemaker").create_training_job(**short))[1]
+    both = caller(cloud, role(client("iam"), "launcher", "ecs-tasks.amazonaws.com", creates, passes))
+    for wrong in ({"TrainingJobName": "theirs-0"}, {"StoppingCondition": {"MaxRuntimeInSeconds": 61}}):
+        request = {**short, **wrong}
+        assert refused(lambda request=request: both("sagemaker").create_training_job(**request))[0] == (  # type: ignore[misc]
+            "AccessDeniedException"
+        )
+    assert both("sagemaker").create_training_job(**short)["TrainingJobArn"].endswith("training-job/mine-0")
+
+
+def test_the_account_s_user_and_who_they_become_may_do_everything(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    trust = document(
+        {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
+    )
+    deployer = client("iam").create_role(RoleName="deployer", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    assert caller(cloud, deployer)("sqs").create_queue(QueueName="theirs")["QueueUrl"]

@@ -1,0 +1,7 @@
+"""`python -m tests.policies`: print the policy matrix."""
+
+import sys
+
+from tests.policies.matrix import main
+
+sys.exit(min(main(), 1))

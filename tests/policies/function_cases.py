@@ -1,0 +1,116 @@
+"""What the Lambda functions may ask of AWS, and what they must be refused: intake, recorder, reconciler."""
+
+from collections.abc import Iterator
+
+from localcloud.iam.request_keys import Context, tag_keys
+from tests.policies.case import ACTION, RESOURCE, Caller, Case
+from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, execution_role, output, training_job
+from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE
+from traingrid import names
+
+intake, recorder, reconciler = Caller("intake"), Caller("recorder"), Caller("reconciler")
+BATCH = f"arn:aws:batch:{HOME}:{ACCOUNT}"
+QUEUE, DEFINITION = f"{BATCH}:job-queue/traingrid", f"{BATCH}:job-definition/traingrid-orchestrator:7"
+TO_SAGEMAKER: Context = {"iam:PassedToService": "sagemaker.amazonaws.com"}
+
+
+def cases() -> Iterator[Case]:
+    for caller, part in ((intake, "IntakeAccept"), (recorder, "JobEventsRecord"), (reconciler, "ReconcilerSweep")):
+        yield from _of_every_function(caller, part)
+    yield from _intake()
+    yield from _submitting()
+    yield from _recorder()
+    yield from _reconciler()
+
+
+def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
+    log = f"arn:aws:logs:{HOME}:{ACCOUNT}:log-group:{part}Log:log-stream:2026/11/21"
+    queue = f"arn:aws:sqs:{HOME}:{ACCOUNT}:{part}DeadLetters"
+    for action in ("CreateLogStream", "PutLogEvents"):
+        yield caller.may("write its log", f"logs:{action}", log)
+    for action in ("SendMessage", "GetQueueAttributes", "GetQueueUrl"):
+        yield caller.may("keep what it failed on", f"sqs:{action}", queue)
+    others = log.replace(f"{part}Log", "somebody")
+    yield caller.may_not("write another log", "logs:PutLogEvents", others, breaks=RESOURCE)
+    yield caller.may_not("write into another queue", "sqs:SendMessage", f"{queue}2", breaks=RESOURCE)
+    yield caller.may_not("take what was kept away", "sqs:PurgeQueue", queue)
+    yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
+    yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
+    model, none = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller is recorder
+    yield caller.may_not("read a model", "s3:GetObject", model, breaks=ACTION if none else RESOURCE)
+    for action in ("DeleteItem", "DeleteTable"):
+        yield caller.may_not("take something out of the ledger", f"dynamodb:{action}", LEDGER)
+    yield caller.may_not("delete a training job", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
+
+
+def _intake() -> Iterator[Case]:
+    for action in ("s3:GetObject", "s3:GetObjectVersion"):
+        yield intake.may("read a manifest", action, f"{MANIFESTS}/manifests/a b+c.csv")
+    for key in ("submissions/0123abcd/jobs.jsonl", "manifests/x.csv.report.json"):
+        yield intake.may(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}")
+    for key in ("manifests/x.csv", "by-hand/x.csv", "x"):
+        yield intake.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
+    yield intake.may_not("read what it has written", "s3:GetObject", f"{MANIFESTS}/by-hand/x.csv", breaks=RESOURCE)
+    yield intake.may_not("list the bucket", "s3:ListBucket", MANIFESTS)
+    yield intake.may_not("delete a manifest", "s3:DeleteObject", f"{MANIFESTS}/manifests/x.csv")
+    for action in ("GetItem", "PutItem", "UpdateItem"):
+        yield intake.may("claim a submission", f"dynamodb:{action}", LEDGER)
+    yield intake.may_not("claim in another table", "dynamodb:PutItem", f"{LEDGER}2", breaks=RESOURCE)
+    yield intake.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
+
+
+def _submitting() -> Iterator[Case]:
+    for resource in (QUEUE, DEFINITION):
+        yield intake.may("submit an array", "batch:SubmitJob", resource)
+    definition = f"{BATCH}:job-definition/somebody-else:1"
+    for resource in (f"{QUEUE}2", definition, QUEUE.replace(HOME, "eu-west-1")):
+        yield intake.may_not(f"submit to {resource[14:]}", "batch:SubmitJob", resource, breaks=RESOURCE)
+    tags, job = {names.TAG_GRID: "traingrid", names.TAG_SUBMISSION: "0123abcd"}, f"{BATCH}:job/0c5a3b1d"
+    yield intake.may("tag it", "batch:TagResource", job, tag_keys(tags))
+    owner = tag_keys({**tags, "owner": "me"})
+    key = "ForAllValues:StringEquals aws:TagKeys"
+    yield intake.may_not("tag it otherwise", "batch:TagResource", job, owner, breaks=key)
+    yield intake.may_not("tag it with nothing", "batch:TagResource", job, breaks="Null aws:TagKeys")
+    yield intake.may_not("tag a queue", "batch:TagResource", QUEUE, tag_keys(tags), breaks=RESOURCE)
+    yield intake.may("look whether it has submitted already", "batch:ListJobs", "*")
+    yield intake.may_not("register a definition", "batch:RegisterJobDefinition", DEFINITION)
+    yield intake.may_not("end a child", "batch:TerminateJob", job)
+
+
+def _recorder() -> Iterator[Case]:
+    for region in (INSIDE, FREE):
+        for action in ("DescribeTrainingJob", "ListTags"):
+            yield recorder.may(f"see how a job in {region} ended", f"sagemaker:{action}", training_job(region))
+    theirs = training_job(INSIDE, "traingrid2-0123abcd-0-1")
+    yield recorder.may_not("see another grid's", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
+    yield recorder.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
+    yield recorder.may("write that down", "dynamodb:UpdateItem", LEDGER)
+    yield recorder.may_not("write another table", "dynamodb:UpdateItem", f"{LEDGER}2", breaks=RESOURCE)
+    for action in ("GetItem", "PutItem", "Scan"):
+        yield recorder.may_not("do anything else to the ledger", f"dynamodb:{action}", LEDGER)
+    yield recorder.may_not("submit an array", "batch:SubmitJob", QUEUE)
+
+
+def _reconciler() -> Iterator[Case]:
+    yield reconciler.may("find training jobs", "sagemaker:ListTrainingJobs", "*")
+    for region in (INSIDE, FREE):
+        for action in ("DescribeTrainingJob", "StopTrainingJob", "ListTags"):
+            yield reconciler.may(f"look after one in {region}", f"sagemaker:{action}", training_job(region))
+    theirs = training_job(INSIDE, "my-own-job")
+    yield reconciler.may_not("stop another's", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
+    abroad = training_job("eu-west-1")
+    yield reconciler.may_not("stop one in another Region", "sagemaker:StopTrainingJob", abroad, breaks=RESOURCE)
+    yield reconciler.may_not("change one", "sagemaker:UpdateTrainingJob", training_job(INSIDE))
+    yield reconciler.may_not("tag one", "sagemaker:AddTags", training_job(INSIDE))
+    for action in ("Scan", "GetItem", "PutItem", "UpdateItem"):
+        yield reconciler.may("close lines", f"dynamodb:{action}", LEDGER)
+    yield reconciler.may_not("read another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
+    for action in ("s3:GetObject", "s3:GetObjectVersion"):
+        yield reconciler.may("read a submission", action, f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    yield reconciler.may("tell a submission that is not written yet from a forbidden one", "s3:ListBucket", MANIFESTS)
+    yield reconciler.may_not("list results", "s3:ListBucket", output(INSIDE), breaks=RESOURCE)
+    yield reconciler.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
+    yield reconciler.may_not("write a submission", "s3:PutObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    for action in ("ListJobs", "DescribeJobs"):
+        yield reconciler.may("see whose child is gone", f"batch:{action}", "*")
+    yield reconciler.may_not("submit an array", "batch:SubmitJob", QUEUE)

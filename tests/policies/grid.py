@@ -1,0 +1,117 @@
+"""The grid whose policies are evaluated, and the policies that its templates give to each role.
+
+It has all that IAM is told of: a Region with a VPC and one without, a longest run, isolation and encryption.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.stacks.templates import Template, a_grid, policies, resources, synthesise
+from traingrid.grid import Grid
+
+ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
+SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
+
+Document = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a role stands: its stack, and its logical id without CloudFormation's hash."""
+
+    stack: str
+    prefix: str
+
+
+ROLES = {
+    "child": Place("traingrid-control", "OrchestratorRole"),
+    "start of a child": Place("traingrid-control", "OrchestratorPullRole"),
+    "intake": Place("traingrid-control", "IntakeAcceptRole"),
+    "recorder": Place("traingrid-control", "JobEventsRecordRole"),
+    "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
+    "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
+    "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
+    "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),
+}
+"""Every role of a grid; those of the second Region are the same as those of the first, but for its VPC."""
+
+
+def the_grid() -> Grid:
+    return a_grid(
+        {INSIDE: {"subnets": SUBNETS, "security_groups": GROUPS, "data_buckets": ["mine-east"]}, FREE: {}},
+        instance_types=["ml.p4d.24xlarge"],
+        image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],
+        training={"max_runtime": "2d", "network_isolation": True, "encrypt_traffic": True},
+    )
+
+
+def the_templates(layer: Path, folder: Path) -> dict[str, Template]:
+    """Return the templates of the grid, every reference in them filled in with an ARN as AWS would."""
+    made = synthesise(the_grid(), layer, folder)
+    return {
+        stack: _filled(template, template, HOME if stack.endswith("control") else stack.removeprefix("traingrid-"))
+        for stack, template in made.items()
+    }
+
+
+def roles(template: Template) -> dict[str, Document]:
+    """Return the properties of a template's roles by logical id, without CloudFormation's hash."""
+    return {name[:-8]: role["Properties"] for name, role in resources(template, "AWS::IAM::Role").items()}
+
+
+def documents(templates: Mapping[str, Template], role: str) -> list[Document]:
+    """Return the policies of a role."""
+    place = ROLES[role]
+    return [
+        policy["Properties"]["PolicyDocument"]
+        for policy in policies(templates[place.stack])
+        if place.prefix in policy["Properties"]["Roles"]
+    ]
+
+
+def trust(templates: Mapping[str, Template], role: str) -> Document:
+    """Return the trust policy of a role."""
+    place = ROLES[role]
+    document: Document = roles(templates[place.stack])[place.prefix]["AssumeRolePolicyDocument"]
+    return document
+
+
+_ARNS = {
+    "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
+    "AWS::SQS::Queue": "arn:aws:sqs:{region}:{account}:{name}",
+    "AWS::Logs::LogGroup": "arn:aws:logs:{region}:{account}:log-group:{name}:*",
+    "AWS::Batch::JobQueue": "arn:aws:batch:{region}:{account}:job-queue/{name}",
+    "AWS::ECR::Repository": "arn:aws:ecr:{region}:{account}:repository/{name}",
+    "AWS::S3::Bucket": "arn:aws:s3:::{name}",
+    "AWS::IAM::Role": "{name}",
+}
+_NAMES = {
+    "AWS::Batch::JobQueue": "JobQueueName",
+    "AWS::ECR::Repository": "RepositoryName",
+    "AWS::S3::Bucket": "BucketName",
+}
+
+
+def _filled(value: Any, template: Template, region: str) -> Any:
+    filled = value
+    match value:
+        case {"Ref": "AWS::AccountId"}:
+            filled = ACCOUNT
+        case {"Ref": "AWS::Region"}:
+            filled = region
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]} if name in template["Resources"]:
+            filled = _arn_of(name, template, region)
+        case {"Fn::Join": [delimiter, parts]}:
+            filled = str(delimiter).join(str(_filled(part, template, region)) for part in parts)
+        case dict():
+            filled = {key: _filled(item, template, region) for key, item in value.items()}
+        case list():
+            filled = [_filled(item, template, region) for item in value]
+    return filled
+
+
+def _arn_of(logical: str, template: Template, region: str) -> str:
+    resource = template["Resources"][logical]
+    kind, called = resource["Type"], logical[:-8]  # without the hash; what has no name of its own is called so here
+    name = _filled(resource.get("Properties", {}).get(_NAMES.get(kind, ""), called), template, region)
+    return _ARNS.get(kind, "<{name}>").format(region=region, account=ACCOUNT, name=name)

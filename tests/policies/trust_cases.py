@@ -1,0 +1,49 @@
+"""Who may become which role: the one service it is for, and that for this account only, where it says for whom."""
+
+from collections.abc import Iterator
+
+from localcloud.iam.request_keys import Context
+from tests.policies.case import IMPLICITLY, Case
+from tests.policies.grid import ACCOUNT, HOME, INSIDE
+
+ACTION, PRINCIPAL = "sts:AssumeRole", "the principal"
+
+SAID = {
+    "child": ("ecs-tasks", f"arn:aws:ecs:{HOME}:{ACCOUNT}:task/x"),
+    "flow logs": ("vpc-flow-logs", f"arn:aws:ec2:{HOME}:{ACCOUNT}:vpc-flow-log/fl-0123"),
+    "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
+    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-{INSIDE}-ForwardingRule"),
+}
+"""Services that say on whose behalf they assume a role, and what they say."""
+
+SILENT = {"start of a child": "ecs-tasks", "intake": "lambda", "recorder": "lambda", "reconciler": "lambda"}
+"""Those that AWS documents no such condition for. A role is passed in its own account only, which keeps others out."""
+
+
+def cases() -> Iterator[Case]:
+    for role, service in SILENT.items():
+        yield _case(role, "be assumed by its service", service, {})
+        yield _case(role, "be assumed by another service", "ec2", {}, breaks=PRINCIPAL)
+    for role, (service, source) in SAID.items():
+        here: Context = {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": source}
+        yield _case(role, "be assumed by its service", service, here)
+        yield _case(role, "be assumed by another service", "ec2", here, breaks=PRINCIPAL)
+        account: Context = {**here, "aws:SourceAccount": "999999999999"}
+        yield _case(role, "serve another account", service, account, breaks="StringEquals aws:SourceAccount")
+        arn: Context = {**here, "aws:SourceArn": source.replace(ACCOUNT, "999999999999")}
+        yield _case(role, "serve another account's resource", service, arn, breaks="ArnLike aws:SourceArn")
+        missing: Context = {"aws:SourceArn": source}
+        yield _case(role, "serve nobody in particular", service, missing, breaks="StringEquals aws:SourceAccount")
+
+
+def _case(role: str, says: str, service: str, context: Context, *, breaks: str = "") -> Case:
+    return Case(
+        role=role,
+        says=says,
+        action=ACTION,
+        resource=f"arn:aws:iam::{ACCOUNT}:role/{role.replace(' ', '-')}",
+        context=context,
+        expected=IMPLICITLY if breaks else "Allowed",
+        breaks=breaks,
+        by=f"{service}.amazonaws.com",
+    )
