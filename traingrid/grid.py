@@ -250,6 +250,12 @@ class Grid(GridPart):
             return names.image_uri(account, region, names.repository(self.name, known.repository), known.tag)
         return (known.uri or image if known else image).replace("{region}", region)
 
+    def output_key(self, account: str, region: str) -> str:
+        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do."""
+        if self.encryption.kind == "s3":
+            return ""
+        return self.encryption.keys.get(region) or f"arn:aws:kms:{region}:{account}:{names.data_key(self.name)}"
+
     def data_buckets(self, account: str, region: str) -> tuple[str, ...]:
         """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml."""
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)

@@ -1,5 +1,6 @@
 """What grid.yaml decides for every training job: network, isolation, encryption, and the longest run."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
+from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.deployment import Deployment
 from traingrid.grid import Grid
@@ -53,6 +55,28 @@ def test_traffic_is_encrypted_by_default_and_nothing_else_is_asked_for() -> None
     assert asked["EnableInterContainerTrafficEncryption"] is True
     assert not {"VpcConfig", "EnableNetworkIsolation"} & asked.keys()
     assert "EnableInterContainerTrafficEncryption" not in request(deployment({"encrypt_traffic": False}))
+
+
+YOURS = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+@pytest.mark.parametrize(
+    ("encryption", "key"),
+    [
+        ({}, None),
+        ({"kind": "kms"}, f"arn:aws:kms:{REGION}:{ACCOUNT}:alias/traingrid"),
+        ({"kind": "kms", "keys": {REGION: YOURS}}, YOURS),
+    ],
+)
+@pytest.mark.usefixtures("aws")
+def test_results_are_encrypted_with_the_key_of_the_region(encryption: dict[str, Any], key: str | None) -> None:
+    where = deployment({})
+    described = {**where.grid.model_dump(mode="json"), "encryption": encryption}
+    keyed = replace(where, grid=Grid.model_validate(described))
+    (job,) = jobs_of_lines(parse(f"{REGION},{DATA}/campaign\n".encode(), keyed), keyed, "0123abcd")
+    backend = SageMaker(keyed, REGION)
+    asked = backend._request("traingrid-0123abcd-0-1", job, {})
+    assert asked["OutputDataConfig"].get("KmsKeyId") == key
 
 
 def test_a_job_runs_in_the_vpc_of_its_region() -> None:

@@ -150,7 +150,8 @@ class SageMaker:
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
         request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
         grid = self._deployment.grid
-        return confined(request, grid.training, grid.regions[self._region])
+        key = grid.output_key(self._deployment.account, self._region)
+        return confined(request, grid.training, grid.regions[self._region], key)
 
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`."""

@@ -69,15 +69,18 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     return request
 
 
-def confined(request: Mapping[str, Any], training: Training, region: Region) -> dict[str, Any]:
+def confined(request: Mapping[str, Any], training: Training, region: Region, key: str = "") -> dict[str, Any]:
     """Return a request for CreateTrainingJob with what the grid, and no line, decides: network, isolation, encryption.
 
     Args:
         request: The arguments of CreateTrainingJob.
         training: What grid.yaml says of all training jobs.
         region: What it says of the job's Region.
+        key: The KMS key, or its alias, that results are encrypted with; the bucket's own way if empty.
     """
     made = dict(request)
+    if key:
+        made["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
     if region.subnets:
         made["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
     if training.encrypt_traffic:
