@@ -34,7 +34,7 @@ class ControlStack(Stack):
             description=f"traingrid {grid.name}: control plane",
         )
         self._grid = grid
-        self._key = stack_key(self, grid, region=grid.home, alias=names.control_key(grid.name))
+        self._key = stack_key(self, "ControlKey", grid=grid, region=grid.home, alias=names.control_key(grid.name))
         keeping = log_keeping(grid, self._key)
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)

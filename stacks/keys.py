@@ -12,7 +12,7 @@ from traingrid import names
 from traingrid.grid import Grid
 
 
-def stack_key(scope: Construct, grid: Grid, *, region: str, alias: str) -> kms.IKey | None:
+def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, alias: str) -> kms.IKey | None:
     """Return the key that a stack encrypts with: none, one of grid.yaml's own, or a new one called `alias`.
 
     A new key is rotated every year, and kept when its stack goes: whatever is kept is encrypted with it.
@@ -20,10 +20,10 @@ def stack_key(scope: Construct, grid: Grid, *, region: str, alias: str) -> kms.I
     if grid.encryption.kind == "s3":
         return None
     if grid.encryption.keys:
-        return kms.Key.from_key_arn(scope, "Key", grid.encryption.keys[region])
+        return kms.Key.from_key_arn(scope, identifier, grid.encryption.keys[region])
     key = kms.Key(
         scope,
-        "Key",
+        identifier,
         alias=alias,
         description=f"traingrid {grid.name}: {alias}",
         enable_key_rotation=True,

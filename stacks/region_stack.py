@@ -25,7 +25,7 @@ class RegionStack(Stack):
         )
         account = Aws.ACCOUNT_ID
         # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
-        key = stack_key(self, grid, region=region, alias=names.data_key(grid.name))
+        key = stack_key(self, "DataKey", grid=grid, region=region, alias=names.data_key(grid.name))
         data = private_bucket(
             self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False, key=key
         )

@@ -8,6 +8,18 @@ from tests.policies.grid import ACCOUNT
 
 ALLOWED, IMPLICITLY, EXPLICITLY = "Allowed", "ImplicitlyDenied", "ExplicitlyDenied"
 ACTION, RESOURCE = "the action", "the resource"
+KEY_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
+            "Action": "kms:*",
+            "Resource": "*",
+        }
+    ],
+}
+"""What a key's policy says of its account (tests/stacks/test_keys.py): without it no role's own policies count."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +56,7 @@ class Case:
             "resource": self.resource,
             "account": ACCOUNT,
             "context": dict(self.context),
+            **({"trust": KEY_POLICY} if self.action.startswith("kms:") else {}),
         }
 
 

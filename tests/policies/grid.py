@@ -13,6 +13,8 @@ from traingrid.grid import Grid
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
 SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
 
+YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
 Document = dict[str, Any]
 
 
@@ -38,7 +40,16 @@ ROLES = {
 
 def the_grid() -> Grid:
     return a_grid(
-        {INSIDE: {"subnets": SUBNETS, "security_groups": GROUPS, "data_buckets": ["mine-east"]}, FREE: {}},
+        {
+            INSIDE: {
+                "subnets": SUBNETS,
+                "security_groups": GROUPS,
+                "data_buckets": ["mine-east"],
+                "data_keys": [YOUR_KEY],
+            },
+            FREE: {},
+        },
+        encryption="kms",
         instance_types=["ml.p4d.24xlarge"],
         image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],
         training={"max_runtime": "2d", "network_isolation": True, "encrypt_traffic": True},
@@ -83,6 +94,7 @@ _ARNS = {
     "AWS::Batch::JobQueue": "arn:aws:batch:{region}:{account}:job-queue/{name}",
     "AWS::ECR::Repository": "arn:aws:ecr:{region}:{account}:repository/{name}",
     "AWS::S3::Bucket": "arn:aws:s3:::{name}",
+    "AWS::KMS::Key": "arn:aws:kms:{region}:{account}:key/{name}",
     "AWS::IAM::Role": "{name}",
 }
 _NAMES = {

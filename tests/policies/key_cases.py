@@ -1,0 +1,69 @@
+"""What roles may do with the keys that a grid is encrypted with: use them, through the services that they use."""
+
+from collections.abc import Iterator
+
+from localcloud.iam.request_keys import Context
+from tests.policies.case import RESOURCE, Caller, Case
+from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE, YOUR_KEY
+
+USES = ("kms:Decrypt", "kms:GenerateDataKey")
+VIA, ALIAS = "StringEquals kms:ViaService", "ForAnyValue:StringEquals kms:ResourceAliases"
+CONTROL = f"arn:aws:kms:{HOME}:{ACCOUNT}:key/ControlKey"
+
+
+def data_key(region: str) -> str:
+    return f"arn:aws:kms:{region}:{ACCOUNT}:key/DataKey"
+
+
+def through(service: str, region: str = HOME, alias: str = "") -> Context:
+    context: Context = {"kms:ViaService": f"{service}.{region}.amazonaws.com"}
+    return context | ({"kms:ResourceAliases": [alias]} if alias else {})
+
+
+def cases() -> Iterator[Case]:
+    for role in ("intake", "recorder", "reconciler"):
+        yield from _control_key(Caller(role), ("s3", "dynamodb", "sqs"))
+    yield from _control_key(Caller("child"), ("s3", "dynamodb"))
+    yield from _child()
+    yield from _container()
+
+
+def _control_key(caller: Caller, services: tuple[str, ...]) -> Iterator[Case]:
+    for action in USES:
+        for service in services:
+            yield caller.may(f"use the control plane's key through {service}", action, CONTROL, through(service))
+        yield caller.may_not("use it itself", action, CONTROL, breaks=VIA)
+        yield caller.may_not("use it through Lambda", action, CONTROL, through("lambda"), breaks=VIA)
+        yield caller.may_not("use another key", action, f"{CONTROL}2", through("s3"), breaks=RESOURCE)
+    yield caller.may_not("delete it", "kms:ScheduleKeyDeletion", CONTROL)
+    yield caller.may_not("let somebody else use it", "kms:CreateGrant", CONTROL)
+
+
+def _child() -> Iterator[Case]:
+    child, ours = Caller("child"), "alias/traingrid"
+    for action in USES:
+        for region in (INSIDE, FREE):
+            key, via = data_key(region), through("s3", region, ours)
+            yield child.may(f"keep ManifestFiles in {region}", action, key, via)
+        yield child.may_not(
+            "use a key that is not the grid's", action, data_key(FREE), through("s3", FREE), breaks=ALIAS
+        )
+        other = through("s3", FREE, "alias/theirs")
+        yield child.may_not("use another's", action, data_key(FREE), other, breaks=ALIAS)
+        secrets = through("secretsmanager", FREE, ours)
+        yield child.may_not("use it through another service", action, data_key(FREE), secrets, breaks=VIA)
+        abroad = data_key("eu-west-1")
+        yield child.may_not("use one in another Region", action, abroad, through("s3", FREE, ours), breaks=RESOURCE)
+
+
+def _container() -> Iterator[Case]:
+    container = Caller("training job")
+    for action in USES:
+        yield container.may("read data and write results", action, data_key(INSIDE), through("s3", INSIDE))
+        yield container.may_not("use the key itself", action, data_key(INSIDE), breaks=VIA)
+        yield container.may_not("use the control plane's", action, CONTROL, through("s3"), breaks=RESOURCE)
+        yield container.may_not("use another Region's", action, data_key(FREE), through("s3"), breaks=RESOURCE)
+    yield container.may("read data of yours", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
+    yield container.may_not("decrypt with your key itself", "kms:Decrypt", YOUR_KEY, breaks=VIA)
+    writing = through("s3", INSIDE)
+    yield container.may_not("write with your key", "kms:GenerateDataKey", YOUR_KEY, writing, breaks=RESOURCE)
