@@ -1,11 +1,14 @@
 """Giving permissions, so that a wildcard cannot be given without its reason."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import Acknowledgment, Aws, Stack, Validations
+from aws_cdk import Acknowledgment, Aws, CfnResource, Stack, Validations
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
+
+KEYS_OF_AWS = "Encrypted with keys that AWS keeps, which cost nothing; IAM alone decides who reads"
+"""Why something is not encrypted with a customer managed key."""
 
 
 def grant(
@@ -40,9 +43,22 @@ def same_account(arn: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": arn}}
 
 
-def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Record why a construct breaks a rule of cdk-nag; `rule` is the id that the finding shows."""
+def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str = "") -> None:
+    """Record why a construct breaks a rule of cdk-nag; `rule` is the id that the finding shows.
+
+    `checkov` is checkov's rule for the same matter, if it has one.
+    """
     Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+    if checkov:
+        skip_in_checkov(construct, checkov, reason)
+
+
+def skip_in_checkov(construct: IConstruct, rule: str, reason: str) -> None:
+    """Record why a construct's own resource breaks a rule of checkov, which reads that in the resource's metadata
+    (https://www.checkov.io/2.Basics/Suppressing%20and%20Skipping%20Policies.html)."""
+    resource = cast(CfnResource, construct.node.default_child)
+    skipped = (resource.get_metadata("checkov") or {"skip": []})["skip"]
+    resource.add_metadata("checkov", {"skip": [*skipped, {"id": rule, "comment": reason}]})
 
 
 def flat(scope: IConstruct, value: str) -> str:

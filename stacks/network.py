@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.grants import same_account
+from stacks.grants import KEYS_OF_AWS, acknowledge, same_account
 
 
 class Network(Construct):
@@ -30,13 +30,22 @@ class Network(Construct):
                     name="Public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
                 )
             ],
-            # Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it
-            # admits only its own members.
             restrict_default_security_group=False,
             gateway_endpoints={
                 "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
                 "DynamoDb": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.DYNAMODB),
             },
+        )
+        acknowledge(
+            self.vpc,
+            "NIST.800.53.R5-VPCDefaultSecurityGroupClosed",
+            "Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it "
+            "admits only its own members",
+        )
+        acknowledge(
+            self.vpc,
+            "NIST.800.53.R5-VPCNoUnrestrictedRouteToIGW",
+            "Children call SageMaker in every training Region; the security group lets HTTPS out and nothing in",
         )
         self._record_flows(log_retention)
         self.security_group = ec2.SecurityGroup(
@@ -59,4 +68,5 @@ class Network(Construct):
             description="Writes the flow logs of the Batch children's network",
         )
         group = logs.LogGroup(self, "FlowLogGroup", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        acknowledge(group, "NIST.800.53.R5-CloudWatchLogGroupEncrypted", KEYS_OF_AWS, checkov="CKV_AWS_158")
         self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group, role))

@@ -6,6 +6,7 @@ from constructs import Construct
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
+from stacks.grants import acknowledge
 from stacks.registry import registry
 from traingrid import names
 from traingrid.grid import Grid
@@ -22,8 +23,13 @@ class RegionStack(Stack):
             description=f"traingrid {grid.name}: training in {region}",
         )
         account = Aws.ACCOUNT_ID
-        # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
         data = private_bucket(self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False)
+        acknowledge(
+            data,
+            "NIST.800.53.R5-S3BucketVersioningEnabled",
+            "Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for",
+            checkov="CKV_AWS_21",
+        )
         output = private_bucket(self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True)
         repositories = {
             short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
