@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.grants import grant, same_account
+from stacks.grants import KEYS_OF_AWS, acknowledge, grant, same_account
 from stacks.network import Network
 from stacks.registry import registry
 from traingrid import names
@@ -22,6 +22,9 @@ ATTEMPTS = 10
 
 LIFETIME = Duration.days(14)
 """Fargate may retire the host of an older task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
+
+ORDINARY_USER = "65532:65532"
+"""User and group of a child, as in batch_job/Dockerfile; said here too, so that no other image makes it root."""
 
 
 class Orchestrator(Construct):
@@ -42,6 +45,8 @@ class Orchestrator(Construct):
         super().__init__(scope, identifier)
         self.registry = registry(self, "Repository", name=names.orchestrator_repository(grid.name))
         self.log_group = logs.LogGroup(self, "Log", retention=log_retention, removal_policy=RemovalPolicy.DESTROY)
+        unencrypted = "NIST.800.53.R5-CloudWatchLogGroupEncrypted"
+        acknowledge(self.log_group, unencrypted, KEYS_OF_AWS, checkov="CKV_AWS_158")
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
@@ -108,6 +113,10 @@ class Orchestrator(Construct):
             execution_role=pull_role,
             assign_public_ip=True,
             readonly_root_filesystem=True,
+            user=ORDINARY_USER,
+            # Not among the parameters that Fargate lacks
+            # (https://docs.aws.amazon.com/batch/latest/userguide/fargate-job-definitions.html).
+            linux_parameters=batch.LinuxParameters(self, "Linux", init_process_enabled=True),
             environment=dict(environment),
             logging=ecs.LogDriver.aws_logs(stream_prefix="orchestrator", log_group=self.log_group),
         )
