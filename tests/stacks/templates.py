@@ -66,7 +66,8 @@ def only(template: Template, kind: str) -> Any:
 
 def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
     """Yield every policy statement of the roles whose logical id begins with `role`; lists are always lists."""
-    for policy in resources(template, "AWS::IAM::Policy").values():
+    kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")  # the CDK makes managed ones of what is too long inline
+    for policy in (policy for kind in kinds for policy in resources(template, kind).values()):
         if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"]):
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
                 yield {

@@ -1,6 +1,5 @@
-"""The whole app: any number of Regions, the same templates twice, and what linters say of them."""
+"""The whole app: any number of Regions, and the same templates twice."""
 
-import copy
 import json
 import os
 import subprocess
@@ -8,12 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import cfnlint.api
 import pytest
-from aws_cdk import App, Stack
-from aws_cdk import aws_s3 as s3
-from cdk_nag import AwsSolutionsChecks
-from cfnlint import ManualArgs
 
 from app import MissingLayerError, build_app
 from tests.stacks.templates import (
@@ -119,39 +113,3 @@ def test_a_bad_grid_is_sentences_and_exit_2_before_any_stack(tmp_path: Path) -> 
     assert "Did you mean home?" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not list((tmp_path / "out").glob("*.template.json"))
-
-
-EXPLAINED_LINT = {
-    "W3005": "the CDK makes a function depend on its role beside referring to it, so that the policy is there as well"
-}
-
-
-def test_cfn_lint_finds_nothing_unexplained(templates: Templates, tmp_path: Path) -> None:
-    found = []
-    for stack in ("traingrid-control", "traingrid-us-east-1"):
-        text = json.dumps(templates(4)[stack])
-        found += cfnlint.api.lint(text, config=ManualArgs(regions=["us-east-1"], ignore_checks=list(EXPLAINED_LINT)))
-    assert [f"{match.rule.id} {match.message} {match.path}" for match in found] == []
-
-
-def test_cfn_lint_sees_what_is_wrong(control: Template) -> None:
-    broken = copy.deepcopy(control)
-    (queue,) = resources(broken, "AWS::Batch::JobQueue").values()
-    queue["Properties"]["Priority"] = "high"
-    assert cfnlint.api.lint(json.dumps(broken), config=ManualArgs(regions=["us-east-1"]))
-
-
-def test_cdk_nag_finds_nothing_unexplained(layer: Path, tmp_path: Path) -> None:
-    app = an_app(a_grid(2), layer, tmp_path)
-    assert _nag(app) == []
-
-
-def test_cdk_nag_sees_what_is_wrong(tmp_path: Path) -> None:
-    app = App(outdir=str(tmp_path))
-    s3.Bucket(Stack(app, "Stack"), "Bucket")
-    assert any("AwsSolutions-S10" in finding for finding in _nag(app))
-
-
-def _nag(app: App) -> list[str]:
-    report = AwsSolutionsChecks(app).validate_scope(app)
-    return [f"{violation.rule_name}: {violation.description}" for violation in report.violations]
