@@ -18,6 +18,9 @@ children of traingrid wait that long before they believe that a job which may ha
 OUTAGE_CAP, QUOTA_CAP = 60.0, 600.0
 """Longest waits: until an unreachable service is asked again, and until a quota or a Region without capacity is."""
 
+SWEEP_SECONDS = 300
+"""How often the reconciler looks (stacks/reconciler.py)."""
+
 
 def look_seconds(age: float) -> float:
     """Return how long to wait until the next look at a job that is watched for `age` seconds."""

@@ -93,8 +93,8 @@ def acknowledgments_kept_back() -> Iterator[list[nag.Acknowledged]]:
         def of(cls, construct: IConstruct) -> "KeptBack":
             return cls(construct)
 
-        def acknowledge(self, acknowledgment: Acknowledgment) -> None:
-            kept.append(nag.Acknowledged(construct=self.construct, acknowledgment=acknowledgment))
+        def acknowledge(self, *acknowledgments: Acknowledgment) -> None:
+            kept.extend(nag.Acknowledged(construct=self.construct, acknowledgment=one) for one in acknowledgments)
 
     with patch("stacks.grants.Validations", KeptBack):
         yield kept

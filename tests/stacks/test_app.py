@@ -92,6 +92,12 @@ def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path,
     assert not {path for path in packed if "__pycache__" in path.parts or path.parts[:2] == ("traingrid", "cli")}
 
 
+def test_synthesis_imports_no_client_of_aws() -> None:
+    """It would make every synth slower, and nothing is looked up."""
+    script = "import sys, app; app.load_grid('grid.yaml'); sys.exit('boto3' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+
+
 def test_a_layer_that_was_not_prepared_is_a_sentence_that_says_make_setup(tmp_path: Path) -> None:
     with pytest.raises(MissingLayerError, match="Run `make setup`"):
         build_app(a_grid(1), layer=tmp_path / "nothing")
