@@ -6,15 +6,11 @@ import pytest
 
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")  # read when aws_cdk is imported
 
-from tests.posture import checkov, lint, nag
 from tests.posture.configurations import CONFIGURATIONS
-from tests.posture.findings import Scan, counts
+from tests.posture.findings import counts
+from tests.posture.scanners import Scans, scan_everything
 from tests.posture.synthesised import Synthesised, synthesised
 
-Scans = dict[str, dict[str, Scan]]
-"""By scanner and configuration."""
-
-SCANNERS = (*nag.PACKS, "cfn-lint", "checkov")
 _SCANS = pytest.StashKey[Scans]()
 
 
@@ -27,10 +23,7 @@ def made(request: pytest.FixtureRequest) -> Synthesised:
 @pytest.fixture(scope="session")
 def scans(request: pytest.FixtureRequest) -> Scans:
     """What every scanner says of every configuration."""
-    all_made = {name: synthesised(name) for name in CONFIGURATIONS}
-    found: Scans = {pack: {name: made.nag[pack] for name, made in all_made.items()} for pack in nag.PACKS}
-    found["cfn-lint"] = {name: lint.scan(made) for name, made in all_made.items()}
-    found["checkov"] = checkov.scan({name: made.templates for name, made in all_made.items()})
+    found = scan_everything()
     request.config.stash[_SCANS] = found
     return found
 

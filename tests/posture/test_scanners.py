@@ -11,8 +11,8 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import acknowledge, skip_in_checkov
 from tests.posture import checkov, lint, nag
 from tests.posture.configurations import CONFIGURATIONS
-from tests.posture.conftest import SCANNERS, Scans
 from tests.posture.findings import Finding, Scan, counts
+from tests.posture.scanners import SCANNERS, Scans
 from tests.posture.synthesised import acknowledgments_kept_back, synthesised
 from tests.stacks.templates import Template, resources
 
