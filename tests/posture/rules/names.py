@@ -2,6 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+
+from cfnlint.helpers import REGION_PRIMARY
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 
 from tests.posture.rule import Rule, put, without
 from tests.posture.synthesised import Synthesised
@@ -37,23 +41,6 @@ NAMES = {
 }
 """By type: the property that holds the name, and the most characters that AWS takes (API reference of each)."""
 
-WITHOUT_TAGS = {
-    "AWS::EC2::Route",
-    "AWS::EC2::SecurityGroupEgress",
-    "AWS::EC2::SecurityGroupIngress",
-    "AWS::EC2::SubnetRouteTableAssociation",
-    "AWS::EC2::VPCGatewayAttachment",
-    "AWS::Events::EventBusPolicy",
-    "AWS::IAM::ManagedPolicy",
-    "AWS::IAM::Policy",
-    "AWS::Lambda::EventInvokeConfig",
-    "AWS::Lambda::LayerVersion",
-    "AWS::Lambda::Permission",
-    "AWS::S3::BucketPolicy",
-    "AWS::SQS::QueuePolicy",
-}
-"""Types that cannot have tags. What stands neither here nor has them is found, so that no cost goes unallocated."""
-
 
 def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
     used = Counter(
@@ -72,11 +59,13 @@ def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> I
 
 
 def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]:
+    """All that can have tags has the grid's, so that no cost goes unallocated."""
     for stack, template in made.templates.items():
         for name, resource in template["Resources"].items():
-            tags = resource.get("Properties", {}).get("Tags", {})
+            key = _tag_property(resource["Type"])
+            tags = resource.get("Properties", {}).get(key, {})
             said = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
-            if resource["Type"] not in WITHOUT_TAGS and said.get(TAG_GRID) != made.grid.name:
+            if key and said.get(TAG_GRID) != made.grid.name:
                 yield f"{stack}/{name} ({resource['Type']})"
 
 
@@ -95,6 +84,17 @@ def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
         exported = [name for name, output in template.get("Outputs", {}).items() if "Export" in output]
         if exported or "Fn::ImportValue" in str(template):
             yield f"{stack} exports {exported}, or imports"
+
+
+@cache
+def _tag_property(kind: str) -> str:
+    """Return the property with the tags of a type, as CloudFormation's schema calls it; "" for one without tags."""
+    try:
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION_PRIMARY, kind).schema
+    except ResourceNotFoundError:
+        return ""  # a custom resource
+    tagging = schema.get("tagging") or {"taggable": "Tags" in schema["properties"]}
+    return str(tagging.get("tagProperty", "/properties/Tags")).rpartition("/")[2] if tagging["taggable"] else ""
 
 
 def _named(made: Synthesised) -> Iterator[tuple[str, str, str]]:
