@@ -17,10 +17,13 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 	.venv/bin/python -m examples.digits.demo
 
 ##@ Work on it
-test: setup  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
+test: setup setup-scanners  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
 	.venv/bin/python -m pytest
 	.venv-training/bin/python -m pytest tests/training
+
+check: setup-control setup-scanners tests/policies/node_modules/.installed  ## Scanners, our own rules and the policies, over every kind of grid; `make test` does it too
+	.venv/bin/python -m pytest tests/stacks tests/posture $(wildcard tests/policies)
 
 lint: .venv/.installed  ## Format, lint and types only
 	.venv/bin/ruff format --check .
@@ -43,6 +46,7 @@ synth: setup-control  ## Write the CloudFormation templates to cdk.out/
 lock: .venv/.installed  ## Resolve the *.in files into locked requirements with hashes
 	$(LOCK) requirements.in --output-file requirements.txt
 	$(LOCK) requirements-dev.in --output-file requirements-dev.txt
+	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
@@ -56,6 +60,9 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
 
+bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
+	.venv/bin/python -m bench.synth
+
 bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their aims, into bench/results/
 	.venv-training/bin/python -m bench.training
 
@@ -68,8 +75,10 @@ setup: setup-control .venv-training/.installed build/digits/.written tests/polic
 
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
+setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` needs
+
 clean:  ## Remove everything that set-up and runs have made
-	rm -rf .venv .venv-training .venv-bench node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -109,6 +118,12 @@ build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	@setup/training.sh .venv-training
 	@touch $@
 
+# An environment of its own: what checkov depends on would not go with what the CDK and moto depend on.
+.venv-scanners/.installed: requirements-scanners.txt
+	$(PYTHON) -m venv .venv-scanners
+	.venv-scanners/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-scanners.txt
+	@touch $@
+
 # What traingrid is measured against: the SageMaker Python SDK v2, which nothing else here uses.
 .venv-bench/.installed: bench/requirements.txt
 	$(PYTHON) -m venv .venv-bench
@@ -120,4 +135,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control bench-training clean demo faults format help image-cpu image-gpu lint lock setup setup-control synth test test-containers
+.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu lint lock setup setup-control setup-scanners synth test test-containers

@@ -1,45 +1,19 @@
 """`make bench-control`: measures the control plane against localcloud, prints a table, writes results/control.json."""
 
-import json
-import operator
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from bench.cost import cost_of_holding
 from bench.intake import bytes_read_by_a_child, intake_of_a_large_manifest
 from bench.launch import launches
 from bench.machine import CHECKOUT, description
+from bench.report import Result, report
 from bench.world import World, deployed
 
 RESULTS = CHECKOUT / "bench/results/control.json"
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 SAME = 1.1
 """Most by which the bytes of two lines may differ and still count as the same: an index has more or fewer digits."""
-_WIDTH = 110
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """One figure against its aim."""
-
-    id: str
-    what: str
-    measured: float
-    comparison: str
-    aim: float
-    unit: str
-
-    @property
-    def met(self) -> bool:
-        """Whether the aim is reached."""
-        return COMPARISONS[self.comparison](self.measured, self.aim)
 
 
 def main() -> None:
@@ -48,17 +22,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="traingrid-bench-") as work, deployed(Path(work)) as world:
         details = measure(world)
     found = results(details)
-    document = {
-        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": machine,
-        "measured_against": "localcloud on the same machine, not AWS",
-        "results": [asdict(result) | {"met": result.met} for result in found],
-        "details": details,
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
-    Console(width=_WIDTH).print(table(found))
-    print(f"written to {RESULTS.relative_to(CHECKOUT)}")
+    report(RESULTS, found, machine=machine, against="localcloud on the same machine, not AWS", details=details)
 
 
 def measure(world: World) -> dict[str, Any]:
@@ -89,17 +53,6 @@ def results(details: dict[str, Any]) -> list[Result]:
         Result(id=name, what=what, measured=measured, comparison=comparison, aim=aim, unit=unit)
         for name, what, measured, comparison, aim, unit in rows
     ]
-
-
-def table(found: list[Result]) -> Table:
-    """Return the figures as a table for a person."""
-    shown = Table(box=None, pad_edge=False)
-    for heading in ("", "what", "aim", "measured", "met"):
-        shown.add_column(heading, no_wrap=True)
-    for one in found:
-        aim = f"{one.comparison} {one.aim:g} {one.unit}"
-        shown.add_row(one.id, one.what, aim, f"{one.measured:g} {one.unit}", "yes" if one.met else "NO")
-    return shown
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ MEASURED = ("boto3", "botocore", "pydantic", "moto")
 """Distributions whose versions decide what is measured."""
 
 
-def description() -> dict[str, Any]:
-    """Return what a reader needs to judge the numbers: cores, memory in GiB, versions, and how busy it was before."""
+def description(measured: Sequence[str] = MEASURED) -> dict[str, Any]:
+    """Return what a reader needs to judge the numbers: cores, memory in GiB, versions, and how busy it was before.
+
+    Args:
+        measured: Distributions whose versions are named.
+    """
     return {
         "cores": os.cpu_count(),
         "cpu": _field(Path("/proc/cpuinfo"), "model name"),
         "memory_gib": round(int(_field(Path("/proc/meminfo"), "MemTotal").split()[0]) / 2**20, 1),
         "system": platform.system(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in MEASURED} | {"sagemaker": _locked("sagemaker")},
+        "versions": {name: version(name) for name in measured} | {"sagemaker": _locked("sagemaker")},
         "load_before": round(os.getloadavg()[0], 2),
     }
 

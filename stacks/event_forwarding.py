@@ -1,5 +1,7 @@
 """From a training Region home: the state changes of the grid's training jobs."""
 
+from typing import cast
+
 from aws_cdk import Aws
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -7,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks.dead_letters import dead_letters
+from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
 from stacks.grants import same_account
 from traingrid import names
 from traingrid.grid import Grid
@@ -47,3 +49,6 @@ class EventForwarding(Construct):
         )
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
         rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=self.dead_letters))
+        # The CDK's target has no argument for it, and without it EventBridge goes on for 24 hours.
+        retry = {"MaximumEventAgeInSeconds": EVENT_AGE.to_seconds(), "MaximumRetryAttempts": EVENT_RETRIES}
+        cast(events.CfnRule, rule.node.default_child).add_property_override("Targets.0.RetryPolicy", retry)

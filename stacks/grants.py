@@ -1,11 +1,14 @@
 """Giving permissions, so that a wildcard cannot be given without its reason."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import Acknowledgment, Aws, Stack, Validations
+from aws_cdk import Acknowledgment, Aws, CfnResource, Stack, Validations
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
+
+KEYS_OF_AWS = "Encrypted with keys that AWS keeps, which cost nothing; IAM alone decides who reads"
+"""Why something is not encrypted with a customer managed key."""
 
 
 def grant(
@@ -28,8 +31,9 @@ def grant(
             f"{role.node.path}: {list(actions)} on {list(resources)}: a wildcard needs `because`, only that"
         )
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions))
-    for wildcard in wildcards:
-        acknowledge(role, f"AwsSolutions-IAM5[Resource::{flat(role, wildcard)}]", because)
+    if wildcards:  # one call for all: every call crosses to Node.js and back, and many Regions have many wildcards
+        findings = [f"AwsSolutions-IAM5[Resource::{wildcard}]" for wildcard in flat(role, wildcards)]
+        Validations.of(role).acknowledge(*(Acknowledgment(id=finding, reason=because) for finding in findings))
 
 
 def deny(role: iam.Role, actions: Sequence[str], *, conditions: Mapping[str, Any] | None = None) -> None:
@@ -46,14 +50,27 @@ def same_account(arn: str) -> dict[str, dict[str, str]]:
     return {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": arn}}
 
 
-def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
-    """Record why a construct breaks a rule of cdk-nag; `rule` is the id that the finding shows."""
+def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str = "") -> None:
+    """Record why a construct breaks a rule of cdk-nag; `rule` is the id that the finding shows.
+
+    `checkov` is checkov's rule for the same matter, if it has one.
+    """
     Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+    if checkov:
+        skip_in_checkov(construct, checkov, reason)
 
 
-def flat(scope: IConstruct, value: str) -> str:
-    """Return a string with CDK tokens as cdk-nag writes it in a finding's id: `<Queue.Arn>`, `<AWS::AccountId>`."""
-    return _flat(Stack.of(scope).resolve(value))
+def skip_in_checkov(construct: IConstruct, rule: str, reason: str) -> None:
+    """Record why a construct's own resource breaks a rule of checkov, which reads that in the resource's metadata
+    (https://www.checkov.io/2.Basics/Suppressing%20and%20Skipping%20Policies.html)."""
+    resource = cast(CfnResource, construct.node.default_child)
+    skipped = (resource.get_metadata("checkov") or {"skip": []})["skip"]
+    resource.add_metadata("checkov", {"skip": [*skipped, {"id": rule, "comment": reason}]})
+
+
+def flat(scope: IConstruct, values: Sequence[str]) -> list[str]:
+    """Return strings with CDK tokens as cdk-nag writes them in a finding's id: `<Queue.Arn>`, `<AWS::AccountId>`."""
+    return [_flat(value) for value in Stack.of(scope).resolve(list(values))]
 
 
 def _flat(node: Any) -> str:

@@ -5,6 +5,8 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
+
 
 class Ledger(Construct):
     """A table with the partition key `submission` and the sort key `item` ("submission", "job#00000").
@@ -28,3 +30,10 @@ class Ledger(Construct):
             deletion_protection=True,
             removal_policy=RemovalPolicy.RETAIN,
         )
+        acknowledge(
+            self.table,
+            "NIST.800.53.R5-DynamoDBInBackupPlan",
+            "Point-in-time recovery restores any second of the last 35 days; a plan for longer is the account's",
+        )
+        if key is None:
+            skip_in_checkov(self.table, "CKV_AWS_119", KEYS_OF_AWS)

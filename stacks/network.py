@@ -74,16 +74,27 @@ class Network(Construct):
         return self._vpc([gateway, behind], nat_gateways=1)
 
     def _vpc(self, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
-        return ec2.Vpc(
+        vpc = ec2.Vpc(
             self,
             "Vpc",
             max_azs=2,
             nat_gateways=nat_gateways,
             subnet_configuration=list(subnets),
-            # Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it
-            # admits only its own members.
             restrict_default_security_group=False,
         )
+        acknowledge(
+            vpc,
+            "NIST.800.53.R5-VPCDefaultSecurityGroupClosed",
+            "Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it "
+            "admits only its own members",
+        )
+        if any(subnet.subnet_type == ec2.SubnetType.PUBLIC for subnet in subnets):
+            acknowledge(
+                vpc,
+                "NIST.800.53.R5-VPCNoUnrestrictedRouteToIGW",
+                "Children call SageMaker in every training Region; the security group lets HTTPS out and nothing in",
+            )
+        return vpc
 
     def _existing(self, grid: Grid) -> Placement:
         """Return a place in a VPC that is there; nothing is looked up, so its subnets are taken as they are said."""

@@ -22,6 +22,9 @@ ATTEMPTS = 10
 LIFETIME = Duration.days(14)
 """Fargate may retire the host of an older task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
 
+ORDINARY_USER = "65532:65532"
+"""User and group of a child, as in batch_job/Dockerfile; said here too, so that no other image makes it root."""
+
 
 class Orchestrator(Construct):
     """A Fargate compute environment, its queue, and the definition of the job that runs the orchestrator's image.
@@ -108,6 +111,10 @@ class Orchestrator(Construct):
             execution_role=pull_role,
             assign_public_ip=self._placement.public_addresses,
             readonly_root_filesystem=True,
+            user=ORDINARY_USER,
+            # Not among the parameters that Fargate lacks
+            # (https://docs.aws.amazon.com/batch/latest/userguide/fargate-job-definitions.html).
+            linux_parameters=batch.LinuxParameters(self, "Linux", init_process_enabled=True),
             environment=dict(environment),
             logging=ecs.LogDriver.aws_logs(stream_prefix="orchestrator", log_group=self.log_group),
         )

@@ -7,7 +7,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.event_function import EventFunction, Runtime
-from traingrid.world import SWEEP_SECONDS
+from traingrid.waits import SWEEP_SECONDS
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
 """A sweep ends before the next one begins. Two at once would do no harm, but ask SageMaker twice as often."""

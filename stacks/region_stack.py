@@ -7,6 +7,7 @@ from stacks.alarms import Alarms
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
+from stacks.grants import acknowledge
 from stacks.keys import read_with, stack_key, use_key
 from stacks.registry import registry
 from traingrid import names
@@ -24,10 +25,15 @@ class RegionStack(Stack):
             description=f"traingrid {grid.name}: training in {region}",
         )
         account = Aws.ACCOUNT_ID
-        # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
         key = stack_key(self, "DataKey", grid=grid, region=region, alias=names.data_key(grid.name))
         data = private_bucket(
             self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False, key=key
+        )
+        acknowledge(
+            data,
+            "NIST.800.53.R5-S3BucketVersioningEnabled",
+            "Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for",
+            checkov="CKV_AWS_21",
         )
         output = private_bucket(
             self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True, key=key

@@ -4,13 +4,15 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
+from stacks.grants import KEYS_OF_AWS, skip_in_checkov
+
 
 def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
     """Return a new ECR repository whose tags never change their image, and that goes with its stack, images included.
 
     Untagged images are removed after 14 days.
     """
-    return ecr.Repository(
+    repository = ecr.Repository(
         scope,
         identifier,
         repository_name=name,
@@ -24,3 +26,5 @@ def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
         empty_on_delete=True,
         removal_policy=RemovalPolicy.DESTROY,
     )
+    skip_in_checkov(repository, "CKV_AWS_136", KEYS_OF_AWS)
+    return repository

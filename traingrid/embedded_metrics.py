@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SWEPT, STOPPED_JOBS, UNREACHABLE = "Swept", "TrainingJobsStopped", "Unreachable"
+"""Metrics of the reconciler that alarms are set on (stacks/alarms.py)."""
+
 NAMESPACE = "traingrid"
 """CloudWatch's name for what belongs together: the metrics of all grids of an account and Region."""
 

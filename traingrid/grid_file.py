@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-import boto3
+from botocore.loaders import Loader
+from botocore.regions import EndpointResolver
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -18,6 +19,9 @@ from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read
 ENVIRONMENT_LIMIT = 3000
 """Most bytes of a grid in the environment: Lambda allows 4 KB for all variables of a function together
 (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
+
+SAGEMAKER_ENDPOINTS = "api.sagemaker"
+"""The endpoint prefix of SageMaker's service model: what botocore's endpoint data calls it."""
 
 
 def check_grid_file(path: Path) -> Grid:
@@ -41,8 +45,12 @@ def check_grid_file(path: Path) -> Grid:
 
 @cache
 def sagemaker_regions() -> tuple[str, ...]:
-    """Return the Regions that offer SageMaker, as botocore's endpoint data knows them, without a call to AWS."""
-    return tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
+    """Return the Regions that offer SageMaker, as botocore's endpoint data knows them, without a call to AWS.
+
+    boto3 would say the same, but read SageMaker's whole model for the name of its endpoints: half a second of a synth.
+    """
+    endpoints = EndpointResolver(Loader().load_data("endpoints"))
+    return tuple(endpoints.get_available_endpoints(SAGEMAKER_ENDPOINTS))
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str | None:

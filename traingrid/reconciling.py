@@ -34,7 +34,8 @@ from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import SWEEP_SECONDS, elsewhere, owns
+from traingrid.waits import SWEEP_SECONDS
+from traingrid.world import elsewhere, owns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping

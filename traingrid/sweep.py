@@ -6,16 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE
 from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.dynamodb import Item
-
-
-SWEPT, STOPPED_JOBS, UNREACHABLE = "Swept", "TrainingJobsStopped", "Unreachable"
-"""Metrics that alarms are set on."""
 
 
 @dataclass

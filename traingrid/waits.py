@@ -19,6 +19,9 @@ OUTAGE_CAP, QUOTA_CAP, PAUSE_CAP = 60.0, 600.0, 60.0
 """Longest waits: until an unreachable service is asked again, until a quota or a Region without capacity is, and until
 a child that must not launch anything looks whether it may."""
 
+SWEEP_SECONDS = 300
+"""How often the reconciler looks (stacks/reconciler.py)."""
+
 
 def look_seconds(age: float) -> float:
     """Return how long to wait until the next look at a job that is watched for `age` seconds."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.failures import CONFLICT
 from traingrid.ledger import FINAL_STATES
+from traingrid.waits import SWEEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
-
-SWEEP_SECONDS = 300
-"""How often the reconciler looks (stacks/reconciler.py)."""
 
 SETTLED_SECONDS = 2 * SWEEP_SECONDS
 """What nobody else brings to its end, the reconciler does in two sweeps; before that it is late, not lost."""

@@ -25,7 +25,7 @@ from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id, submission_of_key
 from traingrid.supervisor import LetGoError
 from traingrid.violation import Violation
-from traingrid.world import SWEEP_SECONDS
+from traingrid.waits import SWEEP_SECONDS
 from traingrid.world_reading import read_world
 
 REGIONS = ("us-east-1", "eu-west-1")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from botocore.loaders import Loader
 from hypothesis import given
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from traingrid.fields import parse_duration
 from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError, load_grid
-from traingrid.grid_file import nearest
+from traingrid.grid_file import nearest, sagemaker_regions
 from traingrid.grid_job import MPI_OPTIONS
 from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
@@ -403,6 +404,10 @@ def test_anything_else_is_no_duration(text: object) -> None:
 def test_log_retention_offers_what_cloudwatch_offers() -> None:
     described = Loader().load_service_model("logs", "service-2")["shapes"]["Days"]["documentation"]
     assert not [days for days in LOG_RETENTION_DAYS if str(days) not in described]
+
+
+def test_the_regions_are_those_of_which_boto3_knows_that_they_have_sagemaker() -> None:
+    assert sagemaker_regions() == tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
 
 
 def test_nothing_is_suggested_for_a_word_that_is_near_to_nothing() -> None:

@@ -1,0 +1,68 @@
+"""Figures against their aims: what a measurement prints, and what it leaves in bench/results/."""
+
+import json
+import operator
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.machine import CHECKOUT
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
+_WIDTH = 110
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One figure against its aim."""
+
+    id: str
+    what: str
+    measured: float
+    comparison: str
+    aim: float
+    unit: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the aim is reached."""
+        return COMPARISONS[self.comparison](self.measured, self.aim)
+
+
+def report(file: Path, found: list[Result], *, machine: dict[str, Any], against: str, details: dict[str, Any]) -> None:
+    """Write the figures with all that they come from, and print them as a table.
+
+    Args:
+        file: Where they are kept.
+        found: The figures that have an aim.
+        machine: What they were measured on, as it was before.
+        against: What they were measured against.
+        details: What they are made of.
+    """
+    document = {
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": machine,
+        "measured_against": against,
+        "results": [asdict(result) | {"met": result.met} for result in found],
+        "details": details,
+    }
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(document, indent=2) + "\n")
+    Console(width=_WIDTH).print(table(found))
+    print(f"written to {file.relative_to(CHECKOUT)}")
+
+
+def table(found: list[Result]) -> Table:
+    """Return the figures as a table for a person."""
+    shown = Table(box=None, pad_edge=False)
+    for heading in ("", "what", "aim", "measured", "met"):
+        shown.add_column(heading, no_wrap=True)
+    for one in found:
+        aim = f"{one.comparison} {one.aim:g} {one.unit}"
+        shown.add_row(one.id, one.what, aim, f"{one.measured:g} {one.unit}", "yes" if one.met else "NO")
+    return shown

@@ -1,0 +1,62 @@
+"""The grids that everything here is checked over: one line for each."""
+
+from typing import Any
+
+from tests.stacks.templates import REGIONS, a_grid
+from traingrid.grid import Grid
+
+TRAINING = {"repository": "training", "tag": "1"}
+CONTAINERS = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"
+"""AWS's deep-learning containers."""
+
+IMAGES: dict[str, Any] = {"resnet": TRAINING, "bert": {"repository": "language", "tag": "7"}}
+WATCH_BRIEFLY: dict[str, Any] = {"watch": "until_started", "max_vcpus": 2500}
+LARGE_CHILDREN: dict[str, Any] = {"vcpu": 4.0, "memory_mib": 30720, "max_vcpus": 4, "image_tag": "2026-11"}
+OWN_BUCKETS: dict[str, Any] = {
+    "us-west-2": {"data_buckets": ["campaigns-pdx"]},
+    "eu-west-1": {"data_buckets": ["a.b.c"]},
+}
+ALGORITHM = "arn:aws:sagemaker:{region}:123456789012:algorithm/ours"
+
+EXISTING: dict[str, Any] = {
+    "kind": "existing",
+    "vpc": "vpc-0a1b2c3d",
+    "subnets": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"],
+}
+
+OWN_KEYS = {
+    region: f"arn:aws:kms:{region}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab" for region in REGIONS[:2]
+}
+CONFINED: dict[str, Any] = {
+    "us-east-1": {
+        "subnets": ["subnet-0a1b2c3d"],
+        "security_groups": ["sg-0a1b2c3d"],
+        "data_keys": [OWN_KEYS["us-east-1"]],
+    },
+    "us-west-2": None,
+}
+TOLD = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
+
+CONFIGURATIONS: dict[str, Grid] = {
+    "one Region, which is home": a_grid(1),
+    "one Region, home elsewhere": a_grid({"eu-west-1": None}, home="us-east-2"),
+    "two Regions": a_grid(2),
+    "two Regions, home elsewhere": a_grid({"eu-central-1": None, "ap-northeast-1": None}, home="eu-west-1"),
+    "six Regions": a_grid(6),
+    "twelve Regions": a_grid(12),
+    "data buckets of one's own": a_grid(OWN_BUCKETS),
+    "images by URI": a_grid(1, images={"resnet": TRAINING, "dlc": {"uri": f"{CONTAINERS}:2.14-gpu"}}),
+    "registries and several repositories": a_grid(2, images=IMAGES, image_registries=[CONTAINERS]),
+    "algorithms": a_grid(1, algorithms=["our-algorithm", ALGORITHM]),
+    "children that leave, logs for a day": a_grid(1, orchestrator=WATCH_BRIEFLY, log_retention_days=1),
+    "large children, logs for ten years": a_grid(1, orchestrator=LARGE_CHILDREN, log_retention_days=3653),
+    "private network at home": a_grid(1, network="private"),
+    "private network": a_grid(2, network="private"),
+    "a network of one's own": a_grid(2, network=EXISTING),
+    "keys": a_grid(2, encryption="kms"),
+    "keys of one's own": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
+    "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
+    "people to tell and a budget": a_grid(2, alarms=TOLD),
+    "keys and private network": a_grid(2, encryption="kms", network="private"),
+    "the longest name": a_grid({REGIONS[5]: None}, name="a" * 24, home="ap-northeast-3"),
+}

@@ -1,0 +1,149 @@
+"""Rules about data: private, encrypted, kept where it holds results, and gone where it does not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.posture.rule import Rule, listed, put, referred, removed, without
+from tests.posture.synthesised import Synthesised
+
+BUCKET, BUCKET_POLICY, TABLE = "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table"
+REPOSITORY, LOG, QUEUE = "AWS::ECR::Repository", "AWS::Logs::LogGroup", "AWS::SQS::Queue"
+KEPT = {BUCKET, TABLE, "AWS::KMS::Key"}
+"""What holds results, or what they cannot be read without."""
+GONE = {REPOSITORY, LOG, QUEUE}
+"""What can be made again, or is of no use without the stack."""
+
+
+def a_bucket_speaks_modern_tls_only(made: Synthesised) -> Iterator[str]:
+    refused = {
+        (where.partition("/")[0], referred(policy["Bucket"])): _refused(policy)
+        for where, policy in made.properties(BUCKET_POLICY)
+    }
+    for stack, name, _ in made.each(BUCKET):
+        if refused.get((stack, name), set()) < {"aws:SecureTransport=false", "s3:TlsVersion<1.2"}:
+            yield f"{stack}/{name} refuses {refused.get((stack, name))} only"
+
+
+def a_bucket_is_the_accounts_alone(made: Synthesised) -> Iterator[str]:
+    for where, bucket in made.properties(BUCKET):
+        blocked = bucket.get("PublicAccessBlockConfiguration", {})
+        if sum(value is True for value in blocked.values()) != 4:
+            yield f"{where} blocks {blocked} only"
+        owners = [rule["ObjectOwnership"] for rule in bucket.get("OwnershipControls", {}).get("Rules", ())]
+        if owners != ["BucketOwnerEnforced"]:
+            yield f"{where} has objects of {owners}"
+        if not bucket.get("BucketEncryption"):
+            yield f"{where} does not say how it is encrypted"
+
+
+def a_bucket_keeps_versions_or_says_why_not(made: Synthesised) -> Iterator[str]:
+    for stack, name, bucket in made.each(BUCKET):
+        skips = bucket.get("Metadata", {}).get("checkov", {}).get("skip", ())
+        reasons = [skip["comment"] for skip in skips if skip["id"] == "CKV_AWS_21"]
+        if bucket["Properties"].get("VersioningConfiguration") != {"Status": "Enabled"} and not any(reasons):
+            yield f"{stack}/{name} has no versions and no reason"
+
+
+def parts_of_broken_uploads_are_removed(made: Synthesised) -> Iterator[str]:
+    for where, bucket in made.properties(BUCKET):
+        rules = bucket.get("LifecycleConfiguration", {}).get("Rules", ())
+        if not any(rule["Status"] == "Enabled" and rule.get("AbortIncompleteMultipartUpload") for rule in rules):
+            yield f"{where} keeps parts of broken uploads"
+
+
+def a_tag_never_changes_its_image_and_every_image_is_scanned(made: Synthesised) -> Iterator[str]:
+    for where, repository in made.properties(REPOSITORY):
+        if repository.get("ImageTagMutability") != "IMMUTABLE":
+            yield f"{where} has tags that move"
+        if repository.get("ImageScanningConfiguration") != {"ScanOnPush": True}:
+            yield f"{where} is not scanned"
+        if not repository.get("LifecyclePolicy"):
+            yield f"{where} keeps every image"
+
+
+def a_table_can_be_restored_and_not_be_deleted(made: Synthesised) -> Iterator[str]:
+    for where, table in made.properties(TABLE):
+        if table.get("PointInTimeRecoverySpecification", {}).get("PointInTimeRecoveryEnabled") is not True:
+            yield f"{where} cannot be restored"
+        if table.get("DeletionProtectionEnabled") is not True:
+            yield f"{where} can be deleted"
+
+
+def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> Iterator[str]:
+    for stack, template in made.templates.items():
+        for name, resource in template["Resources"].items():
+            wanted = "Retain" if resource["Type"] in KEPT else "Delete" if resource["Type"] in GONE else None
+            found = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
+            if (wanted and found != (wanted, wanted)) or (not wanted and "Retain" in found):
+                yield f"{stack}/{name} ({resource['Type']}) ends with {found}"
+
+
+def a_repository_goes_with_its_images(made: Synthesised) -> Iterator[str]:
+    for where, repository in made.properties(REPOSITORY):
+        if repository.get("EmptyOnDelete") is not True:
+            yield f"{where} keeps its stack from being deleted"
+
+
+def logs_are_kept_as_long_as_grid_yaml_says(made: Synthesised) -> Iterator[str]:
+    for where, group in made.properties(LOG):
+        if group.get("RetentionInDays") != made.grid.log_retention_days:
+            yield f"{where} keeps logs for {group.get('RetentionInDays', 'ever')} days"
+
+
+def _refused(policy: dict[str, Any]) -> set[str]:
+    """Return what a bucket's policy refuses to everybody, for the bucket and all that is in it."""
+    return {
+        f"{key}{'<' if operator == 'NumericLessThan' else '='}{value}"
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny" and statement["Principal"] in ("*", {"AWS": "*"})
+        if statement["Action"] == "s3:*" and len(listed(statement["Resource"])) == 2
+        for operator, keys in statement["Condition"].items()
+        for key, value in keys.items()
+    }
+
+
+STATEMENTS = "PolicyDocument.Statement"
+RULES = (
+    Rule(
+        a_bucket_speaks_modern_tls_only,
+        (
+            removed(BUCKET_POLICY),
+            without(BUCKET_POLICY, f"{STATEMENTS}.1"),
+            put(BUCKET_POLICY, f"{STATEMENTS}.0.Effect", "Allow"),
+        ),
+    ),
+    Rule(
+        a_bucket_is_the_accounts_alone,
+        (
+            put(BUCKET, "PublicAccessBlockConfiguration.BlockPublicPolicy", False),
+            without(BUCKET, "PublicAccessBlockConfiguration"),
+            without(BUCKET, "OwnershipControls"),
+            without(BUCKET, "BucketEncryption"),
+        ),
+    ),
+    Rule(a_bucket_keeps_versions_or_says_why_not, (without(BUCKET, "VersioningConfiguration"),)),
+    Rule(parts_of_broken_uploads_are_removed, (without(BUCKET, "LifecycleConfiguration"),)),
+    Rule(
+        a_tag_never_changes_its_image_and_every_image_is_scanned,
+        (
+            put(REPOSITORY, "ImageTagMutability", "MUTABLE"),
+            without(REPOSITORY, "ImageScanningConfiguration"),
+            without(REPOSITORY, "LifecyclePolicy"),
+        ),
+    ),
+    Rule(
+        a_table_can_be_restored_and_not_be_deleted,
+        (without(TABLE, "PointInTimeRecoverySpecification"), put(TABLE, "DeletionProtectionEnabled", False)),
+    ),
+    Rule(
+        results_outlive_their_stack_and_the_rest_goes_with_it,
+        (
+            put(BUCKET, "DeletionPolicy", "Delete", part=""),
+            without(TABLE, "UpdateReplacePolicy", part=""),
+            put(LOG, "DeletionPolicy", "Retain", part=""),
+            put("AWS::Lambda::Function", "DeletionPolicy", "Retain", part=""),
+        ),
+    ),
+    Rule(a_repository_goes_with_its_images, (without(REPOSITORY, "EmptyOnDelete"),)),
+    Rule(logs_are_kept_as_long_as_grid_yaml_says, (without(LOG, "RetentionInDays"),)),
+)

@@ -1,0 +1,134 @@
+"""Rules about names, tags and order: twelve Regions of one account, and two grids in one, do not collide."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from cfnlint.helpers import REGION_PRIMARY
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
+
+from tests.posture.rule import Rule, put, without
+from tests.posture.synthesised import Synthesised
+from tests.stacks.templates import flat
+from traingrid.names import TAG_GRID
+
+ACCOUNT = "123456789012"
+EVERYWHERE = {"AWS::S3::Bucket", "AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::CloudWatch::Dashboard"}
+"""Types whose names exist once in an account, or once in the world; those of all others exist once in a Region."""
+
+NAMES = {
+    "AWS::S3::Bucket": ("BucketName", 63),
+    "AWS::IAM::Role": ("RoleName", 64),
+    "AWS::IAM::ManagedPolicy": ("ManagedPolicyName", 128),
+    "AWS::CloudWatch::Dashboard": ("DashboardName", 255),
+    "AWS::CloudWatch::Alarm": ("AlarmName", 255),
+    "AWS::SNS::Topic": ("TopicName", 256),
+    "AWS::SQS::Queue": ("QueueName", 80),
+    "AWS::DynamoDB::Table": ("TableName", 255),
+    "AWS::Lambda::Function": ("FunctionName", 64),
+    "AWS::Logs::LogGroup": ("LogGroupName", 512),
+    "AWS::SSM::Parameter": ("Name", 1011),
+    "AWS::KMS::Alias": ("AliasName", 256),
+    "AWS::CodeBuild::Project": ("Name", 150),
+    "AWS::ECR::Repository": ("RepositoryName", 256),
+    "AWS::Events::EventBus": ("Name", 256),
+    "AWS::Events::Rule": ("Name", 64),
+    "AWS::Batch::JobDefinition": ("JobDefinitionName", 128),
+    "AWS::Batch::JobQueue": ("JobQueueName", 128),
+    "AWS::Batch::ComputeEnvironment": ("ComputeEnvironmentName", 128),
+    "AWS::Batch::ServiceEnvironment": ("ServiceEnvironmentName", 128),
+    "AWS::Batch::SchedulingPolicy": ("Name", 128),
+}
+"""By type: the property that holds the name, and the most characters that AWS takes (API reference of each)."""
+
+
+def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
+    used = Counter(
+        (kind, name, "" if kind in EVERYWHERE else made.regions[stack]) for stack, kind, name in _named(made)
+    )
+    for (kind, name, region), times in used.items():
+        if times > 1:
+            yield f"{kind} {name} would exist {times} times in {region or 'the account'}"
+
+
+def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> Iterator[str]:
+    for stack, kind, name in _named(made):
+        plain = name.replace("<AWS::AccountId>", ACCOUNT).removeprefix("alias/").removeprefix("/")
+        if not plain.startswith(made.grid.name) or len(plain) > NAMES[kind][1]:
+            yield f"{stack}: {kind} {name}"
+
+
+def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]:
+    """All that can have tags has the grid's, so that no cost goes unallocated."""
+    for stack, template in made.templates.items():
+        for name, resource in template["Resources"].items():
+            key = _tag_property(resource["Type"])
+            tags = resource.get("Properties", {}).get(key, {})
+            said = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+            if key and said.get(TAG_GRID) != made.grid.name:
+                yield f"{stack}/{name} ({resource['Type']})"
+
+
+def every_region_is_deployed_after_the_control_plane(made: Synthesised) -> Iterator[str]:
+    control = f"{made.grid.name}-control"
+    for stack, after in made.after.items():
+        if stack != control and control not in after:
+            yield f"{stack} comes after {sorted(after)} only"
+    if made.after[control] & set(made.templates):
+        yield f"{control} waits for a Region"
+
+
+def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
+    """An export that another stack imports can be changed no more; one Region can go without the others."""
+    for stack, template in made.templates.items():
+        exported = [name for name, output in template.get("Outputs", {}).items() if "Export" in output]
+        if exported or "Fn::ImportValue" in str(template):
+            yield f"{stack} exports {exported}, or imports"
+
+
+@cache
+def _tag_property(kind: str) -> str:
+    """Return the property with the tags of a type, as CloudFormation's schema calls it; "" for one without tags."""
+    try:
+        schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION_PRIMARY, kind).schema
+    except ResourceNotFoundError:
+        return ""  # a custom resource
+    tagging = schema.get("tagging") or {"taggable": "Tags" in schema["properties"]}
+    return str(tagging.get("tagProperty", "/properties/Tags")).rpartition("/")[2] if tagging["taggable"] else ""
+
+
+def _named(made: Synthesised) -> Iterator[tuple[str, str, str]]:
+    for kind, (key, _) in NAMES.items():
+        for stack, _, resource in made.each(kind):
+            if key in resource.get("Properties", {}):
+                yield stack, kind, flat(resource["Properties"][key])
+
+
+def _one_role_name_everywhere(made: Synthesised) -> None:
+    for _, _, role in made.each("AWS::IAM::Role"):
+        if "RoleName" in role["Properties"]:
+            role["Properties"]["RoleName"] = f"{made.grid.name}-execution"
+
+
+def _independent(made: Synthesised) -> None:
+    for stack in made.after:
+        made.after[stack].clear()
+
+
+def _imports(made: Synthesised) -> None:
+    next(iter(made.templates.values()))["Outputs"]["Shared"] = {"Value": {"Fn::ImportValue": "of-another-stack"}}
+
+
+RULES = (
+    Rule(no_name_collides_between_regions, (_one_role_name_everywhere,)),
+    Rule(
+        every_name_begins_with_the_grids_and_is_not_too_long,
+        (put("AWS::Batch::JobQueue", "JobQueueName", "queue"), put("AWS::SQS::Queue", "QueueName", "traingrid" * 9)),
+    ),
+    Rule(
+        everything_says_which_grid_it_belongs_to,
+        (without("AWS::Logs::LogGroup", "Tags"), put("AWS::Batch::JobQueue", "Tags", {"traingrid:grid": "other"})),
+    ),
+    Rule(every_region_is_deployed_after_the_control_plane, (_independent,)),
+    Rule(regions_share_nothing_but_names, (_imports,)),
+)

@@ -1,0 +1,21 @@
+"""Every scanner over every configuration."""
+
+from tests.posture import checkov, lint, nag
+from tests.posture.configurations import CONFIGURATIONS
+from tests.posture.findings import Scan
+from tests.posture.synthesised import synthesised
+
+Scans = dict[str, dict[str, Scan]]
+"""By scanner and configuration."""
+
+SCANNERS = (*nag.PACKS, "cfn-lint", "checkov")
+
+
+def scan_everything() -> Scans:
+    """Return what every scanner says of every configuration."""
+    made = {name: synthesised(name) for name in CONFIGURATIONS}
+    return {
+        **{pack: {name: one.nag[pack] for name, one in made.items()} for pack in nag.PACKS},
+        "cfn-lint": {name: lint.scan(one) for name, one in made.items()},
+        "checkov": checkov.scan({name: one.templates for name, one in made.items()}),
+    }

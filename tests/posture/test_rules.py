@@ -1,0 +1,32 @@
+"""Our own rules, where the scanners have none: every grid keeps them, and each can be broken."""
+
+import copy
+
+import pytest
+
+from tests.posture.rule import Defect, Rule
+from tests.posture.rules import batch, data, events, names, network, permissions
+from tests.posture.synthesised import Synthesised, synthesised
+
+RULES = (*batch.RULES, *network.RULES, *events.RULES, *data.RULES, *names.RULES, *permissions.RULES)
+DEFECTS = [
+    pytest.param(rule, defect, id=f"{rule.name}-{number}")
+    for rule in RULES
+    for number, defect in enumerate(rule.defects, 1)
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_grid_keeps_the_rule(made: Synthesised, rule: Rule) -> None:
+    assert list(rule.check(made)) == []
+
+
+@pytest.mark.parametrize(("rule", "defect"), DEFECTS)
+def test_a_defect_breaks_the_rule(rule: Rule, defect: Defect) -> None:
+    broken = copy.deepcopy(synthesised("two Regions"))
+    defect(broken)
+    assert list(rule.check(broken)), "the rule does not see the defect"
+
+
+def test_every_rule_has_a_defect() -> None:
+    assert [rule.name for rule in RULES if not rule.defects] == []
