@@ -131,7 +131,8 @@ def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
     )
     done = json.loads(reply["Payload"].read())
     assert "FunctionError" not in reply, done
-    assert done == {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0}
+    nothing = {"recorded": [], "closed": [], "stopped": [], "unreachable": {}, "left": 0, "lines": {}, "running": 0}
+    assert done == nothing
     world = read_world(
         plane.deployment,
         submission=trained.submission,
