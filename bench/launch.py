@@ -9,6 +9,7 @@ from typing import Any
 from bench.machine import CHECKOUT, peak_memory_mib
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
 from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.isolation import user_environment
 from traingrid import names
 
 ROUNDS = 7
@@ -94,7 +95,10 @@ def _original(world: World, array: Array, index: int) -> tuple[list[str], dict[s
         f"{output}/sourcedir.tar.gz",
     ]
     command = [str(CHECKOUT / ".venv-bench/bin/python"), str(CHECKOUT / "bench/original_recipe.py"), *arguments]
-    return command, world.child_environment(home, {**array.child(index), "S3_ARRAY_FILE": array.manifest})
+    environment = world.child_environment(home, {**array.child(index), "S3_ARRAY_FILE": array.manifest})
+    # The role of our children lets nobody do what this does: it runs with a user's keys, which may do everything.
+    environment.pop("AWS_SESSION_TOKEN", None)
+    return command, {**environment, **user_environment(world.cloud.endpoint_url, home)}
 
 
 def _medians(runs: list[Launch]) -> dict[str, float]:

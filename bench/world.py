@@ -135,11 +135,23 @@ class World:
         """Return the whole environment of a process that runs with the children's role."""
         return self.cloud.environment_for(region, self.container()["jobRoleArn"], variables)
 
-    def intake_environment(self) -> dict[str, str]:
-        """Return the whole environment of the intake function."""
+    @contextmanager
+    def without_intake(self) -> Iterator[None]:
+        """Let no upload start the deployed intake function meanwhile."""
+        events = client("events", self.grid.home)
+        (rule,) = events.list_rule_names_by_target(TargetArn=self._intake()["FunctionArn"])["RuleNames"]
+        events.disable_rule(Name=rule)
+        yield
+        events.enable_rule(Name=rule)
+
+    def _intake(self) -> Any:
         stacks = client("cloudformation", self.grid.home).describe_stacks(StackName=names.control_stack(self.grid.name))
         outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0]["Outputs"]}
-        function = client("lambda", self.grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
+        return client("lambda", self.grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
+
+    def intake_environment(self) -> dict[str, str]:
+        """Return the whole environment of the intake function."""
+        function = self._intake()
         return self.cloud.environment_for(self.grid.home, function["Role"], function["Environment"]["Variables"])
 
     def submitted(self, after: int) -> dict[str, Any]:
