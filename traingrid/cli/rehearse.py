@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NOT_SHOWN = """\
 Nothing has left this machine.
 Not shown: your training program; whether data and images are there (traingrid submit --plan); what quota and capacity
-your account has; instance types, speed, disk sizes and IAM, which the AWS on this machine does not model."""
+your account has; instance types, speed and disk sizes, which the AWS on this machine does not model."""
 
 
 @click.command()
