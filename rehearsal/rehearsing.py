@@ -22,6 +22,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid import Grid, load_grid
 from traingrid.job import Job
 from traingrid.manifest import MAX_BYTES
+from traingrid.planning import NO_SUBMISSION
 from traingrid.submission import jobs_of_lines
 from traingrid.violation import Violation
 from traingrid.world import World
@@ -33,7 +34,6 @@ _SWEEPS_TRIED = 2 * SWEEPS
 _CHILDREN_AT_ONCE = 32
 _INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000
 """How long the intake may take here, a slow machine thought of, and how many lines it takes in a second more."""
-_NO_SUBMISSION = "00000000"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
         account = account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
     lines, _ = read_manifest(manifest, deployment)  # sources are uploaded when it is submitted, to the localcloud
-    jobs = jobs_of_lines(lines, deployment, _NO_SUBMISSION)
+    jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, jobs=jobs)
 
 

@@ -1,6 +1,6 @@
 """Alarms: what a person has to hear of, and whom it is told."""
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_dynamodb as dynamodb
@@ -12,7 +12,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.grants import acknowledge
+from stacks.grants import acknowledge, this_account
 from traingrid.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE
 from traingrid.grid import Grid
 
@@ -39,14 +39,13 @@ class Alarms(Construct):
                 "CloudWatch cannot publish to a topic with the key of SNS itself; messages name alarms, nothing else",
                 checkov="CKV_AWS_26",
             )
-        here = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="AlarmsPublish",
                 principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],
-                conditions=here,
+                conditions=this_account(),
             )
         )
         for email in grid.alarms.emails:

@@ -47,7 +47,12 @@ def same_account(arn: str) -> dict[str, dict[str, str]]:
 
     `arn` is the pattern of the resources on whose behalf the service may assume the role.
     """
-    return {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}, "ArnLike": {"aws:SourceArn": arn}}
+    return {**this_account(), "ArnLike": {"aws:SourceArn": arn}}
+
+
+def this_account() -> dict[str, dict[str, str]]:
+    """Return the condition of a resource's policy that a service acts for this account, whatever it acts for there."""
+    return {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
 
 
 def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str = "") -> None:

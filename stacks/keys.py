@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks.grants import grant, same_account
+from stacks.grants import grant, same_account, this_account
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -99,8 +99,7 @@ def _let_events_encrypt(key: kms.Key) -> None:
 def _let_alarms_encrypt(key: kms.Key) -> None:
     """Allow CloudWatch to tell alarms to an encrypted topic
     (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
-    here = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], here)
+    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], this_account())
 
 
 def _let(key: kms.Key, service: str, actions: Iterable[str], conditions: Mapping[str, Mapping[str, str]]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.manifest_line import Line
 
 # The submission's id is a hash of the object's version, which does not exist yet.
-_NO_SUBMISSION = "00000000"
+NO_SUBMISSION = "00000000"
 
 
 # What S3 and ECR answer where something does not exist; whatever else they answer says nothing of it.
@@ -89,8 +89,16 @@ def planned(
         look: Says what a job would find; that of `looking` where none is given.
     """
     look = look or looking()
-    for job in iter_jobs(lines, deployment, _NO_SUBMISSION):
+    for job in iter_jobs(lines, deployment, NO_SUBMISSION):
         yield Planned(job=job, found=look(job))
+
+
+def image_request(uri: str) -> dict[str, Any]:
+    """Return the arguments of ECR's DescribeImages for an image in ECR, given by its URI with a tag or a digest."""
+    registry, _, name = uri.partition("/")
+    repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
+    wanted = {"imageDigest" if "@" in name else "imageTag": tag}
+    return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [wanted]}
 
 
 def looking() -> Callable[[Job], Found]:
@@ -108,12 +116,7 @@ def looking() -> Callable[[Job], Found]:
 
     @cache
     def image(region: str, uri: str) -> _Seen:
-        registry, _, name = uri.partition("/")
-        repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
-        wanted = {"imageDigest" if "@" in name else "imageTag": tag}
-        account = registry.partition(".")[0]
-        request: dict[str, Any] = {"registryId": account, "repositoryName": repository, "imageIds": [wanted]}
-        return _seen(lambda: ecr(region).describe_images(**request)["imageDetails"])
+        return _seen(lambda: ecr(region).describe_images(**image_request(uri))["imageDetails"])
 
     @cache
     def objects(region: str, uri: str, number: int) -> _Seen:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
+from traingrid.planning import image_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,11 +52,10 @@ def things_of(grid: Grid, account: str, region: str) -> Iterator[Finding]:
 
 def image(what: str, uri: str, region: str) -> Finding:
     """Return whether an image of this account is in its repository."""
-    repository, _, tag = uri.partition("/")[2].rpartition(":")
+    tag = uri.rpartition(":")[2]
 
     def look() -> bool:
-        wanted: Any = {"repositoryName": repository, "imageIds": [{"imageTag": tag}]}
-        return bool(client("ecr", region).describe_images(**wanted)["imageDetails"])
+        return bool(client("ecr", region).describe_images(**image_request(uri))["imageDetails"])
 
     absent = _absent(region, f"{what} ({tag})", f"build and push it as {uri} (docs/images.md)")
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")

@@ -20,6 +20,7 @@ from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 from traingrid.manifest_line import iter_jobs
+from traingrid.planning import NO_SUBMISSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +46,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     if manifest is not None:
         deployment = _expected(grid, account)
         lines, _ = read_manifest(manifest, deployment)
-        needs = of_jobs(iter_jobs(lines, deployment, "00000000"))
+        needs = of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
     click.echo(printable(f"account {account}, as {arn}"))
     found = list(check_up(grid, account, needs))
     console().print(_table(found))
