@@ -9,6 +9,7 @@ from pathlib import Path
 from aws_cdk import App, Tags
 
 from stacks.control_stack import ControlStack
+from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
 from traingrid import names
 from traingrid.grid import Grid, GridError, load_grid
@@ -34,7 +35,9 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         )
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
-    control = ControlStack(app, grid=grid, layer=layer)
+    images = ImagesStack(app, grid=grid, layer=layer)
+    control = ControlStack(app, grid=grid, layer=layer, images=images)
+    control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from
     for region in grid.regions:
         # The rule of a Region sends its events to the home bus, which must be there first.
         RegionStack(app, grid=grid, region=region).add_stack_dependency(control)

@@ -31,11 +31,13 @@ class ProcessImage:
         command: Program and first arguments, the image's entry point; a job's own command is appended.
         environment: The image's ENV.
         working_directory: The image's WORKDIR, a folder of this machine.
+        source: What it was built from; images of other sources have other digests.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = "/"
+    source: str = ""
 
 
 class InvalidImageError(ValueError):
@@ -164,4 +166,5 @@ def _process(image_uri: str, manifest: str) -> ProcessImage:
         command=tuple(process["command"]),
         environment=dict(process["environment"]),
         working_directory=process["working_directory"],
+        source=process["source"],
     )

@@ -9,6 +9,7 @@ from constructs import Construct
 from stacks import child_permissions, intake_permissions, watcher_permissions
 from stacks.buckets import private_bucket, send_object_events
 from stacks.event_function import Runtime, libraries, repository_code
+from stacks.images_stack import ImagesStack
 from stacks.job_events import JobEvents
 from stacks.ledger import Ledger
 from stacks.manifest_intake import ManifestIntake
@@ -22,7 +23,7 @@ from traingrid.grid import Grid
 class ControlStack(Stack):
     """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, layer: Path) -> None:
+    def __init__(self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack) -> None:
         super().__init__(
             scope,
             names.control_stack(grid.name),
@@ -44,6 +45,8 @@ class ControlStack(Stack):
             self,
             "Orchestrator",
             grid=grid,
+            image=images.orchestrator_image,
+            image_tag=images.orchestrator_tag,
             environment=runtime.environment,
             log_retention=runtime.log_retention,
         )

@@ -29,11 +29,10 @@ def test_the_checkouts_images_are_pushed_to_every_region_and_a_second_push_chang
     cloud: LocalCloud, client: Callable[..., Any]
 ) -> None:
     grid = load_grid(GRID)
-    client("ecr", grid.home).create_repository(repositoryName=f"{grid.name}/orchestrator")
     for region in grid.regions:
         client("ecr", region).create_repository(repositoryName=f"{grid.name}/training")
     pushed = list(push_images(cloud.endpoint_url, grid))
-    assert [line.split()[0] for line in pushed] == [grid.home, *grid.regions]
+    assert [line.split()[0] for line in pushed] == [*grid.regions]
     assert list(push_images(cloud.endpoint_url, grid)) == pushed
     for region in grid.regions:
         assert len(client("ecr", region).list_images(repositoryName=f"{grid.name}/training")["imageIds"]) == 1

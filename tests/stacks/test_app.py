@@ -32,8 +32,10 @@ Templates = Callable[[int], dict[str, Template]]
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_there_is_one_control_stack_and_one_stack_for_each_region(templates: Templates, regions: int) -> None:
-    expected = {"traingrid-control", *(f"traingrid-{region}" for region in REGIONS[:regions])}
+def test_there_is_a_stack_of_images_one_control_stack_and_one_for_each_region(
+    templates: Templates, regions: int
+) -> None:
+    expected = {"traingrid-images", "traingrid-control", *(f"traingrid-{region}" for region in REGIONS[:regions])}
     assert set(templates(regions)) == expected
 
 
@@ -75,11 +77,14 @@ def _passed(control: Template) -> set[str]:
     }
 
 
-def test_a_home_outside_the_training_regions_gets_the_control_stack_only(layer: Path, tmp_path: Path) -> None:
+def test_a_home_outside_the_training_regions_gets_images_and_the_control_stack_only(
+    layer: Path, tmp_path: Path
+) -> None:
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
     assembly = an_app(grid, layer, tmp_path).synth()
     placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
-    assert placed == {"traingrid-control": "us-east-2", "traingrid-eu-west-1": "eu-west-1"}
+    home = dict.fromkeys(("traingrid-images", "traingrid-control"), "us-east-2")
+    assert placed == {**home, "traingrid-eu-west-1": "eu-west-1"}
 
 
 def test_names_stay_legal_for_the_longest_grid_and_region(layer: Path, tmp_path: Path) -> None:
@@ -91,7 +96,8 @@ def test_names_stay_legal_for_the_longest_grid_and_region(layer: Path, tmp_path:
 
 def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path, tmp_path: Path) -> None:
     synthesise(a_grid(1), layer, tmp_path)
-    packed = {path.relative_to(asset) for asset in tmp_path.glob("asset.*") for path in asset.rglob("*")}
+    code = [asset for asset in tmp_path.glob("asset.*") if not (asset / "batch_job").exists()]  # that one is an image
+    packed = {path.relative_to(asset) for asset in code for path in asset.rglob("*")}
     assert Path("traingrid/grid.py") in packed
     assert Path("python/library.py") in packed
     assert {path.parts[0] for path in packed} == {"lambda", "traingrid", "python"}
@@ -128,7 +134,7 @@ EXPLAINED_LINT = {
 
 def test_cfn_lint_finds_nothing_unexplained(templates: Templates, tmp_path: Path) -> None:
     found = []
-    for stack in ("traingrid-control", "traingrid-us-east-1"):
+    for stack in ("traingrid-images", "traingrid-control", "traingrid-us-east-1"):
         text = json.dumps(templates(4)[stack])
         found += cfnlint.api.lint(text, config=ManualArgs(regions=["us-east-1"], ignore_checks=list(EXPLAINED_LINT)))
     assert [f"{match.rule.id} {match.message} {match.path}" for match in found] == []

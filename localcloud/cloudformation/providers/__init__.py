@@ -1,12 +1,13 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import buckets, compute, identity, messaging, networks, storage
+from localcloud.cloudformation.providers import buckets, builds, compute, custom, identity, messaging, networks, storage
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
 _PROVIDERS: dict[str, Provider] = {
     **buckets.PROVIDERS,
+    **builds.PROVIDERS,
     **storage.PROVIDERS,
     **identity.PROVIDERS,
     **compute.PROVIDERS,
@@ -27,6 +28,8 @@ def provider_for(kind: str) -> Provider:
     Raises:
         ProvisioningError: Nothing here does, so the deploy has to fail.
     """
+    if kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource":
+        return custom.CustomResource()
     if kind in _PROVIDERS:
         return _PROVIDERS[kind]
     if knows(kind):
