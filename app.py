@@ -11,6 +11,8 @@ from aws_cdk import App, Tags
 from stacks.control_stack import ControlStack
 from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
+from stacks.registry_stack import RegistryStack
+from stacks.replication import other_regions
 from traingrid import names
 from traingrid.grid import Grid, GridError, load_grid
 
@@ -23,7 +25,7 @@ class MissingLayerError(Exception):
 
 
 def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App:
-    """Return an app with the control stack and one stack for each training Region of `grid`.
+    """Return an app with the stacks of images, the control stack and one stack for each training Region of `grid`.
 
     `layer` is the folder whose subfolder `python` holds what the Lambda functions need beyond their runtime; `app` is
     the app to fill, a new one if None. The same grid and files give the same templates: nothing is looked up.
@@ -36,6 +38,8 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
     images = ImagesStack(app, grid=grid, layer=layer)
+    for region in other_regions(grid):
+        images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
     control = ControlStack(app, grid=grid, layer=layer, images=images)
     control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from
     for region in grid.regions:

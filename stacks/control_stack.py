@@ -30,7 +30,7 @@ class ControlStack(Stack):
             env=Environment(region=grid.home),
             description=f"traingrid {grid.name}: control plane",
         )
-        self._grid = grid
+        self._grid, self._images = grid, images
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True)
         send_object_events(self.manifests)
@@ -64,6 +64,7 @@ class ControlStack(Stack):
             "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
             "TRAINGRID_TABLE": self.ledger.table_name,
             "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
+            "TRAINGRID_IMAGES": self._images.training_images,
         }
 
     def _where_to_submit(self) -> dict[str, str]:

@@ -53,6 +53,17 @@ ORCHESTRATOR = Recipe(
     sources=("batch_job", "traingrid", "requirements-orchestrator.txt"),
 )
 
+TRAINING = {
+    target: Recipe(
+        dockerfile="training_container/Dockerfile",
+        sources=("training_container", "setup/training.sh", "setup/cuda.sh"),
+        target=target,
+        compute=compute,
+    )
+    for target, compute in (("cpu", "BUILD_GENERAL1_MEDIUM"), ("gpu", "BUILD_GENERAL1_LARGE"))
+}
+"""The training image by target. Horovod is compiled for minutes, and NVIDIA's libraries are gigabytes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltImage:
@@ -103,7 +114,7 @@ class ImageBuild(Construct):
     def _tag(self, recipe: Recipe, asset_hash: str) -> str:
         parts = [asset_hash, recipe.dockerfile, recipe.target, SCRIPT.read_text(), *self._regions]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
-        return f"{recipe.target or names.BUILT_TAG}-{digest}"
+        return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
 
     def _grant(self, source: s3_assets.Asset) -> None:
         grant(self.role, ["s3:GetObject"], [source.bucket.arn_for_objects(source.s3_object_key)])

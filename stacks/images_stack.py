@@ -1,23 +1,23 @@
-"""The images of a grid: their repositories in the home Region, and the builds of those that the grid builds itself."""
+"""The images of a grid: their repositories in the home Region, their builds, and their way to the other Regions."""
 
+import json
 from pathlib import Path
 
 from aws_cdk import Aws, CfnOutput, Environment, Stack
+from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
 from stacks.event_function import Runtime, libraries, repository_code
-from stacks.image_build import ORCHESTRATOR, BuiltImage, ImageBuild, ImageBuilder
+from stacks.image_build import ORCHESTRATOR, TRAINING, BuiltImage, ImageBuild, ImageBuilder
 from stacks.registry import registry
+from stacks.replication import Replication, other_regions
 from stacks.retention import log_retention
 from traingrid import names
 from traingrid.grid import Grid
 
 
 class ImagesStack(Stack):
-    """The home Region's registry. A stack of its own, so that a build that fails takes nothing else back with it.
-
-    `orchestrator` is the image that Batch children run.
-    """
+    """The home Region's registry. A stack of its own, so that a build that fails takes nothing else back with it."""
 
     def __init__(self, scope: Construct, *, grid: Grid, layer: Path) -> None:
         super().__init__(
@@ -26,39 +26,66 @@ class ImagesStack(Stack):
             env=Environment(region=grid.home),
             description=f"traingrid {grid.name}: images",
         )
-        name = names.orchestrator_repository(grid.name)
-        self._grid, self._repository = grid, registry(self, "Orchestrator", name=name)
-        self.built: dict[str, BuiltImage] = {}
-        builds = self._builds()
+        self._grid = grid
+        self._orchestrator = registry(self, "Orchestrator", name=names.orchestrator_repository(grid.name))
+        repositories = {
+            short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
+            for short in grid.repositories()
+        }
+        builds = self._builds(repositories[names.TRAINING_REPOSITORY])
+        if other_regions(grid):
+            replication = Replication(self, "Replication", grid=grid)
+            for build in builds.values():  # what is pushed before there are rules stays where it is
+                build.node.add_dependency(replication)
+        self._built: dict[str, BuiltImage] = {}
         if builds:
             builder = ImageBuilder(self, "Builder", builds=list(builds.values()), runtime=self._runtime(layer))
-            self.built = {short: builder.image(build) for short, build in builds.items()}
+            self._built = {short: builder.image(build) for short, build in builds.items()}
         CfnOutput(self, "OrchestratorImage", value=self.orchestrator_image)
+        CfnOutput(self, "TrainingImages", value=self.training_images)
 
     @property
     def orchestrator_image(self) -> str:
         """Return the URI of the image that Batch children run."""
         name = names.orchestrator_repository(self._grid.name)
-        if built := self.built.get("orchestrator"):
+        if built := self._built.get("orchestrator"):
             return names.image_of_digest(Aws.ACCOUNT_ID, self._grid.home, name, built.digest)
-        return names.image_uri(Aws.ACCOUNT_ID, self._grid.home, name, self._grid.orchestrator.image_tag or "")
+        return names.image_uri(Aws.ACCOUNT_ID, self._grid.home, name, self.orchestrator_tag)
 
     @property
     def orchestrator_tag(self) -> str:
         """Return the tag of that image."""
-        built = self.built.get("orchestrator")
+        built = self._built.get("orchestrator")
         return built.tag if built else self._grid.orchestrator.image_tag or ""
 
-    def _builds(self) -> dict[str, ImageBuild]:
-        grid, builds = self._grid, {}
+    @property
+    def training_images(self) -> str:
+        """Return what was built of the training image, as JSON: by target, the tag, "@" and the digest."""
+        built = {target: self._built[target] for target in self._grid.targets()}
+        return json.dumps({target: f"{image.tag}@{image.digest}" for target, image in built.items()})
+
+    def _builds(self, training: ecr.Repository) -> dict[str, ImageBuild]:
+        """Return the builds that grid.yaml asks for: the orchestrator's, and the training image's by target."""
+        grid, kept = self._grid, log_retention(self._grid)
+        builds = {}
         if grid.orchestrator.image_tag is None:
             builds["orchestrator"] = ImageBuild(
                 self,
                 "OrchestratorBuild",
                 recipe=ORCHESTRATOR,
-                repository=self._repository,
+                repository=self._orchestrator,
                 repository_name=names.orchestrator_repository(grid.name),
-                log_retention=log_retention(grid),
+                log_retention=kept,
+            )
+        for target in grid.targets():
+            builds[target] = ImageBuild(
+                self,
+                f"TrainingBuild-{target}",
+                recipe=TRAINING[target],
+                repository=training,
+                repository_name=names.training_repository(grid.name),
+                regions=other_regions(grid),
+                log_retention=kept,
             )
         return builds
 

@@ -6,13 +6,12 @@ from constructs import Construct
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
-from stacks.registry import registry
 from traingrid import names
 from traingrid.grid import Grid
 
 
 class RegionStack(Stack):
-    """Data bucket, output bucket, image repositories, execution role, and the rule that reports home."""
+    """Data bucket, output bucket, execution role, and the rule that reports home."""
 
     def __init__(self, scope: Construct, *, grid: Grid, region: str) -> None:
         super().__init__(
@@ -25,17 +24,16 @@ class RegionStack(Stack):
         # Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for.
         data = private_bucket(self, "Data", name=names.data_bucket(grid.name, account, region), versioned=False)
         output = private_bucket(self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True)
-        repositories = {
-            short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
-            for short in grid.repositories()
-        }
         ExecutionRole(
             self,
             "Execution",
             grid=grid,
             region=region,
             output=output,
-            repositories=[repository.repository_arn for repository in repositories.values()],
+            repositories=[
+                f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
+                for short in grid.repositories()
+            ],
         )
         EventForwarding(self, "Forwarding", grid=grid, region=region)
 

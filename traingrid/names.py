@@ -27,7 +27,7 @@ TRAINING_REPOSITORY = "training"
 """What grid.yaml calls the ECR repository, the same in every training Region, of the training image."""
 
 BUILT_TAG = "built"
-"""How the tags of images begin that a deployment has built where the Dockerfile has no targets; a hash follows."""
+"""How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
 
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
@@ -62,6 +62,11 @@ def region_stack(grid: str, region: str) -> str:
 def images_stack(grid: str) -> str:
     """Return the name of the stack of images in the home Region."""
     return f"{grid}-images"
+
+
+def registry_stack(grid: str, region: str) -> str:
+    """Return the name of the stack of image repositories in a training Region beside the home Region."""
+    return f"{grid}-registry-{region}"
 
 
 def manifest_bucket(grid: str, account: str, region: str) -> str:

@@ -185,7 +185,7 @@ def test_a_custom_resource_is_what_its_function_answers(
     assert json.loads(outputs(client, "custom")["Told"])[0::2] == ["Update", "one"]
     stacks.delete_stack(StackName="custom")
     wait_until(lambda: len(asked(client)) == 4)
-    assert asked(client) == ["Create", "Update one", "Delete one", "Delete two"]
+    assert sorted(asked(client)) == ["Create", "Delete one", "Delete two", "Update one"]  # logs are not in order
 
 
 def test_a_function_that_answers_failed_fails_the_stack_in_its_own_words(

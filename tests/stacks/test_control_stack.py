@@ -129,7 +129,13 @@ def test_functions_run_python_311_with_the_layer(
 
 
 def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Template) -> None:
-    everywhere = {"TRAINGRID_GRID", "TRAINGRID_ACCOUNT", "TRAINGRID_TABLE", "TRAINGRID_MANIFEST_BUCKET"}
+    everywhere = {
+        "TRAINGRID_GRID",
+        "TRAINGRID_ACCOUNT",
+        "TRAINGRID_TABLE",
+        "TRAINGRID_MANIFEST_BUCKET",
+        "TRAINGRID_IMAGES",
+    }
     intake_only = {"TRAINGRID_JOB_QUEUE", "TRAINGRID_JOB_DEFINITION"}
     found = {}
     for function in resources(control, "AWS::Lambda::Function").values():

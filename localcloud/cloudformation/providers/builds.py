@@ -1,6 +1,6 @@
-"""CodeBuild's projects."""
+"""CodeBuild's projects, and ECR's replication rules."""
 
-from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
@@ -27,4 +27,32 @@ class Project(Provider):
         return provisioned(context, kind, name, Arn=made["arn"])
 
 
-PROVIDERS: dict[str, Provider] = {"AWS::CodeBuild::Project": Project()}
+class Replication(Provider):
+    """AWS::ECR::ReplicationConfiguration: all rules of a registry, of which there may be none before."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the rules, unless somebody else has put some."""
+        if context.client("ecr").describe_registry()["replicationConfiguration"]["rules"]:
+            message = f"Resource of type '{kind}' with identifier '{context.account}' already exists."
+            raise ProvisioningError(message)
+        self._put(context, properties)
+        return provisioned(context, kind, context.account, RegistryId=context.account)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new rules."""
+        self._put(context, properties)
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - there is but one
+        """Leave no rules."""
+        self._put(context, {"ReplicationConfiguration": {"Rules": []}})
+
+    def _put(self, context: Context, properties: Properties) -> None:
+        wanted = context.request("ecr", "PutReplicationConfiguration", properties)
+        context.client("ecr").put_replication_configuration(**wanted)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::CodeBuild::Project": Project(),
+    "AWS::ECR::ReplicationConfiguration": Replication(),
+}
