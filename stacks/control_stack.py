@@ -23,14 +23,16 @@ from traingrid.grid import Grid
 class ControlStack(Stack):
     """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack) -> None:
+    def __init__(
+        self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack, frameworks: str = "{}"
+    ) -> None:
         super().__init__(
             scope,
             names.control_stack(grid.name),
             env=Environment(region=grid.home),
             description=f"traingrid {grid.name}: control plane",
         )
-        self._grid, self._images = grid, images
+        self._grid, self._images, self._frameworks = grid, images, frameworks
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True)
         send_object_events(self.manifests)
@@ -65,6 +67,7 @@ class ControlStack(Stack):
             "TRAINGRID_TABLE": self.ledger.table_name,
             "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
             "TRAINGRID_IMAGES": self._images.training_images,
+            "TRAINGRID_FRAMEWORKS": self._frameworks,
         }
 
     def _where_to_submit(self) -> dict[str, str]:

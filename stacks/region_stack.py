@@ -1,5 +1,7 @@
 """A training Region: where data lies, models train, and results are kept."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, CfnOutput, Environment, Stack
 from constructs import Construct
 
@@ -7,13 +9,14 @@ from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from traingrid import names
+from traingrid.framework_images import FrameworkImage
 from traingrid.grid import Grid
 
 
 class RegionStack(Stack):
     """Data bucket, output bucket, execution role, and the rule that reports home."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, region: str) -> None:
+    def __init__(self, scope: Construct, *, grid: Grid, region: str, frameworks: Sequence[FrameworkImage] = ()) -> None:
         super().__init__(
             scope,
             names.region_stack(grid.name, region),
@@ -33,7 +36,8 @@ class RegionStack(Stack):
             repositories=[
                 f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
                 for short in grid.repositories()
-            ],
+            ]
+            + sorted({image.repository_arn(region) for image in frameworks}),
         )
         EventForwarding(self, "Forwarding", grid=grid, region=region)
 

@@ -178,7 +178,7 @@ class Grid(GridPart):
 
     def targets(self) -> tuple[str, ...]:
         """Return the targets of the training image that the deployment builds."""
-        return tuple(sorted({image.target for image in self.images.values() if image.target}))
+        return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
     def data_buckets(self, account: str, region: str) -> tuple[str, ...]:
         """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml."""

@@ -9,6 +9,7 @@ import pytest
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
+from traingrid.framework_images import FrameworkImage, to_environment
 from traingrid.grid import Grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
@@ -55,6 +56,22 @@ def test_an_image_that_somebody_pushes_is_named_by_its_tag() -> None:
 def test_a_uri_of_grid_yaml_is_that_of_the_jobs_region() -> None:
     theirs = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.14"
     assert images(a_deployment(), "theirs") == {theirs.format("us-west-2"), theirs.format("eu-west-1")}
+
+
+TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
+
+
+def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
+    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    deployment = replace(a_deployment(images={**IMAGES, "tf": TENSORFLOW}), frameworks={"tf": image})
+    assert images(deployment, "tf") == {
+        "111111111111.dkr.ecr.us-west-2.amazonaws.com/tensorflow-training:2.19-gpu",
+        "222222222222.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-training:2.19-gpu",
+    }
+    told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
+    assert Deployment.from_environment(told).frameworks == deployment.frameworks
+    with pytest.raises(UsageError, match="no image of tf"):
+        Deployment.from_environment(variables(deployment, BUILT))
 
 
 def test_neither_alias_nor_uri_is_no_image() -> None:

@@ -135,6 +135,7 @@ def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Tem
         "TRAINGRID_TABLE",
         "TRAINGRID_MANIFEST_BUCKET",
         "TRAINGRID_IMAGES",
+        "TRAINGRID_FRAMEWORKS",
     }
     intake_only = {"TRAINGRID_JOB_QUEUE", "TRAINGRID_JOB_DEFINITION"}
     found = {}
