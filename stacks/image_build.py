@@ -133,26 +133,13 @@ class ImageBuild(Construct):
 
     def _project(self, recipe: Recipe, source: s3_assets.Asset) -> codebuild.CfnProject:
         """Return the project, as the bare resource: the L2 construct lets its role write reports and other logs."""
-        variables = {
-            "SOURCE": source.s3_object_url,
-            "REGISTRY": names.registry_uri(Aws.ACCOUNT_ID, Aws.REGION),
-            "REPOSITORY": self.repository_name,
-            "TAG": self.tag,
-            "DOCKERFILE": recipe.dockerfile,
-            "TARGET": recipe.target,
-            "REGIONS": " ".join(self._regions),
-        }
-        spec = {
-            "version": "0.2",
-            "env": {"shell": "bash"},
-            "phases": {"build": {"commands": [f"(\n{SCRIPT.read_text()})"]}},
-        }
+        log = codebuild.CfnProject.CloudWatchLogsConfigProperty(status="ENABLED", group_name=self._log.log_group_name)
         project = codebuild.CfnProject(
             self,
             "Project",
             description=f"Builds {self.repository_name} of traingrid from the checkout that was deployed",
             artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
-            source=codebuild.CfnProject.SourceProperty(type="NO_SOURCE", build_spec=json.dumps(spec, indent=1)),
+            source=codebuild.CfnProject.SourceProperty(type="NO_SOURCE", build_spec=_buildspec()),
             environment=codebuild.CfnProject.EnvironmentProperty(
                 type="LINUX_CONTAINER",
                 compute_type=recipe.compute,
@@ -161,16 +148,12 @@ class ImageBuild(Construct):
                 privileged_mode=True,
                 environment_variables=[
                     codebuild.CfnProject.EnvironmentVariableProperty(name=name, value=value)
-                    for name, value in variables.items()
+                    for name, value in self._variables(recipe, source).items()
                     if value
                 ],
             ),
             service_role=self.role.role_arn,
-            logs_config=codebuild.CfnProject.LogsConfigProperty(
-                cloud_watch_logs=codebuild.CfnProject.CloudWatchLogsConfigProperty(
-                    status="ENABLED", group_name=self._log.log_group_name
-                )
-            ),
+            logs_config=codebuild.CfnProject.LogsConfigProperty(cloud_watch_logs=log),
             timeout_in_minutes=int(BUILD_TIMEOUT.to_minutes()),
             queued_timeout_in_minutes=int(QUEUE_TIMEOUT.to_minutes()),
         )
@@ -178,6 +161,18 @@ class ImageBuild(Construct):
         acknowledge(project, "AwsSolutions-CB4", "It leaves no artifacts that a key would encrypt; ECR encrypts images")
         acknowledge(project, "AwsSolutions-CB3", "Docker runs in the build's container: that is how an image is built")
         return project
+
+    def _variables(self, recipe: Recipe, source: s3_assets.Asset) -> dict[str, str]:
+        """Return what the build's script is told."""
+        return {
+            "SOURCE": source.s3_object_url,
+            "REGISTRY": names.registry_uri(Aws.ACCOUNT_ID, Aws.REGION),
+            "REPOSITORY": self.repository_name,
+            "TAG": self.tag,
+            "DOCKERFILE": recipe.dockerfile,
+            "TARGET": recipe.target,
+            "REGIONS": " ".join(self._regions),
+        }
 
 
 class ImageBuilder(Construct):
@@ -216,6 +211,13 @@ class ImageBuilder(Construct):
         )
         request.node.add_dependency(self._function, build.project)
         return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
+
+
+def _buildspec() -> str:
+    commands = [f"(\n{SCRIPT.read_text()})"]  # in a shell of its own, which may end at the first error
+    return json.dumps(
+        {"version": "0.2", "env": {"shell": "bash"}, "phases": {"build": {"commands": commands}}}, indent=1
+    )
 
 
 def _all_but(sources: Sequence[str]) -> list[str]:
