@@ -27,6 +27,7 @@ def test_a_digest_is_that_of_the_manifest(client: Callable[..., Any]) -> None:
     ecr.create_repository(repositoryName="digests")
     first = images.push(ecr, "digests", "1", ProcessImage(command=("true",)))
     assert images.push(ecr, "digests", "2", ProcessImage(command=("true",))) == first
+    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "as docker, which finds it there"
     assert images.push(ecr, "digests", "3", ProcessImage(command=("false",))) != first
 
 
