@@ -49,6 +49,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
 	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
 	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
+	$(LOCK) requirements-images.in --output-file requirements-images.txt
 	cd training_container && ../$(LOCK) requirements.in --output-file requirements.txt
 	cd training_container && ../$(LOCK) requirements-dev.in --output-file requirements-dev.txt
 	cd training_container && ../$(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
@@ -77,8 +78,10 @@ setup-control: .venv/.installed node_modules/.installed build/layer/.installed b
 
 setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` needs
 
+setup-images: .venv-images/.installed  ## Install what knows AWS's own training images (`framework` in grid.yaml)
+
 clean:  ## Remove everything that set-up and runs have made
-	rm -rf .venv .venv-training .venv-bench .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -130,9 +133,15 @@ build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
 	@touch $@
 
+# The SageMaker Python SDK v3, which knows where AWS keeps its deep-learning containers.
+.venv-images/.installed: requirements-images.txt
+	$(PYTHON) -m venv .venv-images
+	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt
+	@touch $@
+
 # scikit-learn's scans as TFRecords: what the demo and the end-to-end run train on.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu lint lock setup setup-control setup-scanners synth test test-containers
+.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu lint lock setup setup-control setup-images setup-scanners synth test test-containers

@@ -10,9 +10,15 @@ from aws_cdk import App, Tags
 
 from stacks.control_stack import ControlStack
 from stacks.grants import acknowledge
+from stacks.image_tables import framework_images
+from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
+from stacks.registry_stack import RegistryStack
+from stacks.replication import other_regions
 from traingrid import names
-from traingrid.grid import Grid, GridError, load_grid
+from traingrid.errors import UsageError
+from traingrid.framework_images import to_environment
+from traingrid.grid import Grid, load_grid
 
 ROOT = Path(__file__).parent
 LAYER = ROOT / "build" / "layer"
@@ -23,11 +29,11 @@ class MissingLayerError(Exception):
 
 
 def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App:
-    """Return an app with the control stack and one stack for each training Region of `grid`.
+    """Return an app with the stacks of images, the control stack and one stack for each training Region of `grid`.
 
     `layer` is the folder whose subfolder `python` holds what the Lambda functions need beyond their runtime; `app` is
     the app to fill, a new one if None. The same grid and files give the same templates: nothing is looked up.
-    Raises MissingLayerError for a layer that was not prepared.
+    Raises MissingLayerError for a layer that was not prepared, and UsageError for images that cannot be found.
     """
     if not (layer / "python").is_dir():
         raise MissingLayerError(
@@ -40,10 +46,15 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         "NIST.800.53.R5-IAMNoInlinePolicy",
         "Each policy is one role's alone and goes with it; a managed one could be attached to others",
     )
-    control = ControlStack(app, grid=grid, layer=layer)
+    frameworks = framework_images(grid)
+    images = ImagesStack(app, grid=grid, layer=layer)
+    for region in other_regions(grid):
+        images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
+    control = ControlStack(app, grid=grid, layer=layer, images=images, frameworks=to_environment(frameworks))
+    control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from
     for region in grid.regions:
         # The rule of a Region sends its events to the home bus, which must be there first.
-        RegionStack(app, grid=grid, region=region).add_stack_dependency(control)
+        RegionStack(app, grid=grid, region=region, frameworks=list(frameworks.values())).add_stack_dependency(control)
     return app
 
 
@@ -53,7 +64,7 @@ def main() -> int:
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
         build_app(load_grid(path), app=app)  # the CDK CLI runs this in the folder of cdk.json
-    except (GridError, MissingLayerError) as error:
+    except (MissingLayerError, UsageError) as error:
         print(error, file=sys.stderr)
         return 2
     app.synth()

@@ -31,9 +31,12 @@ TRAINING = ProcessImage(
     working_directory=str(_CHECKOUT),
 )
 
+IMAGES = {"batch_job/Dockerfile": ORCHESTRATOR, "training_container/Dockerfile": TRAINING}
+"""What stands for the image that is built from each Dockerfile."""
+
 
 def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
-    """Push the orchestrator's image to the home Region and the training image to every training Region.
+    """Push the images that grid.yaml names by a tag: what somebody pushes by hand in AWS.
 
     Args:
         endpoint: Address of the localcloud; nothing else is ever pushed to.
@@ -45,9 +48,8 @@ def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
     Raises:
         TraingridError: There is no such repository: the grid is not deployed.
     """
-    yield _push(
-        endpoint, grid.home, names.orchestrator_repository(grid.name), grid.orchestrator.image_tag, ORCHESTRATOR
-    )
+    if tag := grid.orchestrator.image_tag:
+        yield _push(endpoint, grid.home, names.orchestrator_repository(grid.name), tag, ORCHESTRATOR)
     for region in grid.regions:
         for image in grid.images.values():
             if image.repository and image.tag:

@@ -4,6 +4,7 @@ Nothing is pulled and no container engine is needed, yet the account, Region, re
 what they mean in AWS: an image that was not pushed to a Region does not exist there.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -31,11 +32,13 @@ class ProcessImage:
         command: Program and first arguments, the image's entry point; a job's own command is appended.
         environment: The image's ENV.
         working_directory: The image's WORKDIR, a folder of this machine.
+        source: What it was built from; images of other sources have other digests.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = "/"
+    source: str = ""
 
 
 class InvalidImageError(ValueError):
@@ -96,9 +99,15 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
         The image's digest.
     """
     manifest = json.dumps({"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(image)}, sort_keys=True)
-    answer = ecr_client.put_image(
-        repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
-    )
+    try:
+        answer = ecr_client.put_image(
+            repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
+        )
+    except ecr_client.exceptions.ImageAlreadyExistsException:  # pushed before, or replicated: `docker push` is content
+        (found,) = ecr_client.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
+        if found["imageDigest"] != f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}":
+            raise
+        return str(found["imageDigest"])
     return str(answer["image"]["imageId"]["imageDigest"])
 
 
@@ -164,4 +173,5 @@ def _process(image_uri: str, manifest: str) -> ProcessImage:
         command=tuple(process["command"]),
         environment=dict(process["environment"]),
         working_directory=process["working_directory"],
+        source=process["source"],
     )

@@ -34,6 +34,7 @@ FEATURES = (
     "localcloud.bucket_policies",
     "localcloud.object_events",
     "localcloud.registry",
+    "localcloud.codebuild",
     "localcloud.functions",
     "localcloud.batch",
     "localcloud.training",

@@ -18,6 +18,8 @@ class Settings:
             (AWS Lambda, "Error handling for asynchronous invocation": one minute, then two).
         duplicate_event_rate: Share of SageMaker's events that are delivered twice. EventBridge delivers at least
             once; SageMaker "may send multiple events for each state change".
+        replication_seconds: How long an image takes to another Region ("the majority replicate in less than 30
+            minutes", Amazon ECR User Guide).
         batch_max_processes: How many Batch containers run at once at most, whatever the compute environments allow:
             this machine's size. More wait in RUNNABLE, as they do in AWS when Fargate has no capacity.
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, to look into it.
@@ -35,6 +37,7 @@ class Settings:
     training_stop_grace_seconds: float = 120.0
     lambda_retry_delays_seconds: tuple[float, ...] = (60.0, 120.0)
     duplicate_event_rate: float = 0.2
+    replication_seconds: float = 0.2
     batch_max_processes: int = 64
     keep_training_folders: bool = False
     faults: str = ""

@@ -12,6 +12,7 @@ from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
 from stacks.dashboard import Dashboard
 from stacks.event_function import Runtime, libraries, repository_code
+from stacks.images_stack import ImagesStack
 from stacks.job_events import JobEvents
 from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
@@ -26,14 +27,16 @@ from traingrid.grid import Grid
 class ControlStack(Stack):
     """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, layer: Path) -> None:
+    def __init__(
+        self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack, frameworks: str = "{}"
+    ) -> None:
         super().__init__(
             scope,
             names.control_stack(grid.name),
             env=Environment(region=grid.home),
             description=f"traingrid {grid.name}: control plane",
         )
-        self._grid = grid
+        self._grid, self._images, self._frameworks = grid, images, frameworks
         self._key = stack_key(self, "ControlKey", grid=grid, region=grid.home, alias=names.control_key(grid.name))
         keeping = log_keeping(grid, self._key)
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
@@ -51,6 +54,8 @@ class ControlStack(Stack):
             self,
             "Orchestrator",
             grid=grid,
+            image=images.orchestrator_image,
+            image_tag=images.orchestrator_tag,
             environment=runtime.environment,
             keeping=keeping,
         )
@@ -69,6 +74,8 @@ class ControlStack(Stack):
             "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
             "TRAINGRID_TABLE": self.ledger.table_name,
             "TRAINGRID_MANIFEST_BUCKET": self.manifests.bucket_name,
+            "TRAINGRID_IMAGES": self._images.training_images,
+            "TRAINGRID_FRAMEWORKS": self._frameworks,
         }
 
     def _where_to_submit(self) -> dict[str, str]:

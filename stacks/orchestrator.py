@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, Duration, Size
+from aws_cdk import Aws, Duration, Size, Tags
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
@@ -11,7 +11,6 @@ from constructs import Construct
 from stacks.grants import grant, same_account
 from stacks.log_keeping import LogKeeping
 from stacks.network import Network
-from stacks.registry import registry
 from traingrid import names
 from traingrid.failures import FOR_GOOD
 from traingrid.grid import Grid
@@ -29,6 +28,7 @@ ORDINARY_USER = "65532:65532"
 class Orchestrator(Construct):
     """A Fargate compute environment, its queue, and the definition of the job that runs the orchestrator's image.
 
+    `image` is its URI, and `image_tag` what a person calls it.
     `role` is what a child may do; the stack grants it. `queue` and `definition` are what the intake submits to.
     """
 
@@ -38,11 +38,13 @@ class Orchestrator(Construct):
         identifier: str,
         *,
         grid: Grid,
+        image: str,
+        image_tag: str,
         environment: Mapping[str, str],
         keeping: LogKeeping,
     ) -> None:
         super().__init__(scope, identifier)
-        self.registry = registry(self, "Repository", name=names.orchestrator_repository(grid.name))
+        self._image = image
         self.log_group = keeping.log_group(self, "Log")
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
@@ -54,12 +56,14 @@ class Orchestrator(Construct):
             self,
             "JobDefinition",
             job_definition_name=names.job_definition(grid.name),
-            container=self._container(grid, environment, self._pull_role()),
+            container=self._container(grid, environment, self._pull_role(grid)),
             retry_attempts=ATTEMPTS,
             retry_strategies=retry_strategies(),
             timeout=LIFETIME,
             propagate_tags=True,
         )
+        # The image's digest comes from another stack: this tag is how its change is a change of this template.
+        Tags.of(self.definition).add(names.TAG_IMAGE, image_tag)
 
     def _queue(self, grid: Grid) -> batch.JobQueue:
         compute = batch.FargateComputeEnvironment(
@@ -77,7 +81,7 @@ class Orchestrator(Construct):
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 
-    def _pull_role(self) -> iam.Role:
+    def _pull_role(self, grid: Grid) -> iam.Role:
         """Return the role with which ECS starts a child: it may pull this one image and write this one log.
 
         The trust has no condition, because ECS documents one for the role of a task, but none for this role
@@ -88,7 +92,7 @@ class Orchestrator(Construct):
         grant(
             role,
             ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
-            [self.registry.repository_arn],
+            [f"arn:aws:ecr:{grid.home}:{Aws.ACCOUNT_ID}:repository/{names.orchestrator_repository(grid.name)}"],
         )
         grant(
             role, ["ecr:GetAuthorizationToken"], ["*"], because="The token is the account's: the action has no resource"
@@ -102,9 +106,7 @@ class Orchestrator(Construct):
         return batch.EcsFargateContainerDefinition(
             self,
             "Container",
-            image=ecs.ContainerImage.from_registry(
-                names.orchestrator_image(grid.name, Aws.ACCOUNT_ID, grid.home, grid.orchestrator.image_tag)
-            ),
+            image=ecs.ContainerImage.from_registry(self._image),
             cpu=grid.orchestrator.vcpu,
             memory=Size.mebibytes(grid.orchestrator.memory_mib),
             job_role=self.role,

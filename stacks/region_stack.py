@@ -1,5 +1,7 @@
 """A training Region: where data lies, models train, and results are kept."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, CfnOutput, Environment, Stack
 from constructs import Construct
 
@@ -9,15 +11,15 @@ from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
 from stacks.keys import read_with, stack_key, use_key
-from stacks.registry import registry
 from traingrid import names
+from traingrid.framework_images import FrameworkImage
 from traingrid.grid import Grid
 
 
 class RegionStack(Stack):
-    """Data bucket, output bucket, image repositories, execution role, and the rule that reports home."""
+    """Data bucket, output bucket, execution role, and the rule that reports home."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, region: str) -> None:
+    def __init__(self, scope: Construct, *, grid: Grid, region: str, frameworks: Sequence[FrameworkImage] = ()) -> None:
         super().__init__(
             scope,
             names.region_stack(grid.name, region),
@@ -38,17 +40,17 @@ class RegionStack(Stack):
         output = private_bucket(
             self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True, key=key
         )
-        repositories = {
-            short: registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
-            for short in grid.repositories()
-        }
         execution = ExecutionRole(
             self,
             "Execution",
             grid=grid,
             region=region,
             output=output,
-            repositories=[repository.repository_arn for repository in repositories.values()],
+            repositories=[
+                f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
+                for short in grid.repositories()
+            ]
+            + sorted({image.repository_arn(region) for image in frameworks}),
         )
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)

@@ -5,12 +5,13 @@ from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
 from stacks.grants import KEYS_OF_AWS, skip_in_checkov
+from traingrid import names
 
 
 def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
     """Return a new ECR repository whose tags never change their image, and that goes with its stack, images included.
 
-    Untagged images are removed after 14 days.
+    Untagged images are removed after 14 days, and of those that deployments have built all but the last 20.
     """
     repository = ecr.Repository(
         scope,
@@ -20,8 +21,14 @@ def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
         image_tag_mutability=ecr.TagMutability.IMMUTABLE,
         lifecycle_rules=[
             ecr.LifecycleRule(
+                description="Older builds",
+                tag_status=ecr.TagStatus.TAGGED,
+                tag_prefix_list=[f"{names.BUILT_TAG}-"],
+                max_image_count=20,
+            ),
+            ecr.LifecycleRule(
                 description="Untagged images", tag_status=ecr.TagStatus.UNTAGGED, max_image_age=Duration.days(14)
-            )
+            ),
         ],
         empty_on_delete=True,
         removal_policy=RemovalPolicy.DESTROY,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
 
-from traingrid import names
+from traingrid import framework_images, names
 from traingrid.errors import UsageError
+from traingrid.framework_images import DEEP_LEARNING_CONTAINERS, FrameworkImage
 from traingrid.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from traingrid.grid_image import Image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,8 @@ class Deployment:
         account: The twelve digits of the AWS account.
         table: Name of the ledger table.
         manifest_bucket: Name of the bucket that takes manifests.
+        images: By target, the tag, "@" and the digest of the training image that the deployment has built.
+        frameworks: By alias, the deep-learning containers of AWS's that the deployment has found.
         job_queue: Name or ARN of the Batch job queue; empty where nothing is submitted.
         job_definition: Name or ARN of the Batch job definition; empty where nothing is submitted.
     """
@@ -32,6 +38,8 @@ class Deployment:
     account: str
     table: str
     manifest_bucket: str
+    images: Mapping[str, str] = field(default_factory=dict)
+    frameworks: Mapping[str, FrameworkImage] = field(default_factory=dict)
     job_queue: str = ""
     job_definition: str = ""
 
@@ -43,11 +51,13 @@ class Deployment:
             UsageError: A variable is missing, or another version of traingrid wrote the grid.
         """
         try:
-            return cls(
+            found = cls(
                 grid=Grid.from_environment(environment["TRAINGRID_GRID"]),
                 account=environment["TRAINGRID_ACCOUNT"],
                 table=environment["TRAINGRID_TABLE"],
                 manifest_bucket=environment["TRAINGRID_MANIFEST_BUCKET"],
+                images=json.loads(environment.get("TRAINGRID_IMAGES", "{}")),
+                frameworks=framework_images.from_environment(environment.get("TRAINGRID_FRAMEWORKS", "{}")),
                 job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
                 job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
             )
@@ -57,6 +67,37 @@ class Deployment:
         except ValidationError as error:
             message = f"The grid that is deployed is not one that this version of traingrid knows: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
+
+        aliases = {alias for alias, image in found.grid.images.items() if image.framework}
+        if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
+            message = f"The environment names no image of {', '.join(sorted(missing_images))}."
+            raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
+        return found
+
+    def image_uri(self, image: str, region: str) -> str:
+        """Return the URI that a job in `region` pulls: of the alias `image`, or of an image given by its URI.
+
+        Raises:
+            KeyError: It is neither an alias nor a URI.
+        """
+        known = self.grid.images.get(image)
+        if known is None and "/" not in image:
+            raise KeyError(image)
+        if known is None or known.uri is not None:
+            return (known.uri or image if known else image).replace("{region}", region)
+        if known.framework:
+            return self._framework(image, known).uri(region)
+        repository = names.repository(self.grid.name, known.build or known.repository or "")
+        digest = self.images.get(known.target or "", "").partition("@")[2]
+        if digest:
+            return names.image_of_digest(self.account, region, repository, digest)
+        # Of a grid that is only planned, nobody knows the digest of what a deployment would build.
+        return names.image_uri(self.account, region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}")
+
+    def _framework(self, alias: str, known: Image) -> FrameworkImage:
+        """Return a container of AWS's; of a grid that is only planned, nobody knows the whole tag."""
+        image = f"{known.framework}-training:{known.version}-{known.target}"
+        return self.frameworks.get(alias, FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS))
 
     def execution_role_arn(self, region: str) -> str:
         """Return the ARN of the SageMaker execution role of a training Region."""

@@ -45,6 +45,10 @@ NAME_LIMIT = 24
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html), and `names.manifest_bucket` adds
 "-manifests-", 12 digits of account, a hyphen and at most 14 characters of Region."""
 
+REPLICATION_LIMIT = 25
+"""Most destinations of a registry's replication rules
+(https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html#replication-considerations)."""
+
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3653)
 """The retention periods that CloudWatch Logs offers (PutRetentionPolicy in its API reference), up to ten years."""
 
@@ -142,6 +146,8 @@ class Grid(GridPart):
     )
     """Where images come from that a manifest names by URI, beside the grid's own ECR: a registry in ECR, or a part of
     one; "{region}" stands for the job's Region."""
+    replicate_images: bool = Field(default=True, strict=True, examples=[False])
+    """Whether the deployment owns the replication rules of the home Region's ECR, of which an account has one set."""
     algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
     """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
     training: Training = Training()
@@ -183,6 +189,14 @@ class Grid(GridPart):
         if encryption.keys and "home" in info.data and "regions" in info.data and unused:
             raise broken_rule(f"the grid has no Region {', '.join(unused)} to use a key in", "keys")
         return encryption
+
+    @model_validator(mode="after")
+    def _one_replication_rule(self) -> Self:
+        others = len(self.regions.keys() - {self.home})
+        if self.replicate_images and others > REPLICATION_LIMIT:
+            rule = f"ECR replicates images to {REPLICATION_LIMIT} other Regions at most, and these are {others}"
+            raise broken_rule(f"{rule}; list fewer, or set `replicate_images: false`", at="regions")
+        return self
 
     @field_validator("regions")
     @classmethod
@@ -238,17 +252,9 @@ class Grid(GridPart):
         """Return the short names of the ECR repositories of every training Region, `training` always among them."""
         return tuple(sorted({"training", *(image.repository for image in self.images.values() if image.repository)}))
 
-    def image_uri(self, image: str, account: str, region: str) -> str:
-        """Return the URI that a job in `region` pulls: of the alias `image`, or of an image given by its URI.
-
-        Raises KeyError for a name that is neither an alias nor a URI.
-        """
-        known = self.images.get(image)
-        if known is None and "/" not in image:
-            raise KeyError(image)
-        if known is not None and known.repository is not None and known.tag is not None:
-            return names.image_uri(account, region, names.repository(self.name, known.repository), known.tag)
-        return (known.uri or image if known else image).replace("{region}", region)
+    def targets(self) -> tuple[str, ...]:
+        """Return the targets of the training image that the deployment builds."""
+        return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
     def output_key(self, account: str, region: str) -> str:
         """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do."""

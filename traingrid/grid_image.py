@@ -1,29 +1,46 @@
 """What grid.yaml says of a training image."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from traingrid.fields import ImageTag, Repository, Text, broken_rule
 from traingrid.grid_part import GridPart
 
+Target = Literal["cpu", "gpu"]
+"""The stages of training_container/Dockerfile that are images of their own."""
+
+_FORMS = ({"build", "target"}, {"repository", "tag"}, {"framework", "version", "target"}, {"uri"})
+
 
 class Image(GridPart):
-    """A training image: a repository and a tag in the grid's own ECR, the same in every Region, or any image's URI."""
+    """A training image: built by the deployment, pushed to the grid's own ECR by somebody, AWS's, or any by its URI."""
 
+    build: Literal["training"] | None = Field(default=None, examples=["training"])
+    """What the deployment builds: training_container/ of this checkout. Jobs name it by its digest."""
+    target: Target | None = Field(default=None, examples=["gpu"])
+    """For which hosts it is: cpu or gpu."""
     repository: Repository | None = Field(default=None, examples=["training"])
-    """Name of a repository that every region stack creates (its full name begins with the grid's)."""
+    """Name of a repository that exists in every Region (its full name begins with the grid's)."""
     tag: ImageTag | None = Field(default=None, examples=["1"])
     """Tag of the image in that repository; quote it, or YAML reads a number."""
+    framework: Text | None = Field(default=None, examples=["tensorflow"])
+    """One of AWS's deep-learning containers for training, by its framework, its version, and a target."""
+    version: Text | None = Field(default=None, examples=["2.19"])
+    """Version of the framework; quote it, or YAML reads a number."""
+    python: Text | None = Field(default=None, examples=["py312"])
+    """Python of that container, where it comes with more than one."""
     uri: Text | None = Field(
         default=None, examples=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"]
     )
     """URI of an image; "{region}" stands for the job's Region, whose registry SageMaker pulls from."""
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.uri is None) == (self.repository is None) or (self.tag is None) != (self.repository is None):
-            raise broken_rule("an image is either a repository with a tag or a uri")
+    def _one_form(self) -> Self:
+        given = {name for name in type(self).model_fields if getattr(self, name) is not None}
+        if given - {"python"} not in _FORMS or (self.python and not self.framework):
+            forms = "a build with a target, a repository with a tag, a framework with version and target, or a uri"
+            raise broken_rule(f"an image is either {forms}")
         if self.repository == "orchestrator":
-            raise broken_rule("the control stack has a repository of this name already", at="repository")
+            raise broken_rule("the orchestrator's image has a repository of this name already", at="repository")
         return self

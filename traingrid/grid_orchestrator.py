@@ -29,8 +29,9 @@ class Orchestrator(GridPart):
     """vCPUs of all children that run at once; with 0.25 each, 64 vCPUs watch 256 training jobs."""
     watch: Literal["until_ended", "until_started"] = Field(default="until_ended", examples=["until_ended"])
     """How long a child stays: until its training job has ended, with its log, or only until it runs."""
-    image_tag: ImageTag = Field(default="1", examples=["1"])
-    """Tag of the orchestrator's image in its ECR repository; quote it, or YAML reads a number."""
+    image_tag: ImageTag | None = Field(default=None, examples=["1"])
+    """Tag of an image that you push to the orchestrator's ECR repository yourself; quote it, or YAML reads a number.
+    Without it the deployment builds the image."""
 
     @model_validator(mode="after")
     def _fargate_size(self) -> Self:

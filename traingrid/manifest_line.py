@@ -124,7 +124,7 @@ def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
     if "algorithm" in settings:
         return False
     image = grid.images.get(settings.get("image", grid.job.image))
-    return image is not None and image.repository == names.TRAINING_REPOSITORY
+    return image is not None and names.TRAINING_REPOSITORY in (image.build, image.repository)
 
 
 def hyperparameters(settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, str]:
@@ -150,7 +150,7 @@ def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment
     elif kept:
         kept = f"{own}checkpoints/"
     algorithm = settings.get("algorithm", "").replace("{region}", region)
-    image = "" if algorithm else grid.image_uri(settings.get("image", grid.job.image), account, region)
+    image = "" if algorithm else deployment.image_uri(settings.get("image", grid.job.image), region)
     return Replica(
         inputs=channels(data, settings, grid.job),
         output=output,

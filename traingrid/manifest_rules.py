@@ -112,7 +112,7 @@ class Rules:
         if not isinstance(image, str) or ("/" not in image and image not in aliases):
             near = _nearest(str(image), aliases)
             raise RefusedError("it is no image of this grid", f"{near}The grid has {', '.join(aliases)}.")
-        uri = self.grid.image_uri(image, self.deployment.account, region)
+        uri = self.deployment.image_uri(image, region)
         if image in aliases:
             return uri
         broken = broken_limit("AlgorithmImage", uri)

@@ -26,9 +26,14 @@ REPORT_SUFFIX = ".report.json"
 TRAINING_REPOSITORY = "training"
 """What grid.yaml calls the ECR repository, the same in every training Region, of the training image."""
 
+BUILT_TAG = "built"
+"""How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
+
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
+TAG_IMAGE = "traingrid:image"
+"""Which image a job definition runs, by its tag."""
 TAG_FINGERPRINT = "traingrid:fingerprint"
 """What a training job was asked for, as a hash: AWS may describe it in other words than those of the request."""
 
@@ -52,6 +57,16 @@ def control_stack(grid: str) -> str:
 def region_stack(grid: str, region: str) -> str:
     """Return the name of a training Region's stack."""
     return f"{grid}-{region}"
+
+
+def images_stack(grid: str) -> str:
+    """Return the name of the stack of images in the home Region."""
+    return f"{grid}-images"
+
+
+def registry_stack(grid: str, region: str) -> str:
+    """Return the name of the stack of image repositories in a training Region beside the home Region."""
+    return f"{grid}-registry-{region}"
 
 
 def manifest_bucket(grid: str, account: str, region: str) -> str:
@@ -82,6 +97,11 @@ def control_key(grid: str) -> str:
 def data_key(grid: str) -> str:
     """Return the alias, the same in every training Region, of the KMS key that data and results are encrypted with."""
     return f"alias/{grid}"
+
+
+def images_key(grid: str) -> str:
+    """Return the alias of the home Region's KMS key for the logs and lost events of image builds."""
+    return f"alias/{grid}-images"
 
 
 def event_bus(grid: str) -> str:
@@ -116,7 +136,12 @@ def orchestrator_repository(grid: str) -> str:
 
 def repository_uri(account: str, region: str, repository_name: str) -> str:
     """Return the URI, without a tag, that images are pushed to; `repository_name` is the full name."""
-    return f"{account}.dkr.ecr.{region}.amazonaws.com/{repository_name}"
+    return f"{registry_uri(account, region)}/{repository_name}"
+
+
+def registry_uri(account: str, region: str) -> str:
+    """Return the address of an account's registry in a Region."""
+    return f"{account}.dkr.ecr.{region}.amazonaws.com"
 
 
 def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
@@ -124,9 +149,9 @@ def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
     return f"{repository_uri(account, region, repository_name)}:{tag}"
 
 
-def orchestrator_image(grid: str, account: str, home: str, tag: str) -> str:
-    """Return the URI of the orchestrator's image in the home Region."""
-    return image_uri(account, home, orchestrator_repository(grid), tag)
+def image_of_digest(account: str, region: str, repository_name: str, digest: str) -> str:
+    """Return the URI of exactly one image, whatever tags come to be; `digest` begins with "sha256:"."""
+    return f"{repository_uri(account, region, repository_name)}@{digest}"
 
 
 def execution_role(grid: str, region: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from moto.cloudformation import models, responses, utils
 
 from localcloud.cloudformation.context import Clients
+from localcloud.cloudformation.providers import custom
 from localcloud.cloudformation.stacks import StackBackend
 from localcloud.cloudformation.templates import template_from_url
 
@@ -27,6 +28,8 @@ def install(cloud: "LocalCloud") -> None:
     http://127.0.0.1:PORT/bucket/key for a host-style one.
     """
     StackBackend.clients = Clients(cloud)
+    cloud.pages[custom.PAGE] = custom.serve_answers
+    cloud.on_stop(custom.give_up)
     models.cloudformation_backends.backend = StackBackend
     for module in (models, responses, utils):
         module.get_stack_from_s3_url = template_from_url

@@ -31,6 +31,11 @@ class Clients:
         self._lock = threading.Lock()
         self.get = functools.cache(self._make)
 
+    @property
+    def endpoint_url(self) -> str:
+        """The server's address."""
+        return self._cloud.endpoint_url
+
     def _make(self, service: str, region: str) -> Any:
         config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
         with self._lock:  # making a client is not thread-safe, using one is (boto3, "Session")

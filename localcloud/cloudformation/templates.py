@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.models import cloudformation_backends
 from moto.cloudformation.parsing import ResourceMap, clean_json
 from moto.s3.models import s3_backends
 from moto.ssm.models import ssm_backends
@@ -115,6 +116,7 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
     def properties(self, name: str) -> dict[str, Any]:
         """A resource's properties with every expression resolved."""
         raw = _with_zones(self._resource_json_map[name].get("Properties", {}), self._region_name)
+        raw = self._with_outputs(raw)
         resolved = self._resolved(clean_json(raw, self))
         return resolved if isinstance(resolved, dict) else {}
 
@@ -125,6 +127,22 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
     def forget(self, name: str) -> None:
         """Forget a resource that is gone."""
         self._parsed_resources.pop(name, None)
+
+    def _with_outputs(self, value: Any) -> Any:
+        """Fn::GetStackOutput of another stack, which moto 5.2.5 does not know."""
+        if isinstance(value, dict):
+            if set(value) == {"Fn::GetStackOutput"}:
+                return self._output(value["Fn::GetStackOutput"])
+            return {key: self._with_outputs(item) for key, item in value.items()}
+        return [self._with_outputs(item) for item in value] if isinstance(value, list) else value
+
+    def _output(self, wanted: dict[str, str]) -> str:
+        stacks = cloudformation_backends[self._account_id][wanted.get("Region", self._region_name)].stacks.values()
+        for stack in stacks:
+            if wanted["StackName"] in (stack.name, stack.stack_id) and wanted["OutputName"] in set(stack.output_map):
+                return str(stack.output_map[wanted["OutputName"]].value)
+        message = f"Stack {wanted['StackName']} has no output {wanted['OutputName']}"
+        raise ValidationError(message=message)
 
     def _resolved(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -116,9 +116,17 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ("name: traingrid", "name: 7", "name: 7 is not allowed: this must be text; put it in quotation marks"),
         ("name: traingrid", "name:", "there is no value behind this key"),
         ('tag: "1"', "tag: 1", 'this must be text; put it in quotation marks. Write for example `tag: "1"`'),
-        ('{repository: training, tag: "1"}', "{}", "an image is either a repository with a tag or a uri"),
-        ('tag: "1"', 'tag: "1", uri: x/y:1', "an image is either a repository with a tag or a uri"),
-        ("repository: training", "repository: orchestrator", "the control stack has a repository of this name already"),
+        (
+            '{repository: training, tag: "1"}',
+            "{}",
+            "an image is either a build with a target, a repository with a",
+        ),
+        (
+            'tag: "1"',
+            'tag: "1", uri: x/y:1',
+            "an image is either a build with a target, a repository with a",
+        ),
+        ("repository: training", "repository: orchestrator", "the orchestrator's image has a repository of this name"),
         ("ml.g5.48xlarge", "g5.48xlarge", "job.instance_type: 'g5.48xlarge' is not allowed: it must have the form ^ml"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: two", "job.instance_count: 'two' is not allowed"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: 0", "it must be greater than or equal to 1"),
@@ -310,13 +318,23 @@ def test_home_need_not_train(tmp_path: Path) -> None:
     assert load_grid(tmp_path / "grid.yaml").home == "eu-west-1"
 
 
-def test_an_image_is_the_grids_own_or_any_uri(grid: Grid) -> None:
-    own = "123456789012.dkr.ecr.us-west-2.amazonaws.com/traingrid/training:1"
-    assert grid.image_uri("resnet", "123456789012", "us-west-2") == own
-    foreign = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14"
-    assert grid.image_uri(foreign, "123456789012", "us-west-2") == foreign.replace("{region}", "us-west-2")
-    with pytest.raises(KeyError):
-        grid.image_uri("nets", "123456789012", "us-west-2")
+def test_each_target_is_built_once(tmp_path: Path) -> None:
+    built = "{build: training, target: gpu}\n  b: {build: training, target: gpu}\n  c: {build: training, target: cpu}"
+    (tmp_path / "grid.yaml").write_text(changed('{repository: training, tag: "1"}', built))
+    grid = load_grid(tmp_path / "grid.yaml")
+    assert grid.targets() == ("cpu", "gpu")
+    assert grid.repositories() == ("training",)
+
+
+def test_more_regions_than_ecr_replicates_to_are_refused_unless_somebody_else_replicates() -> None:
+    regions = dict.fromkeys(f"eu-west-{number}" for number in range(1, 28))
+    given = {"name": "g", "home": "eu-west-1", "regions": regions, "images": {"a": {"uri": "x/y:1"}}}
+    given["job"] = {"image": "a", "instance_type": "ml.m5.large"}
+    with pytest.raises(ValidationError, match="ECR replicates images to 25 other Regions at most, and these are 26"):
+        Grid.model_validate(given)
+    assert not Grid.model_validate({**given, "replicate_images": False}).replicate_images
+    del regions["eu-west-27"]
+    assert Grid.model_validate(given).replicate_images
 
 
 def test_jobs_read_the_grids_bucket_and_those_of_grid_yaml(grid: Grid) -> None:

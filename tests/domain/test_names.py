@@ -76,8 +76,8 @@ def test_images_and_roles_have_the_form_that_aws_gives_them() -> None:
         == "123456789012.dkr.ecr.us-west-2.amazonaws.com/traingrid/training:1"
     )
     assert (
-        names.orchestrator_image("traingrid", "123456789012", "us-east-1", "7")
-        == "123456789012.dkr.ecr.us-east-1.amazonaws.com/traingrid/orchestrator:7"
+        names.image_of_digest("123456789012", "us-east-1", names.orchestrator_repository("traingrid"), "sha256:7")
+        == "123456789012.dkr.ecr.us-east-1.amazonaws.com/traingrid/orchestrator@sha256:7"
     )
     assert (
         names.execution_role_arn("traingrid", "123456789012", "eu-west-1")

@@ -1,6 +1,7 @@
 """The check-up: what is missing is named with the command that mends it, before a deployment and after."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ regions:
   {region}: {{data_buckets: [{bucket}]}}
 images:
   resnet: {{repository: training, tag: "1"}}
+  vgg: {{build: training, target: cpu}}
 job: {{image: resnet, instance_type: {kind}, instance_count: 3}}
 """
 ACCOUNT = "123456789012"
@@ -85,10 +87,20 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         ecr.put_image(repositoryName="doctored/training", imageManifest=IMAGE, imageTag="1")
         if region != "us-east-1":
             s3.create_bucket(Bucket=bucket, **where)
-    client("cloudformation", "us-east-1").create_stack(StackName=names.control_stack("doctored"), TemplateBody=template)
-    ecr = client("ecr", "us-east-1")
+        if region != "us-east-1":
+            cloudformation.create_stack(StackName=names.registry_stack("doctored", region), TemplateBody=template)
+    cloudformation, ecr = client("cloudformation", "us-east-1"), client("ecr", "us-east-1")
+    cloudformation.create_stack(StackName=names.control_stack("doctored"), TemplateBody=template)
     ecr.create_repository(repositoryName="doctored/orchestrator")
-    ecr.put_image(repositoryName="doctored/orchestrator", imageManifest=IMAGE, imageTag="1")
+    digest = ecr.put_image(repositoryName="doctored/orchestrator", imageManifest=IMAGE, imageTag="built-1")["image"]
+    built = {
+        "OrchestratorImage": names.image_of_digest(
+            ACCOUNT, "us-east-1", "doctored/orchestrator", digest["imageId"]["imageDigest"]
+        ),
+        "TrainingImages": json.dumps({"cpu": f"built-cpu-1@{digest['imageId']['imageDigest']}"}),
+    }
+    outputs = {**json.loads(template), "Outputs": {name: {"Value": value} for name, value in built.items()}}
+    cloudformation.create_stack(StackName=names.images_stack("doctored"), TemplateBody=json.dumps(outputs))
 
 
 def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor) -> None:
@@ -98,6 +110,8 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
         f"us-east-1 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-east-1",
         f"us-west-2 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-west-2",
         "us-east-1 stack doctored-control: npx cdk deploy --all",
+        "us-east-1 stack doctored-images: npx cdk deploy --all",
+        "us-west-2 stack doctored-registry-us-west-2: npx cdk deploy --all",
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
         "--region us-west-2 --service-code sagemaker --quota-code L-",
     ):
@@ -134,6 +148,9 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
     assert (code, "0 wrong" in said) == (0, True), said
     client("ecr", "ca-central-1").batch_delete_image(repositoryName="doctored/training", imageIds=[{"imageTag": "1"}])
+    client("ecr", "us-east-1").batch_delete_image(
+        repositoryName="doctored/orchestrator", imageIds=[{"imageTag": "built-1"}]
+    )
     client("s3", "ca-central-1").delete_bucket(Bucket="campaigns-yul")
     client("iam", "us-east-1").delete_role(RoleName=names.execution_role("doctored", "ca-central-1"))
     code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
@@ -142,4 +159,8 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     assert f"ca-central-1 image resnet (1): build and push it as {uri}" in said
     assert "ca-central-1 bucket campaigns-yul: create it in ca-central-1" in said
     assert "ca-central-1 role doctored-execution-ca-central-1: npx cdk deploy --all" in said
-    assert "3 wrong" in said
+    assert re.search(
+        r"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): npx cdk deploy --all, which builds it", said
+    )
+    assert re.search(r"ca-central-1 image vgg \(sha256:[0-9a-f]+\): npx cdk deploy --all, which builds it", said)
+    assert "5 wrong" in said

@@ -113,6 +113,8 @@ def flat(value: Any) -> str:
             return f"<{name}.{attribute}>"
         case {"Fn::Join": [delimiter, parts]}:
             return str(delimiter).join(map(flat, parts))
+        case {"Fn::Sub": str() as text}:
+            return text.replace("${", "<").replace("}", ">")
     raise AssertionError(f"unexpected {value!r}")
 
 

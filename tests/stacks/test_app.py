@@ -25,8 +25,11 @@ Templates = Callable[[int], dict[str, Template]]
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_there_is_one_control_stack_and_one_stack_for_each_region(templates: Templates, regions: int) -> None:
-    expected = {"traingrid-control", *(f"traingrid-{region}" for region in REGIONS[:regions])}
+def test_there_is_a_stack_of_images_one_control_stack_and_one_for_each_region(
+    templates: Templates, regions: int
+) -> None:
+    expected = {"traingrid-images", "traingrid-control", *(f"traingrid-{region}" for region in REGIONS[:regions])}
+    expected |= {f"traingrid-registry-{region}" for region in REGIONS[1:regions]}  # the first one is the home Region
     assert set(templates(regions)) == expected
 
 
@@ -43,13 +46,14 @@ def test_only_the_execution_role_has_a_name_and_it_names_its_region(templates: T
     )
 
 
-def test_one_region_more_is_one_stack_one_role_to_pass_and_nothing_else_new(
+def test_one_region_more_is_its_stacks_one_role_to_pass_and_one_more_place_for_images(
     templates: Templates, layer: Path, tmp_path: Path
 ) -> None:
     before, after = templates(4), synthesise(a_grid(5), layer, tmp_path)
     new = REGIONS[4]
-    assert set(after) - set(before) == {f"traingrid-{new}"}
-    assert {stack for stack in before if before[stack] != after[stack]} == {"traingrid-control"}
+    assert set(after) - set(before) == {f"traingrid-{new}", f"traingrid-registry-{new}"}
+    assert {stack for stack in before if before[stack] != after[stack]} == {"traingrid-control", "traingrid-images"}
+    assert set(after["traingrid-images"]["Resources"]) == set(before["traingrid-images"]["Resources"])
     passed_before, passed_after = _passed(before["traingrid-control"]), _passed(after["traingrid-control"])
     assert passed_after - passed_before == {f"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-{new}"}
     assert set(after["traingrid-control"]["Resources"]) == set(before["traingrid-control"]["Resources"])
@@ -64,16 +68,22 @@ def _passed(control: Template) -> set[str]:
     }
 
 
-def test_a_home_outside_the_training_regions_gets_the_control_stack_only(layer: Path, tmp_path: Path) -> None:
+def test_a_home_outside_the_training_regions_gets_images_and_the_control_stack_only(
+    layer: Path, tmp_path: Path
+) -> None:
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
     assembly = an_app(grid, layer, tmp_path).synth()
     placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
-    assert placed == {"traingrid-control": "us-east-2", "traingrid-eu-west-1": "eu-west-1"}
+    home = dict.fromkeys(("traingrid-images", "traingrid-control"), "us-east-2")
+    there = dict.fromkeys(("traingrid-eu-west-1", "traingrid-registry-eu-west-1"), "eu-west-1")
+    assert placed == {**home, **there}
 
 
 def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path, tmp_path: Path) -> None:
     synthesise(a_grid(1), layer, tmp_path)
-    packed = {path.relative_to(asset) for asset in tmp_path.glob("asset.*") for path in asset.rglob("*")}
+    images = ("batch_job", "training_container")
+    code = [asset for asset in tmp_path.glob("asset.*") if not any((asset / image).exists() for image in images)]
+    packed = {path.relative_to(asset) for asset in code for path in asset.rglob("*")}
     assert Path("traingrid/grid.py") in packed
     assert Path("python/library.py") in packed
     assert {path.parts[0] for path in packed} == {"lambda", "traingrid", "python"}

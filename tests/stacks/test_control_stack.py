@@ -115,7 +115,14 @@ def test_functions_run_python_311_with_the_layer(
 
 
 def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Template) -> None:
-    everywhere = {"TRAINGRID_GRID", "TRAINGRID_ACCOUNT", "TRAINGRID_TABLE", "TRAINGRID_MANIFEST_BUCKET"}
+    everywhere = {
+        "TRAINGRID_GRID",
+        "TRAINGRID_ACCOUNT",
+        "TRAINGRID_TABLE",
+        "TRAINGRID_MANIFEST_BUCKET",
+        "TRAINGRID_IMAGES",
+        "TRAINGRID_FRAMEWORKS",
+    }
     intake_only = {"TRAINGRID_JOB_QUEUE", "TRAINGRID_JOB_DEFINITION"}
     found = {}
     for function in resources(control, "AWS::Lambda::Function").values():
@@ -128,11 +135,10 @@ def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Tem
         assert variables["TRAINGRID_ACCOUNT"] == "<AWS::AccountId>"
 
 
-def test_a_child_is_a_quarter_of_a_vcpu_and_runs_the_orchestrators_image(control: Template) -> None:
+def test_a_child_is_a_quarter_of_a_vcpu_and_writes_no_file(control: Template) -> None:
     container = only(control, "AWS::Batch::JobDefinition")["ContainerProperties"]
     needs = {requirement["Type"]: requirement["Value"] for requirement in container["ResourceRequirements"]}
     assert needs == {"VCPU": "0.25", "MEMORY": "512"}
-    assert flat(container["Image"]) == "<AWS::AccountId>.dkr.ecr.us-east-1.amazonaws.com/traingrid/orchestrator:1"
     assert only(control, "AWS::Batch::JobDefinition")["PlatformCapabilities"] == ["FARGATE"]
 
 

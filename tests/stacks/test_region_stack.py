@@ -36,10 +36,6 @@ def test_results_are_versioned(oregon: Template) -> None:
     assert output["VersioningConfiguration"] == {"Status": "Enabled"}
 
 
-def test_the_repository_has_one_name_everywhere(stack: assertions.Template) -> None:
-    stack.has_resource_properties("AWS::ECR::Repository", {"RepositoryName": "traingrid/training"})
-
-
 def test_state_changes_of_this_grid_go_to_the_home_bus_or_are_kept(oregon: Template) -> None:
     rule = only(oregon, "AWS::Events::Rule")
     assert rule["EventPattern"] == {
@@ -58,20 +54,22 @@ def test_the_forwarding_role_can_do_nothing_but_put_events_on_the_home_bus(orego
     assert statement["Resource"] == ["arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"]
 
 
-def test_every_repository_that_an_image_names_exists_and_may_be_pulled(tmp_path: Path) -> None:
+def test_jobs_may_pull_every_image_that_grid_yaml_names_and_no_other(tmp_path: Path) -> None:
     images = {
-        "resnet": {"repository": "training", "tag": "1"},
+        "built": {"build": "training", "target": "gpu"},
         "bert": {"repository": "language", "tag": "7"},
         "dlc": {"uri": "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"},
     }
     app = App(outdir=str(tmp_path))
-    RegionStack(app, grid=a_grid(images=images), region="us-west-2")
+    grid = a_grid(images=images, job={"image": "built", "instance_type": "ml.g5.48xlarge"})
+    RegionStack(app, grid=grid, region="us-west-2")
     template = app.synth().stacks[0].template
-    found = {found["Properties"]["RepositoryName"] for found in resources(template, "AWS::ECR::Repository").values()}
-    assert found == {"traingrid/training", "traingrid/language"}
     (pull,) = [entry for entry in statements(template, "Execution") if "ecr:BatchGetImage" in entry["Action"]]
-    assert len(pull["Resource"]) == 3
-    assert "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow-training" in pull["Resource"]
+    assert set(pull["Resource"]) == {
+        "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/language",
+        "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/training",
+        "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow-training",
+    }
 
 
 def test_a_bucket_of_grid_yaml_may_be_read_in_its_own_region_only(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
+from traingrid.deployment import Deployment
 from traingrid.planning import image_request
 
 if TYPE_CHECKING:
@@ -38,26 +40,46 @@ def stack(name: str, region: str) -> Finding:
     return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
 
-def things_of(grid: Grid, account: str, region: str) -> Iterator[Finding]:
-    """Yield what jobs in a training Region need beside its stack."""
+def built(grid: Grid) -> dict[str, str]:
+    """Return the outputs of the stack of images: what deployments have built. Empty if there is none to be read."""
+    try:
+        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.images_stack(grid.name))["Stacks"]
+    except (BotoCoreError, ClientError):  # the look at the stack itself says so
+        return {}
+    return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
+
+
+def things_of(grid: Grid, account: str, region: str, training_images: str) -> Iterator[Finding]:
+    """Yield what jobs in a training Region need beside its stack.
+
+    Args:
+        grid: The grid.
+        account: Its account.
+        region: The training Region.
+        training_images: What a deployment has built, as `Deployment.images` in JSON.
+    """
     for bucket in grid.data_buckets(account, region):
         yield _bucket(bucket, region)
     yield _bucket(names.output_bucket(grid.name, account, region), region)
     yield _role(names.execution_role(grid.name, region), region)
+    deployment = Deployment(
+        grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images)
+    )
     for alias in grid.images:
-        uri = grid.image_uri(alias, account, region)
+        uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
             yield image(f"image {alias}", uri, region)
 
 
 def image(what: str, uri: str, region: str) -> Finding:
     """Return whether an image of this account is in its repository."""
-    tag = uri.rpartition(":")[2]
+    tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
 
     def look() -> bool:
         return bool(client("ecr", region).describe_images(**image_request(uri))["imageDetails"])
 
-    absent = _absent(region, f"{what} ({tag})", f"build and push it as {uri} (docs/images.md)")
+    mend = f"{_DEPLOY}, which builds it" if "@" in uri else f"build and push it as {uri} (docs/images.md)"
+    absent = _absent(region, f"{what} ({tag})", mend)
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 
 

@@ -11,7 +11,7 @@ from traingrid.checkup import deployed, quotas
 from traingrid.checkup.finding import Finding, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.checkup.quotas import Need
     from traingrid.grid import Grid
@@ -30,22 +30,26 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
     on = list(accounts.switched_on(grid))
     yield from on
     reachable = [found.region for found in on if found.verdict is not Verdict.WRONG]
+    built = deployed.built(grid)
     with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
-        for found in pool.map(lambda region: list(_in_region(grid, account, region, needs)), reachable):
+        for found in pool.map(lambda region: list(_in_region(grid, account, region, needs, built)), reachable):
             yield from found
 
 
-def _in_region(grid: Grid, account: str, region: str, needs: Sequence[Need]) -> Iterator[Finding]:
+def _in_region(
+    grid: Grid, account: str, region: str, needs: Sequence[Need], built: Mapping[str, str]
+) -> Iterator[Finding]:
     yield accounts.bootstrapped(account, region)
     if region == grid.home:
-        control = deployed.stack(names.control_stack(grid.name), region)
-        yield control
-        if control.verdict is Verdict.GOOD:
-            uri = names.orchestrator_image(grid.name, account, region, grid.orchestrator.image_tag)
+        yield deployed.stack(names.images_stack(grid.name), region)
+        yield deployed.stack(names.control_stack(grid.name), region)
+        if uri := built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region)
+    elif region in grid.regions:
+        yield deployed.stack(names.registry_stack(grid.name, region), region)
     if region in grid.regions:
         yield from quotas.granted(region, [need for need in needs if need.region == region])
         stack = deployed.stack(names.region_stack(grid.name, region), region)
         yield stack
         if stack.verdict is Verdict.GOOD:
-            yield from deployed.things_of(grid, account, region)
+            yield from deployed.things_of(grid, account, region, built.get("TrainingImages", "{}"))

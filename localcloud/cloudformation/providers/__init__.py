@@ -1,13 +1,25 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import alarms, buckets, compute, identity, keys, messaging, networks, storage
+from localcloud.cloudformation.providers import (
+    alarms,
+    buckets,
+    builds,
+    compute,
+    custom,
+    identity,
+    keys,
+    messaging,
+    networks,
+    storage,
+)
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
 _PROVIDERS: dict[str, Provider] = {
     **alarms.PROVIDERS,
     **buckets.PROVIDERS,
+    **builds.PROVIDERS,
     **storage.PROVIDERS,
     **identity.PROVIDERS,
     **compute.PROVIDERS,
@@ -29,6 +41,8 @@ def provider_for(kind: str) -> Provider:
     Raises:
         ProvisioningError: Nothing here does, so the deploy has to fail.
     """
+    if kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource":
+        return custom.CustomResource()
     if kind in _PROVIDERS:
         return _PROVIDERS[kind]
     if knows(kind):

@@ -1,0 +1,58 @@
+"""CodeBuild's projects, and ECR's replication rules."""
+
+from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
+
+
+class Project(Provider):
+    """AWS::CodeBuild::Project; moto 5.2.5 has no UpdateProject."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create the project; its name is the id."""
+        return self._put(context, kind, properties.get("Name") or context.name(), properties)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new one in its place."""
+        name = properties.get("Name") or old.physical_resource_id
+        self.delete(context, old)
+        return self._put(context, old.cf_resource_type, name, properties)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete the project."""
+        context.client("codebuild").delete_project(name=resource.physical_resource_id)
+
+    def _put(self, context: Context, kind: str, name: str, properties: Properties) -> Provisioned:
+        wanted = context.request("codebuild", "CreateProject", {**properties, "Name": name})
+        made = context.client("codebuild").create_project(**wanted)["project"]
+        return provisioned(context, kind, name, Arn=made["arn"])
+
+
+class Replication(Provider):
+    """AWS::ECR::ReplicationConfiguration: all rules of a registry, of which there may be none before."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the rules, unless somebody else has put some."""
+        if context.client("ecr").describe_registry()["replicationConfiguration"]["rules"]:
+            message = f"Resource of type '{kind}' with identifier '{context.account}' already exists."
+            raise ProvisioningError(message)
+        self._put(context, properties)
+        return provisioned(context, kind, context.account, RegistryId=context.account)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new rules."""
+        self._put(context, properties)
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - there is but one
+        """Leave no rules."""
+        self._put(context, {"ReplicationConfiguration": {"Rules": []}})
+
+    def _put(self, context: Context, properties: Properties) -> None:
+        wanted = context.request("ecr", "PutReplicationConfiguration", properties)
+        context.client("ecr").put_replication_configuration(**wanted)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::CodeBuild::Project": Project(),
+    "AWS::ECR::ReplicationConfiguration": Replication(),
+}

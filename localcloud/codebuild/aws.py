@@ -1,0 +1,49 @@
+"""The part of the AWS CLI that builds use: `aws s3 cp`, `aws ecr describe-images`, `aws ecr get-login-password`."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; 254 says, as the CLI's does, that AWS refused it."""
+    parser = argparse.ArgumentParser(prog="aws")
+    services = parser.add_subparsers(dest="service", required=True)
+    s3 = services.add_parser("s3").add_subparsers(dest="command", required=True).add_parser("cp")
+    s3.add_argument("--only-show-errors", action="store_true")
+    s3.add_argument("source")
+    s3.add_argument("target")
+    ecr = services.add_parser("ecr").add_subparsers(dest="command", required=True)
+    ecr.add_parser("get-login-password").add_argument("--region")
+    describe = ecr.add_parser("describe-images")
+    describe.add_argument("--region")
+    describe.add_argument("--repository-name", required=True)
+    describe.add_argument("--image-ids", required=True)
+    given = parser.parse_args(arguments)
+    try:
+        print(_answer(given))
+    except ClientError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 254
+    return 0
+
+
+def _answer(given: argparse.Namespace) -> str:
+    if given.command == "cp":
+        bucket, _, key = given.source.removeprefix("s3://").partition("/")
+        boto3.client("s3").download_file(bucket, key, given.target)
+        return ""
+    ecr: Any = boto3.client("ecr", region_name=given.region)
+    if given.command == "get-login-password":
+        return str(ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"])
+    kind, _, value = given.image_ids.partition("=")
+    found = ecr.describe_images(repositoryName=given.repository_name, imageIds=[{kind: value}])["imageDetails"]
+    return json.dumps({"imageDetails": found}, default=str)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Projects as moto keeps them, and builds that run."""
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moto.codebuild import urls
+from moto.codebuild.models import CodeBuildBackend
+from moto.codebuild.responses import CodeBuildResponse
+from moto.core.responses import ActionResult
+
+from localcloud.codebuild.build import Build
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+
+class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped to us
+    """moto 5.2.5 ignores the variables of StartBuild, and wants a location even of NO_SOURCE."""
+
+    def _get_param(self, param_name: str, if_none: Any = None) -> Any:
+        value = super()._get_param(param_name, if_none)
+        if param_name == "source" and value and value.get("type") == "NO_SOURCE":
+            return {"location": "NO_SOURCE", **value}
+        return value
+
+    def start_build(self) -> ActionResult:
+        """StartBuild."""
+        self.codebuild_backend.overrides = self._get_param("environmentVariablesOverride") or []
+        return super().start_build()
+
+
+class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
+    """moto's backend, whose builds really run and say how they ended."""
+
+    cloud: ClassVar["LocalCloud"]
+    _url_module = SimpleNamespace(url_bases=urls.url_bases, url_paths={"{0}/$": BuildResponse.dispatch})
+
+    def __init__(self, region_name: str, account_id: str) -> None:
+        super().__init__(region_name, account_id)
+        self.overrides: list[dict[str, Any]] = []
+        self.builds: dict[str, Build] = {}
+
+    def start_build(
+        self,
+        project_name: str,
+        source_version: str | None = None,  # noqa: ARG002 - moto's signature
+        artifact_override: dict[str, Any] | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Start a build in a process of its own."""
+        build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
+        self.builds[build.id] = build
+        self.build_history[project_name].append(build.id)
+        build.start()
+        return build.described()
+
+    def batch_get_builds(self, ids: list[str]) -> list[dict[str, Any]]:
+        """The builds as they are."""
+        return [self.builds[identifier].described() for identifier in ids if identifier in self.builds]
+
+    def stop_build(self, build_id: str) -> dict[str, Any] | None:
+        """Stop a build that runs."""
+        self.builds[build_id].stop()
+        return self.builds[build_id].described()

@@ -1,0 +1,135 @@
+"""One build: the commands of its buildspec in a shell, and what CodeBuild says of it."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from localcloud.logstreams import LogStream, ensure_group
+from localcloud.processes import ProcessGroup
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+PHASES = ("install", "pre_build", "build", "post_build")
+PROGRAMS = ("aws", "docker")
+"""What a build's host has that this machine may lack; each is a module of `localcloud.codebuild`."""
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Build:
+    """A build of a project."""
+
+    def __init__(
+        self,
+        cloud: "LocalCloud",
+        project: Mapping[str, Any],
+        overrides: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._cloud, self._project, self.id = cloud, project, f"{project['name']}:{uuid.uuid4()}"
+        self._region, self._account = project["arn"].split(":")[3:5]
+        self.arn = f"arn:aws:codebuild:{self._region}:{self._account}:build/{self.id}"
+        environment = dict(project["environment"])
+        merged = {entry["name"]: entry for entry in [*environment.get("environmentVariables", []), *overrides]}
+        self._environment = {**environment, "environmentVariables": list(merged.values())}
+        self._status, self._stopped, self._begun = "IN_PROGRESS", False, time.time()
+        self._group: ProcessGroup | None = None
+        self._folder = cloud.data_dir / "codebuild" / self.id.replace(":", "-")
+        logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})
+        self._log_group = logs.get("groupName") or f"/aws/codebuild/{project['name']}"
+
+    def start(self) -> None:
+        """Run it in a thread of its own."""
+        threading.Thread(target=self._run, name=f"codebuild-{self.id}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Kill it."""
+        self._stopped = True
+        if self._group:
+            self._group.kill()
+
+    def described(self) -> dict[str, Any]:
+        """The build in the words of the API."""
+        return {
+            "id": self.id,
+            "arn": self.arn,
+            "projectName": self._project["name"],
+            "buildStatus": self._status,
+            "buildComplete": self._status != "IN_PROGRESS",
+            "startTime": self._begun,
+            "environment": self._environment,
+            "serviceRole": self._project["serviceRole"],
+            "logs": {"groupName": self._log_group, "streamName": self.id.partition(":")[2]},
+        }
+
+    def _run(self) -> None:
+        self._folder.mkdir(parents=True)
+        ensure_group(self._account, self._region, self._log_group)
+        log = LogStream(self._account, self._region, self._log_group, self.id.partition(":")[2])
+        self._group = ProcessGroup(
+            [shutil.which("bash") or "bash", "-c", self._script()],
+            environment=self._variables(),
+            working_directory=self._folder,
+            on_line=log.write,
+            label=f"codebuild/{self.id}",
+        )
+        self._cloud.on_stop(self._group.kill)
+        code = self._group.wait()
+        log.flush()
+        self._status = "STOPPED" if self._stopped else "FAILED" if code else "SUCCEEDED"
+        self._tell()
+
+    def _script(self) -> str:
+        """The commands of all phases; the first that fails ends the build."""
+        phases = yaml.safe_load(self._project["source"]["buildspec"])["phases"]
+        commands = [command for phase in PHASES for command in phases.get(phase, {}).get("commands", [])]
+        return "\n".join(f"{command}\n[ $? = 0 ] || exit 1" for command in commands)
+
+    def _variables(self) -> dict[str, str]:
+        programs = self._folder / "bin"
+        programs.mkdir()
+        for name in PROGRAMS:
+            script = f'#!/bin/sh\nexec "{sys.executable}" -m localcloud.codebuild.{name} "$@"\n'
+            (programs / name).write_text(script)
+            (programs / name).chmod(0o755)
+        given = {entry["name"]: entry["value"] for entry in self._environment["environmentVariables"]}
+        own = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
+        found = self._cloud.environment_for(self._region, self._project["serviceRole"], {**given, **own})
+        return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
+
+    def _tell(self) -> None:
+        """Put the event that the build has ended (AWS CodeBuild User Guide, "Build notifications input format")."""
+        environment = self._environment
+        variables = [{"type": "PLAINTEXT", **entry} for entry in environment["environmentVariables"]]
+        link = f"{self._cloud.endpoint_url}/localcloud/status#{self._log_group}"
+        event = {
+            "source": "aws.codebuild",
+            "detail-type": "CodeBuild Build State Change",
+            "resources": [self.arn],
+            "detail": {
+                "build-status": self._status,
+                "project-name": self._project["name"],
+                "build-id": self.arn,
+                "current-phase": "COMPLETED",
+                "additional-information": {
+                    "environment": {
+                        "image": environment["image"],
+                        "compute-type": environment["computeType"],
+                        "type": environment["type"],
+                        "privileged-mode": environment.get("privilegedMode", False),
+                        "environment-variables": variables,
+                    },
+                    "build-complete": True,
+                    "logs": {"group-name": self._log_group, "deep-link": link},
+                },
+            },
+        }
+        self._cloud.put_event(self._region, json.loads(json.dumps(event)))

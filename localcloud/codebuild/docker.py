@@ -1,0 +1,110 @@
+"""The part of docker that builds use: `docker login`, `docker buildx build`, `docker push`.
+
+Nothing is built: no registry is reachable for a base image. What is checked is what goes wrong with the sources of a
+build: that the Dockerfile has the target, and that all that it copies is there. The image that is pushed is the
+checkout's own process, with a digest of those sources.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from localcloud import images
+from localcloud.checkout_images import IMAGES
+from localcloud.images import ImageUri
+
+_FROM = re.compile(r"^FROM\s+(?:--\S+\s+)*\S+(?:\s+AS\s+(?P<name>\S+))?\s*$", re.I | re.M)
+_COPY = re.compile(r"^COPY\s+(?P<words>.+)$", re.I | re.M)
+
+
+class BuildError(Exception):
+    """The image cannot be built."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; 1 says, as docker's does, that it failed."""
+    parser = argparse.ArgumentParser(prog="docker")
+    commands = parser.add_subparsers(dest="command", required=True)
+    login = commands.add_parser("login")
+    login.add_argument("--username", required=True)
+    login.add_argument("--password-stdin", action="store_true")
+    login.add_argument("registry")
+    commands.add_parser("push").add_argument("tag")
+    build = commands.add_parser("buildx").add_subparsers(dest="subcommand", required=True).add_parser("build")
+    for option in ("--platform", "--provenance", "--output", "--file", "--target", "--tag"):
+        build.add_argument(option, default="")
+    build.add_argument("context")
+    given = parser.parse_args(arguments)
+    try:
+        {"login": _login, "push": _push, "buildx": _build}[given.command](given)
+    except (BuildError, ClientError) as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _login(given: argparse.Namespace) -> None:
+    if not sys.stdin.read().strip():
+        raise BuildError(f"no password for {given.registry}")
+    _store(f"login {given.registry}").write_text("")
+
+
+def _build(given: argparse.Namespace) -> None:
+    context, dockerfile = Path(given.context), Path(given.file)
+    if not dockerfile.is_file():
+        raise BuildError(f"{dockerfile}: no such file")
+    text = dockerfile.read_text().replace("\\\n", " ")
+    targets = [match["name"] for match in _FROM.finditer(text) if match["name"]]
+    if given.target and given.target not in targets:
+        raise BuildError(f"target stage {given.target} could not be found; there are {', '.join(targets)}")
+    for match in _COPY.finditer(text):
+        words = shlex.split(match["words"])
+        if any(word.startswith("--from") for word in words):
+            continue
+        for source in [word for word in words if not word.startswith("--")][:-1]:
+            if not (context / source).exists():
+                raise BuildError(f"{match[0]}: {source} is not in the build context")
+    name = dockerfile.relative_to(context).as_posix()
+    if name not in IMAGES:
+        raise BuildError(f"{name}: this checkout has no process for it; it has {', '.join(IMAGES)}")
+    _store(given.tag).write_text(json.dumps({"dockerfile": name, "source": f"{given.target} {_digest(context)}"}))
+
+
+def _push(given: argparse.Namespace) -> None:
+    uri = ImageUri.parse(given.tag)
+    if not _store(f"login {given.tag.partition('/')[0]}").exists():
+        raise BuildError("no basic auth credentials")
+    if not _store(given.tag).exists():
+        raise BuildError(f"An image does not exist locally with the tag: {given.tag}")
+    built = json.loads(_store(given.tag).read_text())
+    ecr: Any = boto3.client("ecr", region_name=uri.region)
+    image = replace(IMAGES[built["dockerfile"]], source=built["source"])
+    print(f"{uri.tag}: digest: {images.push(ecr, uri.repository, uri.tag or 'latest', image)}")
+
+
+def _digest(context: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(path for path in context.rglob("*") if path.is_file()):
+        found.update(f"{path.relative_to(context)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _store(name: str) -> Path:
+    """Where the build's host keeps what it knows of an image or a registry."""
+    folder = Path(os.environ["TMPDIR"]) / "docker"
+    folder.mkdir(exist_ok=True)
+    return folder / hashlib.sha256(name.encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,30 @@
+# What CodeBuild runs to build one image (stacks/image_build.py sets the variables): build and push it unless it is
+# there, then wait until every Region of the grid has it.
+set -eu
+image="$REGISTRY/$REPOSITORY:$TAG"
+folder=$(mktemp -d)
+
+is_in() {
+    aws ecr describe-images --region "$1" --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG"
+}
+
+# A tag says what its image was built from, and cannot be moved: an image of this tag is what a deployment left behind
+# that was rolled back, or that is tried again.
+if is_in "$AWS_REGION"; then
+    echo "$image is there already"
+else
+    aws s3 cp --only-show-errors "$SOURCE" "$folder/source.zip"
+    unzip -q "$folder/source.zip" -d "$folder/source"
+    password=$(aws ecr get-login-password --region "$AWS_REGION") # not in a pipe, where its failure would be overheard
+    echo "$password" | docker login --username AWS --password-stdin "$REGISTRY"
+    # One manifest in Docker's own form: SageMaker has refused others (docs/images.md).
+    docker buildx build --platform linux/amd64 --provenance=false --output type=docker \
+        --file "$folder/source/$DOCKERFILE" ${TARGET:+--target "$TARGET"} --tag "$image" "$folder/source"
+    docker push "$image"
+fi
+for region in ${REGIONS:-}; do
+    until is_in "$region"; do
+        echo "waiting until $image is replicated to $region"
+        sleep 5
+    done
+done

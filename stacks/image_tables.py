@@ -1,0 +1,69 @@
+"""Which of AWS's containers an alias of grid.yaml is, by Region: the SageMaker Python SDK's tables, read offline."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from traingrid.errors import UsageError
+from traingrid.framework_images import FrameworkImage, to_environment
+from traingrid.grid import Grid
+from traingrid.grid_file import ENVIRONMENT_LIMIT
+
+ROOT = Path(__file__).parent.parent
+PYTHON = ROOT / ".venv-images/bin/python"
+
+
+def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
+    """Return the containers of the aliases that name a framework; nothing is run where there is none.
+
+    Args:
+        grid: The grid.
+        python: The interpreter that has the SDK.
+
+    Raises:
+        UsageError: The SDK is not installed, it knows no such container, or the answer is too long for what is told to
+            Lambda functions.
+    """
+    aliases = {alias: image for alias, image in grid.images.items() if image.framework}
+    if not aliases:
+        return {}
+    if not python.exists():
+        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which knows these images, is not there."
+        raise UsageError(what, "Install it: make setup-images.")
+    wanted = [
+        {**image.model_dump(include={"framework", "version", "target", "python"}), "regions": list(grid.regions)}
+        for image in aliases.values()
+    ]
+    found = {}
+    for alias, answer in zip(aliases, _ask(python, wanted), strict=True):
+        if "problem" in answer:
+            next_step = "Mend it in grid.yaml; a newer SDK may know more: requirements-images.in, make lock."
+            raise UsageError(f"images.{alias}: {answer['problem']}.", next_step)
+        found[alias] = FrameworkImage.of_uris(answer["uris"])
+    length = len(grid.to_environment().encode()) + len(to_environment(found).encode())
+    if length > ENVIRONMENT_LIMIT:
+        rule = f"with the registries of its images it takes {length} of {ENVIRONMENT_LIMIT} bytes"
+        raise UsageError(f"images: this grid is too long for a Lambda function's environment: {rule}.", "List fewer.")
+    return found
+
+
+def _ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, dict[str, str]]]:
+    """Run the SDK, which looks for credentials when it is imported: it gets none, and no network to look in."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
+    environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+    environment |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    script = Path(__file__).with_name("retrieve_images.py")
+    ended = subprocess.run(
+        [str(python), str(script)],
+        input=json.dumps(wanted),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    if ended.returncode:
+        last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
+        what = f"The SageMaker Python SDK could not be used: {last[0]}."
+        raise UsageError(what, "Install it anew: rm -r .venv-images; make setup-images.")
+    return list(json.loads(ended.stdout))

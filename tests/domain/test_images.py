@@ -1,0 +1,157 @@
+"""Which image a line's job pulls, in each Region, and which images a line may name at all."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.domain.deployments import ACCOUNT, sample_deployment
+from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
+from traingrid.framework_images import FrameworkImage, to_environment
+from traingrid.grid import Grid
+from traingrid.manifest import parse
+from traingrid.manifest_errors import ManifestError
+from traingrid.submission import jobs_of_lines
+
+GPU, CPU = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+IMAGES = {
+    "resnet": {"build": "training", "target": "gpu"},
+    "small": {"build": "training", "target": "cpu"},
+    "pushed": {"repository": "training", "tag": "1"},
+    "theirs": {"uri": "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14"},
+}
+BUILT = {"gpu": f"built-gpu-1@{GPU}", "cpu": f"built-cpu-1@{CPU}"}
+HERE = f"{ACCOUNT}.dkr.ecr.us-west-2.amazonaws.com/traingrid"
+
+
+def a_deployment(**changes: Any) -> Deployment:
+    sample = sample_deployment()
+    described = {**sample.grid.model_dump(), "images": IMAGES, **changes}
+    return replace(sample, grid=Grid.model_validate(described), images=BUILT)
+
+
+def images(deployment: Deployment, image: str) -> set[str]:
+    """Return the images of the jobs of a line for us-west-2 and one for eu-west-1."""
+    lines = "".join(
+        f"{region},s3://{bucket}/data,{image}\n"
+        for region, bucket in (("us-west-2", "ragab-ml-pdx"), ("eu-west-1", "ragab-ml-dub"))
+    )
+    parsed = parse(f"region,s3_uri,image\n{lines}".encode(), deployment)
+    return {job.image for job in jobs_of_lines(parsed, deployment, "00000000")}
+
+
+@pytest.mark.parametrize(("alias", "digest"), [("resnet", GPU), ("small", CPU)])
+def test_a_job_carries_the_digest_of_what_was_built_and_pulls_in_its_own_region(alias: str, digest: str) -> None:
+    assert images(a_deployment(), alias) == {
+        f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/traingrid/training@{digest}" for region in ("us-west-2", "eu-west-1")
+    }
+
+
+def test_an_image_that_somebody_pushes_is_named_by_its_tag() -> None:
+    assert f"{HERE}/training:1" in images(a_deployment(), "pushed")
+
+
+def test_a_uri_of_grid_yaml_is_that_of_the_jobs_region() -> None:
+    theirs = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.14"
+    assert images(a_deployment(), "theirs") == {theirs.format("us-west-2"), theirs.format("eu-west-1")}
+
+
+TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
+
+
+def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
+    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    deployment = replace(a_deployment(images={**IMAGES, "tf": TENSORFLOW}), frameworks={"tf": image})
+    assert images(deployment, "tf") == {
+        "111111111111.dkr.ecr.us-west-2.amazonaws.com/tensorflow-training:2.19-gpu",
+        "222222222222.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-training:2.19-gpu",
+    }
+    told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
+    assert Deployment.from_environment(told).frameworks == deployment.frameworks
+    with pytest.raises(UsageError, match="no image of tf"):
+        Deployment.from_environment(variables(deployment, BUILT))
+
+
+def test_neither_alias_nor_uri_is_no_image() -> None:
+    with pytest.raises(KeyError):
+        a_deployment().image_uri("nets", "us-west-2")
+
+
+@pytest.mark.parametrize("alias", ["resnet", "pushed"])
+def test_jobs_of_our_own_image_are_told_where_their_tensorboard_data_goes(alias: str) -> None:
+    deployment = a_deployment(job={**sample_deployment().grid.job.model_dump(), "image": alias})
+    (line,) = parse(b"us-west-2,s3://ragab-ml-pdx/data\n", deployment)
+    (job,) = jobs_of_lines([line], deployment, "00000000")
+    assert job.tensorboard
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.19-gpu",
+        "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training@" + GPU,
+        ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid/training@" + GPU,
+        ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid/own:7",
+    ],
+)
+def test_a_line_may_name_an_image_of_an_allowed_registry(uri: str) -> None:
+    allowed = ["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]
+    found = images(a_deployment(image_registries=allowed), uri)
+    assert found == {uri.replace("{region}", region) for region in ("us-west-2", "eu-west-1")}
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4", "in no registry that this grid allows"),
+        ("763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training-evil:1", "in no registry"),
+        ("999999999999.dkr.ecr.{region}.amazonaws.com/tensorflow-training:1", "in no registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/other/training:1", "in no registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid-other/training:1", "in no registry"),
+        ("docker.io/library/python:3.11", "in no registry"),
+        (ACCOUNT + ".dkr.ecr.eu-north-1.amazonaws.com/traingrid/training:1", "SageMaker pulls from its own Region"),
+    ],
+)
+def test_a_line_may_name_no_other(uri: str, why: str) -> None:
+    allowed = ["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]
+    with pytest.raises(ManifestError, match=why):
+        images(a_deployment(image_registries=allowed), uri)
+
+
+def variables(deployment: Deployment, built: dict[str, str] | None) -> dict[str, str]:
+    told = {
+        "TRAINGRID_GRID": deployment.grid.to_environment(),
+        "TRAINGRID_ACCOUNT": ACCOUNT,
+        "TRAINGRID_TABLE": "ledger",
+        "TRAINGRID_MANIFEST_BUCKET": "manifests",
+    }
+    return told if built is None else {**told, "TRAINGRID_IMAGES": json.dumps(built)}
+
+
+def test_the_environment_says_what_was_built() -> None:
+    deployment = a_deployment()
+    assert Deployment.from_environment(variables(deployment, BUILT)).image_uri("resnet", "us-west-2") == (
+        f"{HERE}/training@{GPU}"
+    )
+
+
+@pytest.mark.parametrize("built", [None, {}, {"cpu": BUILT["cpu"]}])
+def test_an_environment_that_does_not_say_it_is_refused(built: dict[str, str] | None) -> None:
+    with pytest.raises(UsageError, match=r"no image of (cpu, )?gpu") as refused:
+        Deployment.from_environment(variables(a_deployment(), built))
+    assert "npx cdk deploy" in refused.value.next_step
+
+
+def test_a_grid_that_builds_nothing_needs_no_digests() -> None:
+    sample = sample_deployment()
+    assert Deployment.from_environment(variables(sample, None)).images == {}
+
+
+def test_grid_images_and_all_else_fit_into_the_environment_of_a_function() -> None:
+    """Lambda takes 4 KB together; grid.yaml may take 3,000 bytes of it."""
+    long = {"JOB_QUEUE": "x" * 200, "JOB_DEFINITION": "x" * 200, "MANIFEST_BUCKET": "x" * 63, "TABLE": "x" * 255}
+    named = {f"TRAINGRID_{name}": value for name, value in long.items()} | {"TRAINGRID_ACCOUNT": ACCOUNT}
+    named["TRAINGRID_IMAGES"] = json.dumps({key: f"built-{key}-{'f' * 20}@{GPU}" for key in ("cpu", "gpu")})
+    assert sum(len(name) + len(value) for name, value in named.items()) < 4096 - 3000 - len("TRAINGRID_GRID")

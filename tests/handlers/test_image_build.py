@@ -1,0 +1,212 @@
+"""lambda/build_image between CloudFormation and CodeBuild: what it asks of the one, and answers the other."""
+
+import importlib
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from traingrid import image_build
+
+DIGEST = "sha256:" + "a" * 64
+PROPERTIES = {"ServiceToken": "arn", "Project": "builds", "Repository": "grid/orchestrator", "Tag": "built-1"}
+
+
+class CloudFormation:
+    """The address that takes answers, and what it took."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self.status = 200
+        told = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if told.status == 200:
+                    told.answers.append(json.loads(body) | {"content-type": self.headers["content-type"]})
+                self.send_response(told.status)
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                """Stay silent."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/answer?signature=x"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[CloudFormation]:
+    it = CloudFormation()
+    yield it
+    it.close()
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
+    """CodeBuild and ECR, which answer what a test tells them and nothing else."""
+    keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    clients: dict[str, Any] = {name: boto3.client(name, **keys) for name in ("codebuild", "ecr")}  # type: ignore[call-overload]
+    stubs = {name: Stubber(client) for name, client in clients.items()}
+    monkeypatch.setattr(image_build, "client", lambda name: clients[name])
+    for stub in stubs.values():
+        stub.activate()
+    yield stubs
+    for stub in stubs.values():
+        stub.assert_no_pending_responses()
+
+
+def request(kind: str, cloudformation: CloudFormation, **more: Any) -> dict[str, Any]:
+    return {
+        "RequestType": kind,
+        "RequestId": "request-1",
+        "ResponseURL": cloudformation.url,
+        "StackId": "stack",
+        "LogicalResourceId": "Image",
+        "ResourceType": "Custom::ContainerImage",
+        "ResourceProperties": PROPERTIES,
+        **more,
+    }
+
+
+def handle(event: dict[str, Any]) -> None:
+    importlib.import_module("lambda.build_image").handler(event, SimpleNamespace())
+
+
+def started(stubs: dict[str, Stubber], event: dict[str, Any]) -> str:
+    """Handle a request that starts a build; return the variable that travels with it."""
+    travelling: list[Any] = []
+
+    class Taken:
+        def __eq__(self, other: object) -> bool:
+            travelling.append(other)
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    wanted = {"projectName": "builds", "idempotencyToken": "request-1", "environmentVariablesOverride": Taken()}
+    stubs["codebuild"].add_response("start_build", {}, wanted)
+    handle(event)
+    (variable,) = travelling[0]
+    assert variable["name"] == image_build.REQUEST_VARIABLE
+    return str(variable["value"])
+
+
+def ended(status: str, variable: str) -> dict[str, Any]:
+    environment = [
+        {"name": "TAG", "type": "PLAINTEXT", "value": "built-1"},
+        {"name": image_build.REQUEST_VARIABLE, "type": "PLAINTEXT", "value": variable},
+    ]
+    return {
+        "source": "aws.codebuild",
+        "detail-type": "CodeBuild Build State Change",
+        "detail": {
+            "build-status": status,
+            "project-name": "builds",
+            "additional-information": {
+                "environment": {"environment-variables": environment},
+                "logs": {"deep-link": "https://console/log"},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", ["Create", "Update"])
+def test_the_end_of_a_build_answers_the_request_that_started_it(
+    kind: str, cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    before = {"PhysicalResourceId": "grid/orchestrator:built-0"} if kind == "Update" else {}
+    variable = started(services, request(kind, cloudformation, **before))
+    assert cloudformation.answers == []
+    described = {"imageDetails": [{"imageDigest": DIGEST}]}
+    wanted = {"repositoryName": "grid/orchestrator", "imageIds": [{"imageTag": "built-1"}]}
+    services["ecr"].add_response("describe_images", described, wanted)
+    handle(ended("SUCCEEDED", variable))
+    assert cloudformation.answers == [
+        {
+            "StackId": "stack",
+            "RequestId": "request-1",
+            "LogicalResourceId": "Image",
+            "PhysicalResourceId": "grid/orchestrator:built-1",
+            "Status": "SUCCESS",
+            "Reason": "",
+            "Data": {"Digest": DIGEST},
+            "content-type": "",
+        }
+    ]
+
+
+@pytest.mark.parametrize("status", ["FAILED", "FAULT", "STOPPED", "TIMED_OUT"])
+def test_a_build_that_brings_no_image_fails_the_deployment_and_names_its_log(
+    status: str, cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    handle(ended(status, started(services, request("Create", cloudformation))))
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"] == (
+        f"The build of grid/orchestrator:built-1 ended {status}. Its log says why: https://console/log"
+    )
+
+
+def test_what_travels_with_a_build_fits_beside_its_other_variables(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    long = request("Create", cloudformation, ResponseURL=cloudformation.url + "x" * 1800)
+    # https://docs.aws.amazon.com/codebuild/latest/userguide/troubleshooting.html: 5,500 characters for all together
+    assert len(started(services, long)) < 3000
+
+
+def test_a_deletion_is_answered_at_once_and_keeps_the_image(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    handle(request("Delete", cloudformation, PhysicalResourceId="grid/orchestrator:built-0"))
+    (answer,) = cloudformation.answers
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "grid/orchestrator:built-0")
+
+
+def test_a_build_that_cannot_be_started_fails_the_deployment_at_once(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    services["codebuild"].add_client_error("start_build", "ResourceNotFoundException", "no such project")
+    handle(request("Create", cloudformation))
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "could not be started" in answer["Reason"]
+    assert answer["PhysicalResourceId"] == "grid/orchestrator:built-1"
+
+
+def test_a_permission_that_is_not_known_everywhere_yet_is_left_to_lambdas_retries(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
+    with pytest.raises(Exception, match="not yet"):
+        handle(request("Create", cloudformation))
+    assert cloudformation.answers == []
+
+
+def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    cloudformation.status = 503
+    with pytest.raises(OSError, match="answers 503"):
+        handle(request("Delete", cloudformation, PhysicalResourceId="x"))
+
+
+def test_a_build_that_somebody_starts_by_hand_answers_nobody(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    event = ended("SUCCEEDED", "{}")
+    del event["detail"]["additional-information"]["environment"]["environment-variables"][1]
+    handle(event)
+    assert cloudformation.answers == []

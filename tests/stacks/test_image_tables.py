@@ -1,0 +1,155 @@
+"""AWS's own containers by alias: asked of the SDK at synth, and told to everybody who needs them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+
+from stacks.image_tables import PYTHON, framework_images
+from stacks.region_stack import RegionStack
+from tests.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
+from traingrid.errors import UsageError
+from traingrid.framework_images import FrameworkImage, from_environment, to_environment
+from traingrid.grid import Grid
+
+TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
+CONTAINER = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.19-gpu-py312"
+
+
+def sdk(folder: Path, answers: Any, code: int = 0) -> Path:
+    """Return an interpreter that keeps what it is asked in `asked.json`, and gives these answers."""
+    program = folder / "python"
+    lines = [
+        f"#!{sys.executable}",
+        "import pathlib, os, sys",
+        f"pathlib.Path({str(folder / 'asked.json')!r}).write_text(sys.stdin.read())",
+        f"pathlib.Path({str(folder / 'keys')!r}).write_text(os.environ.get('AWS_ACCESS_KEY_ID', 'none'))",
+        f"print({json.dumps(answers)!r})" if not code else f"sys.exit('it broke') if {code} else None",
+    ]
+    program.write_text("\n".join(lines) + "\n")
+    program.chmod(0o755)
+    return program
+
+
+def a_grid_with(image: dict[str, str], regions: int = 2) -> Grid:
+    return a_grid(regions, images={"resnet": {"repository": "training", "tag": "1"}, "tf": image})
+
+
+def test_a_grid_without_frameworks_asks_nobody(tmp_path: Path) -> None:
+    assert framework_images(a_grid(2), python=tmp_path / "nothing") == {}
+
+
+def test_a_missing_sdk_is_a_sentence_with_the_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"images\.tf: the SageMaker Python SDK.* make setup-images"):
+        framework_images(a_grid_with(TENSORFLOW), python=tmp_path / "nothing")
+
+
+def test_the_sdk_is_asked_once_for_all_regions_and_without_the_users_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    answer = {"uris": {region: CONTAINER.format(region) for region in REGIONS[:2]}}
+    found = framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [answer]))
+    assert found["tf"].uri("us-west-2") == CONTAINER.format("us-west-2")
+    (asked,) = json.loads((tmp_path / "asked.json").read_text())
+    assert asked == {**TENSORFLOW, "python": None, "regions": list(REGIONS[:2])}
+    assert (tmp_path / "keys").read_text() == "none"
+
+
+def test_what_the_sdk_does_not_know_is_told_with_the_alias(tmp_path: Path) -> None:
+    python = sdk(tmp_path, [{"problem": "Unsupported tensorflow version: 9"}])
+    with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Mend it in grid\.yaml"):
+        framework_images(a_grid_with({**TENSORFLOW, "version": "9"}), python=python)
+
+
+def test_an_sdk_that_breaks_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"could not be used: it broke\. Install it anew"):
+        framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [], code=1))
+
+
+def scattered(alias: int) -> dict[str, str]:
+    """Return the URIs of an image that another account holds in every Region, as for built-in algorithms."""
+    image = f"some-long-framework-name-training:2.19.{alias}-gpu-py312-cu125-ubuntu22.04"
+    return {region: f"{number:012}.dkr.ecr.{region}.amazonaws.com/{image}" for number, region in enumerate(REGIONS)}
+
+
+def test_twelve_regions_and_six_aliases_fit(tmp_path: Path) -> None:
+    """Two of which have another registry in every Region."""
+    whole = {"uris": {region: CONTAINER.format(region) for region in REGIONS}}
+    answers = [*[whole] * 4, *({"uris": scattered(alias)} for alias in range(2))]
+    images = {f"tensorflow-{alias}": TENSORFLOW for alias in range(6)}
+    grid = a_grid(12, images=images, job={"image": "tensorflow-0", "instance_type": "ml.g5.48xlarge"})
+    found = framework_images(grid, python=sdk(tmp_path, answers))
+    again = from_environment(to_environment(found))
+    assert again == found
+    for region in REGIONS:
+        assert again["tensorflow-0"].uri(region) == CONTAINER.format(region)
+        assert again["tensorflow-5"].uri(region) == scattered(1)[region]
+
+
+def test_what_does_not_fit_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    images = {f"tensorflow-{alias}": TENSORFLOW for alias in range(12)}
+    grid = a_grid(12, images=images, job={"image": "tensorflow-0", "instance_type": "ml.g5.48xlarge"})
+    answers = [{"uris": scattered(alias)} for alias in range(12)]
+    with pytest.raises(UsageError, match=r"it takes \d+ of 3000 bytes\. List fewer"):
+        framework_images(grid, python=sdk(tmp_path, answers))
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        {"us-east-1": CONTAINER.format("us-west-2")},
+        {"us-east-1": "docker.io/tensorflow:1"},
+        {"us-east-1": CONTAINER.format("us-east-1"), "us-west-2": CONTAINER.format("us-west-2") + "x"},
+    ],
+)
+def test_an_answer_that_is_not_one_image_in_ecr_is_an_error(uris: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="not one image in ECR"):
+        FrameworkImage.of_uris(uris)
+
+
+def test_jobs_may_pull_from_exactly_that_repository(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12, elsewhere={"us-west-2": "2" * 12})
+    RegionStack(app, grid=a_grid(2), region="us-west-2", frameworks=[image, image])
+    template = app.synth().stacks[0].template
+    (pull,) = [entry for entry in statements(template, "Execution") if "ecr:BatchGetImage" in entry["Action"]]
+    assert sorted(pull["Resource"]) == [
+        "arn:aws:ecr:us-west-2:222222222222:repository/tensorflow-training",
+        "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/training",
+    ]
+
+
+def test_every_process_of_the_grid_is_told(layer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12)
+    monkeypatch.setattr("app.framework_images", lambda _: {"tf": image})
+    found = synthesise(a_grid_with(TENSORFLOW), layer, tmp_path)
+    control = found["traingrid-control"]
+    told = [only(control, "AWS::Batch::JobDefinition")]
+    told += [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
+    assert [from_environment(environment(each)["TRAINGRID_FRAMEWORKS"]) for each in told] == [{"tf": image}] * 4
+    pulled = [entry for entry in statements(found["traingrid-us-west-2"]) if "ecr:BatchGetImage" in entry["Action"]]
+    assert "arn:aws:ecr:us-west-2:111111111111:repository/tensorflow-training" in pulled[0]["Resource"]
+
+
+@pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
+def test_the_sdk_itself_knows_the_containers() -> None:
+    images = {
+        "tf": TENSORFLOW,
+        "torch": {"framework": "pytorch", "version": "2.4", "target": "cpu"},
+    }
+    job = {"image": "tf", "instance_type": "ml.m5.large"}
+    grid = a_grid({"us-east-1": None, "af-south-1": None}, images=images, job=job)
+    found = framework_images(grid)
+    assert found["tf"].uri("us-east-1") == CONTAINER.format("us-east-1")
+    assert (
+        found["tf"].uri("af-south-1").startswith("626614931356.dkr.ecr.af-south-1.amazonaws.com/tensorflow-training:")
+    )
+    assert found["torch"].image == "pytorch-training:2.4-cpu-py311"
+    with pytest.raises(UsageError, match=r"images\.tf: .*tensorflow version: 9\.9"):
+        framework_images(a_grid_with({**TENSORFLOW, "version": "9.9"}))
+    with pytest.raises(UsageError, match=r"images\.tf: there is no framework tensorflo\."):
+        framework_images(a_grid_with({**TENSORFLOW, "framework": "tensorflo"}))

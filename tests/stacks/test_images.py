@@ -1,0 +1,296 @@
+"""The images that a deployment builds: from what, by whose leave, and how the rest of the grid gets to know them."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_logs as logs
+from cdk_nag import AwsSolutionsChecks
+
+from stacks import image_build
+from stacks.image_build import ORCHESTRATOR, ImageBuild, Recipe
+from stacks.log_keeping import LogKeeping
+from stacks.registry import registry
+from tests.stacks.templates import Template, a_grid, an_app, flat, on, only, resources, statements, synthesise
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = "OrchestratorBuildRole"
+
+
+@pytest.fixture(scope="module")
+def images(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return synthesise(a_grid(2), layer, tmp_path_factory.mktemp("images"))["traingrid-images"]
+
+
+def variables(project: dict[str, Any]) -> dict[str, str]:
+    return {entry["Name"]: flat(entry["Value"]) for entry in project["Environment"]["EnvironmentVariables"]}
+
+
+def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, regions: tuple[str, ...] = ()) -> ImageBuild:
+    """Return the build of a recipe from the files below `root`."""
+    stack = Stack(App(), "Stack")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image_build, "ROOT", root)
+        return ImageBuild(
+            stack,
+            "Build",
+            recipe=recipe,
+            repository=registry(stack, "Repository", name="grid/name"),
+            repository_name="grid/name",
+            regions=regions,
+            keeping=LogKeeping(retention=logs.RetentionDays.ONE_DAY, key=None),
+        )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the orchestrator's image is built from, elsewhere and at another time."""
+    for source in ORCHESTRATOR.sources:
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / source)
+        else:
+            shutil.copy(ROOT / source, tmp_path / source)
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (1, 1))
+    return tmp_path
+
+
+def test_the_tag_says_what_an_image_is_made_from_and_nothing_else(checkout: Path) -> None:
+    here = built().tag
+    (checkout / "README.md").write_text("not in the image")
+    (checkout / "traingrid/__pycache__").mkdir(exist_ok=True)
+    (checkout / "traingrid/__pycache__/x.cpython-311.pyc").write_bytes(b"compiled")
+    assert built(root=checkout).tag == here
+    (checkout / "traingrid/names.py").write_text("CHANGED = 1\n")
+    assert built(root=checkout).tag != here
+
+
+def test_a_region_more_or_another_way_to_build_is_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = built(regions=("eu-west-1",)).tag
+    assert built(regions=("eu-west-1", "us-west-2")).tag != before
+    script = tmp_path / "build.sh"
+    script.write_text(image_build.SCRIPT.read_text() + "# better\n")
+    monkeypatch.setattr(image_build, "SCRIPT", script)
+    assert built(regions=("eu-west-1",)).tag != before
+
+
+def test_the_sources_of_the_orchestrator_are_all_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
+    synthesise(a_grid(1), layer, tmp_path)
+    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "batch_job").is_dir()]
+    assert {path.name for path in asset.iterdir()} == {"batch_job", "traingrid", "requirements-orchestrator.txt"}
+    assert not list(asset.rglob("*.pyc"))
+
+
+def test_the_deployment_asks_for_the_image_again_only_when_its_tag_changes(images: Template) -> None:
+    request = only(images, "Custom::ContainerImage")
+    project = only(images, "AWS::CodeBuild::Project")
+    assert set(request) == {"ServiceToken", "ServiceTimeout", "Project", "Repository", "Tag"}
+    assert request["Tag"] == variables(project)["TAG"] == built().tag
+    assert request["Repository"] == variables(project)["REPOSITORY"] == "traingrid/orchestrator"
+
+
+def test_a_build_ends_before_cloudformation_gives_it_up(images: Template) -> None:
+    project = only(images, "AWS::CodeBuild::Project")
+    longest = project["TimeoutInMinutes"] + project["QueuedTimeoutInMinutes"]
+    assert longest * 60 < int(only(images, "Custom::ContainerImage")["ServiceTimeout"]) <= 3600
+
+
+def test_a_build_may_read_its_sources_and_push_to_its_repository_and_nothing_else(images: Template) -> None:
+    (repository,) = [name for name in resources(images, "AWS::ECR::Repository") if name.startswith("Orchestrator")]
+    for statement in resources(images, "AWS::IAM::Policy").values():
+        assert "ManagedPolicyArns" not in statement["Properties"]
+    assert on(images, BUILD, "ecr:PutImage") == {f"<{repository}.Arn>"}
+    free = {action for entry in statements(images, BUILD) if entry["Resource"] == ["*"] for action in entry["Action"]}
+    assert free == {"ecr:GetAuthorizationToken"}
+    (read,) = [entry for entry in statements(images, BUILD) if "s3:GetObject" in entry["Action"]]
+    assert read["Action"] == ["s3:GetObject"]
+    assert len(read["Resource"]) == 1
+    assert read["Resource"][0].endswith(".zip")
+
+
+def test_images_go_with_their_stack(images: Template) -> None:
+    for repository in resources(images, "AWS::ECR::Repository").values():
+        assert repository["Properties"]["EmptyOnDelete"] is True
+    assert not [name for name, made in images["Resources"].items() if made.get("DeletionPolicy") == "Retain"]
+
+
+def test_codebuild_acts_for_this_account_only(images: Template) -> None:
+    (role,) = [role for name, role in resources(images, "AWS::IAM::Role").items() if name.startswith(BUILD)]
+    assert "ManagedPolicyArns" not in role["Properties"]
+    (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert flat(statement["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
+    pattern = flat(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+    assert pattern == "arn:aws:codebuild:<AWS::Region>:<AWS::AccountId>:project/*"
+
+
+def test_the_builder_may_start_these_builds_and_look_for_these_images(images: Template) -> None:
+    (project,) = resources(images, "AWS::CodeBuild::Project")
+    (repository,) = [name for name in resources(images, "AWS::ECR::Repository") if name.startswith("Orchestrator")]
+    assert on(images, "Builder", "codebuild:StartBuild") == {f"<{project}.Arn>"}
+    assert on(images, "Builder", "ecr:DescribeImages") == {f"<{repository}.Arn>"}
+
+
+def test_every_end_of_a_build_is_told(images: Template) -> None:
+    rule = only(images, "AWS::Events::Rule")
+    detail = rule["EventPattern"]["detail"]
+    (project,) = resources(images, "AWS::CodeBuild::Project")
+    assert detail["project-name"] == [{"Ref": project}]
+    assert set(detail["build-status"]) == {"SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"}
+    ask = resources(images, "Custom::ContainerImage").popitem()[1]
+    assert set(resources(images, "AWS::Events::Rule")) < set(ask["DependsOn"])
+    assert set(resources(images, "AWS::Lambda::Permission")) < set(ask["DependsOn"])
+
+
+def test_another_image_is_another_template_of_the_control_plane(layer: Path, tmp_path: Path) -> None:
+    """The digest comes from another stack: a template that only refers to it would not change with it."""
+    found = synthesise(a_grid(1), layer, tmp_path)
+    definition = only(found["traingrid-control"], "AWS::Batch::JobDefinition")
+    request = only(found["traingrid-images"], "Custom::ContainerImage")
+    assert definition["Tags"]["traingrid:image"] == request["Tag"]
+    joined = json.dumps(definition["ContainerProperties"]["Image"])
+    assert "/traingrid/orchestrator@" in joined
+    assert '"Fn::GetStackOutput": {"StackName": "traingrid-images"' in joined
+
+
+def test_an_image_that_is_pushed_by_hand_is_not_built(layer: Path, tmp_path: Path) -> None:
+    found = synthesise(a_grid(1, orchestrator={"image_tag": "7"}), layer, tmp_path)
+    assert not resources(found["traingrid-images"], "AWS::CodeBuild::Project")
+    assert not resources(found["traingrid-images"], "AWS::Lambda::Function")
+    repositories = resources(found["traingrid-images"], "AWS::ECR::Repository").values()
+    names = {repository["Properties"]["RepositoryName"] for repository in repositories}
+    assert names == {"traingrid/orchestrator", "traingrid/training"}
+    image = only(found["traingrid-control"], "AWS::Batch::JobDefinition")["ContainerProperties"]["Image"]
+    assert flat(image) == "<AWS::AccountId>.dkr.ecr.us-east-1.amazonaws.com/traingrid/orchestrator:7"
+
+
+TRAINED = {
+    "images": {
+        "resnet": {"build": "training", "target": "gpu"},
+        "small": {"build": "training", "target": "cpu"},
+        "again": {"build": "training", "target": "gpu"},
+        "theirs": {"repository": "theirs", "tag": "3"},
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def trained(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+    """The templates of a grid of three Regions that builds two targets of the training image."""
+    return synthesise(a_grid(3, **TRAINED), layer, tmp_path_factory.mktemp("trained"))
+
+
+def by_target(images: Template) -> dict[str, dict[str, str]]:
+    projects = resources(images, "AWS::CodeBuild::Project").values()
+    found = [variables(project["Properties"]) for project in projects]
+    return {each.get("TARGET", "orchestrator"): each for each in found}
+
+
+def test_each_target_is_built_once_however_many_aliases_it_has(trained: dict[str, Template]) -> None:
+    found = by_target(trained["traingrid-images"])
+    assert set(found) == {"orchestrator", "cpu", "gpu"}
+    assert found["gpu"]["DOCKERFILE"] == found["cpu"]["DOCKERFILE"] == "training_container/Dockerfile"
+    assert found["gpu"]["SOURCE"] == found["cpu"]["SOURCE"]
+    assert found["gpu"]["TAG"] != found["cpu"]["TAG"]
+
+
+def test_the_sources_of_the_training_image_are_all_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
+    synthesise(a_grid(1, **TRAINED), layer, tmp_path)
+    (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
+    assert {path.relative_to(asset).as_posix() for path in asset.glob("*/*") if path.parent.name == "setup"} == {
+        "setup/training.sh",
+        "setup/cuda.sh",
+    }
+    assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
+    for line in (ROOT / "training_container/Dockerfile").read_text().splitlines():
+        if line.startswith("COPY") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert (asset / source).exists(), line
+
+
+def test_a_training_image_is_awaited_in_every_region_that_it_is_replicated_to(trained: dict[str, Template]) -> None:
+    images = trained["traingrid-images"]
+    assert by_target(images)["gpu"]["REGIONS"] == by_target(images)["cpu"]["REGIONS"] == "eu-west-1 us-west-2"
+    assert "REGIONS" not in by_target(images)["orchestrator"]
+    rules = only(images, "AWS::ECR::ReplicationConfiguration")["ReplicationConfiguration"]["Rules"]
+    assert rules == [
+        {
+            "Destinations": [
+                {"Region": region, "RegistryId": {"Ref": "AWS::AccountId"}} for region in ("us-west-2", "eu-west-1")
+            ],
+            "RepositoryFilters": [
+                {"Filter": f"traingrid/{name}", "FilterType": "PREFIX_MATCH"} for name in ("theirs", "training")
+            ],
+        }
+    ]
+    (replication,) = resources(images, "AWS::ECR::ReplicationConfiguration")
+    for request in resources(images, "Custom::ContainerImage").values():
+        assert replication in request["DependsOn"], "what is pushed before there are rules is never replicated"
+    seen = on(images, "TrainingBuildgpuRole", "ecr:DescribeImages")
+    assert {resource for resource in seen if resource.startswith("arn:")} == {
+        f"arn:aws:ecr:{region}:<AWS::AccountId>:repository/traingrid/training" for region in ("eu-west-1", "us-west-2")
+    }
+
+
+def test_every_region_has_its_repositories_before_anything_is_replicated(layer: Path, tmp_path: Path) -> None:
+    assembly = an_app(a_grid(3, **TRAINED), layer, tmp_path).synth()
+    by_name = {stack.stack_name: stack for stack in assembly.stacks}
+    before = {
+        name: {needed.id for needed in stack.dependencies if needed.id in by_name} for name, stack in by_name.items()
+    }
+    assert before["traingrid-images"] == {"traingrid-registry-us-west-2", "traingrid-registry-eu-west-1"}
+    assert "traingrid-images" in before["traingrid-control"]
+    for region in ("us-west-2", "eu-west-1"):
+        template = by_name[f"traingrid-registry-{region}"].template
+        for repository in resources(template, "AWS::ECR::Repository").values():
+            assert repository["Properties"]["ImageTagMutability"] == "IMMUTABLE"
+            assert repository["Properties"]["ImageScanningConfiguration"] == {"ScanOnPush": True}
+        names = {each["Properties"]["RepositoryName"] for each in resources(template, "AWS::ECR::Repository").values()}
+        assert names == {"traingrid/training", "traingrid/theirs"}
+
+
+def test_rules_that_somebody_else_owns_are_left_alone_and_ours_is_told(layer: Path, tmp_path: Path) -> None:
+    images = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer, tmp_path)["traingrid-images"]
+    assert not resources(images, "AWS::ECR::ReplicationConfiguration")
+    rule = json.loads(flat(images["Outputs"]["ReplicationRule"]["Value"]))
+    assert rule["destinations"] == [{"region": "us-west-2", "registryId": "<AWS::AccountId>"}]
+    assert by_target(images)["gpu"]["REGIONS"] == "us-west-2", "it is awaited all the same"
+
+
+def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) -> None:
+    found = synthesise(a_grid(1, **TRAINED), layer, tmp_path)
+    assert not resources(found["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
+    assert set(found) == {"traingrid-images", "traingrid-control", "traingrid-us-east-1"}
+
+
+def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: dict[str, Template]) -> None:
+    control = trained["traingrid-control"]
+    tags = {target: each["TAG"] for target, each in by_target(trained["traingrid-images"]).items()}
+    told = [
+        *resources(control, "AWS::Lambda::Function").values(),
+        *resources(control, "AWS::Batch::JobDefinition").values(),
+    ]
+    assert len(told) == 4
+    for each in told:
+        written = json.dumps(each).replace("\\", "")
+        for target in ("cpu", "gpu"):
+            assert f'"{target}": "{tags[target]}@' in written
+        assert written.count('"Fn::GetStackOutput"') >= 2
+
+
+@pytest.mark.parametrize("grid", [TRAINED, {"replicate_images": False, **TRAINED}])
+def test_cdk_nag_finds_nothing_unexplained_in_images(layer: Path, tmp_path: Path, grid: dict[str, Any]) -> None:
+    app = an_app(a_grid(2, **grid), layer, tmp_path)
+    report = AwsSolutionsChecks(app).validate_scope(app)
+    assert [f"{violation.rule_name}: {violation.description}" for violation in report.violations] == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_the_script_of_a_build_is_a_shell_script(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"this machine has no {shell}")
+    subprocess.run([shell, "-n", str(image_build.SCRIPT)], check=True)

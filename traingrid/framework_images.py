@@ -1,0 +1,78 @@
+"""AWS's deep-learning containers by alias: the same image in every Region, in registries that differ here and there.
+
+Which account holds a container in which Region stands in tables of the SageMaker Python SDK, which are read when the
+grid is deployed (stacks/image_tables.py). What they say must fit into a Lambda function's environment, so a registry is
+written once, with the Regions that have another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEEP_LEARNING_CONTAINERS = "763104351884"
+"""The account of AWS's deep-learning containers in most Regions
+(https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html)."""
+
+_URI = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<image>.+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameworkImage:
+    """A container of AWS's.
+
+    Attributes:
+        image: Repository and tag.
+        registry: The account that holds it in most Regions.
+        elsewhere: The account by Region, where it is another.
+    """
+
+    image: str
+    registry: str
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_uris(cls, uris: Mapping[str, str]) -> FrameworkImage:
+        """Return the image of the URIs that it has by Region.
+
+        Raises:
+            ValueError: They are not URIs of one image in ECR, each in its own Region.
+        """
+        found = {region: _URI.fullmatch(uri) for region, uri in uris.items()}
+        images = {match["image"] for match in found.values() if match}
+        strange = [uris[region] for region, match in found.items() if match is None or match["region"] != region]
+        if strange or len(images) != 1:
+            raise ValueError(f"not one image in ECR: {', '.join(strange or sorted(images))}")
+        accounts = {region: match["account"] for region, match in found.items() if match}
+        registry = Counter(accounts.values()).most_common(1)[0][0]
+        others = {region: account for region, account in accounts.items() if account != registry}
+        return cls(image=images.pop(), registry=registry, elsewhere=others)
+
+    def uri(self, region: str) -> str:
+        """Return the URI that a job in a Region of the grid pulls."""
+        return f"{self.elsewhere.get(region, self.registry)}.dkr.ecr.{region}.amazonaws.com/{self.image}"
+
+    def repository_arn(self, region: str) -> str:
+        """Return the ARN of the repository that it is pulled from in a Region."""
+        account, repository = self.elsewhere.get(region, self.registry), self.image.partition(":")[0]
+        return f"arn:aws:ecr:{region}:{account}:repository/{repository}"
+
+
+def to_environment(images: Mapping[str, FrameworkImage]) -> str:
+    """Return images by alias as compact JSON, for the environment variable TRAINGRID_FRAMEWORKS."""
+    packed = {alias: [found.image, found.registry, dict(found.elsewhere)] for alias, found in images.items()}
+    return json.dumps(packed, separators=(",", ":"))
+
+
+def from_environment(text: str) -> dict[str, FrameworkImage]:
+    """Return what `to_environment` wrote."""
+    return {
+        alias: FrameworkImage(image=image, registry=registry, elsewhere=elsewhere)
+        for alias, (image, registry, elsewhere) in json.loads(text).items()
+    }

@@ -1,0 +1,91 @@
+"""Building an image while a stack is deployed: CloudFormation's request starts a build, and the build's end answers it.
+
+A build may take longer than a Lambda function lives, so nobody waits. What the answer needs travels with the build, as
+an environment variable of it, and comes back with CodeBuild's event, which tells of every end: also of a build that was
+stopped, ran into its timeout, or never got a host.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+from botocore.exceptions import ClientError
+
+from traingrid.clients import client
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REQUEST_VARIABLE = "CLOUDFORMATION_REQUEST"
+"""The environment variable of a build that holds what its end must answer."""
+
+_REPEATED = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
+# Roles that were made seconds ago: they come to be known everywhere while Lambda tries an event again.
+_NOT_YET = ("AccessDeniedException", "AccessDenied")
+
+
+def begin(event: Mapping[str, Any]) -> None:
+    """Start the build that a request of CloudFormation asks for, or answer it at once.
+
+    Args:
+        event: The request (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html)
+            with the properties Project, Repository and Tag.
+
+    Raises:
+        ClientError: The call may succeed a minute later; Lambda tries an asynchronous event again.
+    """
+    wanted = event["ResourceProperties"]
+    name = f"{wanted['Repository']}:{wanted['Tag']}"
+    request = {key: event[key] for key in _REPEATED if key in event} | {"PhysicalResourceId": name}
+    if event["RequestType"] == "Delete":  # images go with their repository; jobs of an older one may still pull it
+        _answer(request | {"PhysicalResourceId": event["PhysicalResourceId"]}, "SUCCESS")
+        return
+    travelling = json.dumps(request | {"Repository": wanted["Repository"], "Tag": wanted["Tag"]})
+    try:
+        client("codebuild").start_build(
+            projectName=wanted["Project"],
+            idempotencyToken=event["RequestId"],
+            environmentVariablesOverride=[{"name": REQUEST_VARIABLE, "value": travelling, "type": "PLAINTEXT"}],
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _NOT_YET:
+            raise
+        _answer(request, "FAILED", reason=f"The build of {name} could not be started: {error}.")
+
+
+def finish(event: Mapping[str, Any]) -> None:
+    """Answer CloudFormation's request with the digest of the image that was built, or with why there is none.
+
+    Args:
+        event: CodeBuild's "Build State Change" event of a build that has ended
+            (https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html).
+    """
+    detail = event["detail"]
+    more = detail["additional-information"]
+    variables = {entry["name"]: entry["value"] for entry in more["environment"]["environment-variables"]}
+    if REQUEST_VARIABLE not in variables:  # somebody has started the project by hand
+        return
+    request = json.loads(variables[REQUEST_VARIABLE])
+    if detail["build-status"] != "SUCCEEDED":
+        log = more.get("logs", {}).get("deep-link", "CodeBuild's console")
+        name, status = request["PhysicalResourceId"], detail["build-status"]
+        _answer(request, "FAILED", reason=f"The build of {name} ended {status}. Its log says why: {log}")
+        return
+    found = client("ecr").describe_images(repositoryName=request["Repository"], imageIds=[{"imageTag": request["Tag"]}])
+    _answer(request, "SUCCESS", data={"Digest": found["imageDetails"][0]["imageDigest"]})
+
+
+def _answer(
+    request: Mapping[str, Any], status: str, *, reason: str = "", data: Mapping[str, str] | None = None
+) -> None:
+    """Send CloudFormation an answer, in the form of
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html."""
+    repeated = {key: value for key, value in request.items() if key in _REPEATED and key != "ResponseURL"}
+    body = json.dumps({**repeated, "Status": status, "Reason": reason, "Data": data or {}})
+    # The URL is a signed PUT of an object without a content type.
+    http = urllib3.PoolManager(timeout=30.0)
+    sent = http.request("PUT", request["ResponseURL"], body=body, headers={"content-type": ""})
+    if sent.status >= 300:
+        raise OSError(f"CloudFormation's address for the answer to {request['RequestId']} answers {sent.status}")
