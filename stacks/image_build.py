@@ -159,7 +159,6 @@ class ImageBuild(Construct):
         )
         project.node.add_dependency(self.role)
         acknowledge(project, "AwsSolutions-CB4", "It leaves no artifacts that a key would encrypt; ECR encrypts images")
-        acknowledge(project, "AwsSolutions-CB3", "Docker runs in the build's container: that is how an image is built")
         return project
 
     def _variables(self, recipe: Recipe, source: s3_assets.Asset) -> dict[str, str]:

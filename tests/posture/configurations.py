@@ -10,6 +10,8 @@ CONTAINERS = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"
 """AWS's deep-learning containers."""
 
 IMAGES: dict[str, Any] = {"resnet": TRAINING, "bert": {"repository": "language", "tag": "7"}}
+BUILT: dict[str, Any] = {target: {"build": "training", "target": target} for target in ("cpu", "gpu")}
+ON_GPUS = {"image": "gpu", "instance_type": "ml.g5.48xlarge"}
 WATCH_BRIEFLY: dict[str, Any] = {"watch": "until_started", "max_vcpus": 2500}
 LARGE_CHILDREN: dict[str, Any] = {"vcpu": 4.0, "memory_mib": 30720, "max_vcpus": 4, "image_tag": "2026-11"}
 OWN_BUCKETS: dict[str, Any] = {
@@ -58,5 +60,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
     "people to tell and a budget": a_grid(2, alarms=TOLD),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
+    "training images built, by others replicated": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
+    "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),
     "the longest name": a_grid({REGIONS[5]: None}, name="a" * 24, home="ap-northeast-3"),
 }

@@ -156,7 +156,7 @@ RULES = (
         no_secret_is_in_an_environment,
         (
             put(DEFINITION, f"{CONTAINER}.Environment.0.Name", "WANDB_ACCESS_KEY"),
-            put("AWS::Lambda::Function", "Environment.Variables.OF", "AKIA0123456789ABCDEF"),
+            put("AWS::Lambda::Function", "Environment", {"Variables": {"OF": "AKIA0123456789ABCDEF"}}),
         ),
     ),
     Rule(tags_reach_the_task, (without(DEFINITION, "PropagateTags"),)),

@@ -10,6 +10,7 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
 from tests.posture.rule import Rule, put, without
 from tests.posture.synthesised import Synthesised
 from tests.stacks.templates import flat
+from traingrid import names
 from traingrid.names import TAG_GRID
 
 ACCOUNT = "123456789012"
@@ -69,13 +70,15 @@ def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]
                 yield f"{stack}/{name} ({resource['Type']})"
 
 
-def every_region_is_deployed_after_the_control_plane(made: Synthesised) -> Iterator[str]:
-    control = f"{made.grid.name}-control"
+def repositories_come_first_then_images_the_control_plane_and_regions(made: Synthesised) -> Iterator[str]:
+    """An image is replicated to repositories that are there, and a Region's events go to a bus that is there."""
+    grid = made.grid
+    images, control = names.images_stack(grid.name), names.control_stack(grid.name)
+    needs = {control: {images}, images: {names.registry_stack(grid.name, it) for it in grid.regions if it != grid.home}}
+    needs |= {names.region_stack(grid.name, region): {control} for region in grid.regions}
     for stack, after in made.after.items():
-        if stack != control and control not in after:
-            yield f"{stack} comes after {sorted(after)} only"
-    if made.after[control] & set(made.templates):
-        yield f"{control} waits for a Region"
+        if (after & set(made.templates)) != needs.get(stack, set()):
+            yield f"{stack} comes after {sorted(after)}"
 
 
 def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
@@ -116,7 +119,9 @@ def _independent(made: Synthesised) -> None:
 
 
 def _imports(made: Synthesised) -> None:
-    next(iter(made.templates.values()))["Outputs"]["Shared"] = {"Value": {"Fn::ImportValue": "of-another-stack"}}
+    next(iter(made.templates.values())).setdefault("Outputs", {})["Shared"] = {
+        "Value": {"Fn::ImportValue": "of-another-stack"}
+    }
 
 
 RULES = (
@@ -129,6 +134,6 @@ RULES = (
         everything_says_which_grid_it_belongs_to,
         (without("AWS::Logs::LogGroup", "Tags"), put("AWS::Batch::JobQueue", "Tags", {"traingrid:grid": "other"})),
     ),
-    Rule(every_region_is_deployed_after_the_control_plane, (_independent,)),
+    Rule(repositories_come_first_then_images_the_control_plane_and_regions, (_independent,)),
     Rule(regions_share_nothing_but_names, (_imports,)),
 )
