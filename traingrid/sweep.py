@@ -51,6 +51,12 @@ class Sweep:
             "LinesLeft": self.left,
         }
 
+    def sentence(self) -> str:
+        """Return what it has done, for the person who reads its log."""
+        done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
+        said = ", ".join(f"{len(what)} {word}" for word, what in done.items())
+        return f"swept: {said}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"
+
 
 @dataclass
 class Submission:
