@@ -26,7 +26,7 @@ from traingrid.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
 from traingrid.orchestration_cost import dollars
 from traingrid.orchestration_cost import sentence as cost_sentence
-from traingrid.outage import patient
+from traingrid.outage import code_of, patient
 from traingrid.storage import Storage
 from traingrid.submission import array_file, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
@@ -145,7 +145,7 @@ def _try_again(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 def _give_up(error: Exception, said: str, code: int, say: Say) -> int:
-    say(said, level="ERROR", event="error", failure=type(error).__name__, exit_code=code)
+    say(said, level="ERROR", event="error", failure=code_of(error), exit_code=code)
     return code
 
 

@@ -72,12 +72,12 @@ class _Patient(Generic[T]):
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # once may happen every hour
             said = f"AWS cannot be asked now: {error}. Asking again in {seconds:.0f} s."
-            self._say(said, event="outage", failure=_code(error), seconds=seconds)
+            self._say(said, event="outage", failure=code_of(error), seconds=seconds)
         self._sleep(seconds)
 
 
-def _code(error: Exception) -> str:
-    """Return what an outage is called: AWS's code for it, or that of the library where nobody answered."""
+def code_of(error: Exception) -> str:
+    """Return what an error is called: AWS's code for it, or the library's where AWS said nothing."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
