@@ -1,12 +1,12 @@
 """Alarms: what a person has to hear of."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from aws_cdk import Duration
 from aws_cdk import aws_batch as batch
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_events as events
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
@@ -102,31 +102,33 @@ class Alarms(AlarmTopic):
 
         https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
         """
-        pattern = events.EventPattern(
-            source=["aws.batch"], detail_type=["Batch Job Queue Blocked"], detail={"jobQueue": [queue.job_queue_arn]}
-        )
+        pattern = {
+            "source": ["aws.batch"],
+            "detail-type": ["Batch Job Queue Blocked"],
+            "detail": {"jobQueue": [queue.job_queue_arn]},
+        }
         self._noticed(
             "queue-blocked", "QueueBlocked", pattern, "Batch says that a job blocks the queue of the children."
         )
 
-    def key_in_danger(self) -> None:
-        """Alarm when somebody disables the stack's key or schedules its deletion, if it has one.
+    def key_in_danger(self, of: str) -> None:
+        """Alarm when somebody disables the stack's key or schedules its deletion, if it has one; `of` says which it is.
 
         CloudTrail tells, so an account without a trail hears nothing. The event:
         https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
         """
         if self.key is None:
             return
-        pattern = events.EventPattern(
-            source=["aws.kms"],
-            detail_type=["AWS API Call via CloudTrail"],
-            detail={
+        pattern = {
+            "source": ["aws.kms"],
+            "detail-type": ["AWS API Call via CloudTrail"],
+            "detail": {
                 "eventName": ["ScheduleKeyDeletion", "DisableKey"],
                 "resources": {"ARN": [self.key.key_arn]},
             },
-        )
+        }
         what = "The key of this stack was disabled, or is to be deleted: what it has encrypted will not be readable."
-        self._noticed("key-in-danger", "KeyInDanger", pattern, what)
+        self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
 
     def throttled_ledger(self, table: dynamodb.ITable) -> None:
         """Alarm when the ledger refuses what children write or read.
@@ -180,11 +182,11 @@ class Alarms(AlarmTopic):
         )
         self.alarm(kind, "", description, lines.metric(period=_PERIOD, statistic="Sum"), periods=periods)
 
-    def _noticed(self, kind: str, identifier: str, pattern: events.EventPattern, what: str) -> None:
+    def _noticed(self, kind: str, identifier: str, pattern: Mapping[str, Any], what: str, *, of: str = "") -> None:
         queue = noticed(self, identifier, pattern=pattern, what=what, key=self.key)
         self.alarm(
             kind,
-            "",
+            of,
             f"{what} The event, with its reason, lies in a queue for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )

@@ -115,7 +115,7 @@ class ControlStack(Stack):
         self.alarms.long_wait()
         self.alarms.throttled_ledger(self.ledger)
         self.alarms.queue_blocked(self.orchestrator.queue)
-        self.alarms.key_in_danger()
+        self.alarms.key_in_danger("control")
         self.alarms.outage(self.orchestrator.log_group)
         self.alarms.denied(self.orchestrator.log_group)
         Dashboard(self, "Dashboard", grid=self._grid)

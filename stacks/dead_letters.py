@@ -1,8 +1,10 @@
 """Queues of events that somebody has to look at: what could not be delivered, and what should not happen."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
@@ -28,7 +30,7 @@ def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
 
 
 def noticed(
-    scope: Construct, identifier: str, *, pattern: events.EventPattern, what: str, key: kms.IKey | None
+    scope: Construct, identifier: str, *, pattern: Mapping[str, Any], what: str, key: kms.IKey | None
 ) -> sqs.Queue:
     """Return a new queue that keeps every event of a pattern for 14 days, with its reason, for someone to look at.
 
@@ -39,23 +41,28 @@ def noticed(
     Args:
         scope: What the queue belongs to.
         identifier: Its name there.
-        pattern: Which events of the Region's default bus.
+        pattern: Which events of the Region's default bus, in EventBridge's words.
         what: What has happened then, as the rule's description.
         key: What it encrypts with; keys of SQS's own if that is None.
     """
     queue = _kept_for_a_person(
         scope, identifier, key, "No program reads it that could fail on a message; a person does"
     )
-    rule = events.Rule(scope, f"{identifier}Rule", description=what, event_pattern=pattern)
-    # The target itself would let any rule of the account send to an encrypted queue; what is imported it leaves alone.
-    target = sqs.Queue.from_queue_arn(scope, f"{identifier}Target", queue.queue_arn)
-    rule.add_target(targets.SqsQueue(target, max_event_age=EVENT_AGE, retry_attempts=EVENT_RETRIES))
+    # The construct of a queue as a target would let any rule of the account send to an encrypted one.
+    target = events.CfnRule.TargetProperty(
+        id="Queue",
+        arn=queue.queue_arn,
+        retry_policy=events.CfnRule.RetryPolicyProperty(
+            maximum_event_age_in_seconds=EVENT_AGE.to_seconds(), maximum_retry_attempts=EVENT_RETRIES
+        ),
+    )
+    rule = events.CfnRule(scope, f"{identifier}Rule", description=what, event_pattern=pattern, targets=[target])
     queue.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal("events.amazonaws.com")],
             actions=["sqs:SendMessage"],
             resources=[queue.queue_arn],
-            conditions=same_account(rule.rule_arn),
+            conditions=same_account(rule.attr_arn),
         )
     )
     return queue

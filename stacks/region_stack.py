@@ -55,7 +55,7 @@ class RegionStack(Stack):
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
         alarms = Alarms(self, "Alarms", grid=grid, key=key)
         alarms.undelivered(f"home-bus-{region}", forwarding.dead_letters)
-        alarms.key_in_danger()
+        alarms.key_in_danger("data")
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)
