@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from functools import cache
@@ -12,6 +11,7 @@ from traingrid.batch import Batch
 from traingrid.deployment import Deployment
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.ledger import Ledger
+from traingrid.log_lines import log_line
 from traingrid.storage import Storage
 
 
@@ -28,5 +28,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         return {"state": "ignored", "key": event["detail"]["object"]["key"]}
     owner = f"{context.aws_request_id}/{uuid.uuid4().hex[:8]}"
     report = _intake().accept(source, owner, within=context.get_remaining_time_in_millis() / 1000)
-    print(json.dumps(report))
+    print(log_line(f"{source.uri}: {report['state']}", event="manifest", **report))
     return report

@@ -35,4 +35,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 
 def _say(done: Sweep) -> None:
-    print(embedded_metrics(_deployment().grid.name, done.counts(), asdict(done)))
+    said = {"message": done.sentence(), "level": "INFO", "event": "sweep"}
+    print(embedded_metrics(_deployment().grid.name, done.counts(), {**said, **asdict(done)}))

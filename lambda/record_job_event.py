@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.deployment import Deployment
 from traingrid.ledger import Ledger
+from traingrid.log_lines import log_line
 from traingrid.recording import record_seen
 
 
@@ -31,5 +34,10 @@ def _backend(region: str) -> SageMaker:
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Handle "SageMaker Training Job State Change". The event only wakes us: it may be late or repeated."""
     name, region = event["detail"]["TrainingJobName"], event["region"]
-    changed = record_seen(_deployment().grid.name, _ledger(), _backend(region), name)
-    return {"training_job": name, "region": region, "changed": changed}
+    grid = _deployment().grid.name
+    changed = record_seen(grid, _ledger(), _backend(region), name)
+    job = names.parse_training_job(grid, name)
+    facts = {"training_job": name, "region": region, "changed": changed}
+    whose = asdict(job) if job else {}
+    print(log_line(f"{name}: {'recorded' if changed else 'nothing new'}", event="recorded", **whose, **facts))
+    return facts

@@ -1,59 +1,30 @@
-"""Alarms: what a person has to hear of, and whom it is told."""
+"""Alarms: what a person has to hear of."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from aws_cdk import Duration
+from aws_cdk import aws_batch as batch
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sns as sns
-from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
 
-from stacks.grants import acknowledge, this_account
-from traingrid.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE
-from traingrid.grid import Grid
+from stacks.alarm_topic import AlarmTopic
+from stacks.dead_letters import noticed
+from traingrid.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
+from traingrid.failures import PERMISSION, SERVICE_ERROR, THROTTLED
 
-_PERIOD = Duration.minutes(5)
-_NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
+_PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 
 
-class Alarms(Construct):
-    """A topic in the stack's Region, and the alarms that are told to it.
-
-    An alarm sees metrics of its own Region only, so every Region has its own topic
-    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). The description of an
-    alarm says what it means, and which section of docs/operations.md what to do.
-    """
-
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
-        super().__init__(scope, identifier)
-        self._grid = grid
-        self.topic = sns.Topic(self, "Topic", display_name=f"traingrid {grid.name}", master_key=key, enforce_ssl=True)
-        if key is None:
-            acknowledge(
-                self.topic,
-                "NIST.800.53.R5-SNSEncryptedKMS",
-                "CloudWatch cannot publish to a topic with the key of SNS itself; messages name alarms, nothing else",
-                checkov="CKV_AWS_26",
-            )
-        self.topic.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="AlarmsPublish",
-                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-                actions=["sns:Publish"],
-                resources=[self.topic.topic_arn],
-                conditions=this_account(),
-            )
-        )
-        for email in grid.alarms.emails:
-            self.topic.add_subscription(subscriptions.EmailSubscription(email))
+class Alarms(AlarmTopic):
+    """The alarms of a stack: each method adds one. An alarm's kind is its section in docs/operations.md."""
 
     def undelivered(self, what: str, queue: sqs.IQueue) -> None:
         """Alarm when something lies in a dead-letter queue."""
-        self._alarm(
+        self.alarm(
             "undelivered",
             what,
             f"Events for {what} could not be delivered or handled; they lie in a dead-letter queue for 14 days.",
@@ -66,22 +37,17 @@ class Alarms(Construct):
             function.metric_errors(period=_PERIOD, statistic="Sum"),
             function.metric_throttles(period=_PERIOD, statistic="Sum"),
         )
-        self._alarm(
+        self.alarm(
             "failing",
             what,
             f"The {what} fails or is throttled again and again; its log says why.",
-            cloudwatch.MathExpression(
-                expression="errors + throttles",
-                using_metrics={"errors": errors, "throttles": throttles},
-                period=_PERIOD,
-                label="errors and throttles",
-            ),
+            _sum_of({"errors": errors, "throttles": throttles}),
             periods=3,
         )
 
     def no_sweep(self) -> None:
         """Alarm when no sweep has come to its end for a quarter of an hour: nobody stops what nobody wants."""
-        self._alarm(
+        self.alarm(
             "no-sweep",
             "",
             "The reconciler has not swept for 15 minutes: training jobs that nobody wants are not stopped.",
@@ -94,7 +60,7 @@ class Alarms(Construct):
 
     def stopped_by_sweep(self) -> None:
         """Alarm when the reconciler had to stop training jobs: cancels that others did not carry out, or orphans."""
-        self._alarm(
+        self.alarm(
             "stopped-by-sweep",
             "",
             "The reconciler stopped training jobs that nobody wants any more; see which in its log.",
@@ -103,7 +69,7 @@ class Alarms(Construct):
 
     def unreachable(self) -> None:
         """Alarm when a Region or a submission could not be looked at for a quarter of an hour."""
-        self._alarm(
+        self.alarm(
             "unreachable",
             "",
             "The reconciler cannot look at some Region or submission; its log says which and why.",
@@ -111,53 +77,132 @@ class Alarms(Construct):
             periods=3,
         )
 
-    def throttled_ledger(self, table: dynamodb.ITable) -> None:
-        """Alarm when the ledger refuses what children write."""
-        self._alarm(
-            "throttled-ledger",
+    def late(self, what: str, function: lambda_.IFunction) -> None:
+        """Alarm when events wait for a function: Lambda has no room for it, or it fails and is tried again."""
+        self.alarm(
+            "late",
+            what,
+            f"Events have waited for the {what} for more than 15 minutes.",
+            function.metric("AsyncEventAge", period=_PERIOD, statistic="Maximum"),
+            threshold=_LATE.to_milliseconds(),
+        )
+
+    def long_wait(self) -> None:
+        """Alarm when for a whole day there was no moment without lines that wait, longer than which no alarm can."""
+        self.alarm(
+            "long-wait",
             "",
-            "DynamoDB throttles the ledger: children wait, and are late to record.",
-            cloudwatch.Metric(
+            "For 24 hours there have been lines that wait for a quota, or because somebody has paused the grid.",
+            self._swept(WAITING_LINES, period=Duration.hours(1), statistic="Minimum"),
+            periods=24,
+        )
+
+    def queue_blocked(self, queue: batch.JobQueue) -> None:
+        """Alarm when Batch finds that a job at the head of the queue cannot start, and so blocks all others.
+
+        https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
+        """
+        pattern = {
+            "source": ["aws.batch"],
+            "detail-type": ["Batch Job Queue Blocked"],
+            "detail": {"jobQueue": [queue.job_queue_arn]},
+        }
+        self._noticed(
+            "queue-blocked", "QueueBlocked", pattern, "Batch says that a job blocks the queue of the children."
+        )
+
+    def key_in_danger(self, of: str) -> None:
+        """Alarm when somebody disables the stack's key or schedules its deletion, if it has one; `of` says which it is.
+
+        CloudTrail tells, so an account without a trail hears nothing. The event:
+        https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
+        """
+        if self.key is None:
+            return
+        pattern = {
+            "source": ["aws.kms"],
+            "detail-type": ["AWS API Call via CloudTrail"],
+            "detail": {
+                "eventName": ["ScheduleKeyDeletion", "DisableKey"],
+                "resources": {"ARN": [self.key.key_arn]},
+            },
+        }
+        what = "The key of this stack was disabled, or is to be deleted: what it has encrypted will not be readable."
+        self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
+
+    def throttled_ledger(self, table: dynamodb.ITable) -> None:
+        """Alarm when the ledger refuses what children write or read.
+
+        By these two metrics: ThrottledRequests is counted for each operation, and there is none for a whole table
+        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html).
+        """
+        throttled = {
+            name: cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
-                metric_name="ThrottledRequests",
+                metric_name=metric,
                 dimensions_map={"TableName": table.table_name},
                 period=_PERIOD,
                 statistic="Sum",
-            ),
+            )
+            for name, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents"))
+        }
+        self.alarm(
+            "throttled-ledger",
+            "",
+            "DynamoDB throttles the ledger: children wait, and are late to record.",
+            _sum_of(throttled),
             periods=3,
         )
 
-    def _swept(self, metric: str) -> cloudwatch.Metric:
+    def outage(self, log: logs.ILogGroup) -> None:
+        """Alarm when children could not ask AWS for a quarter of an hour: throttled, or not answered."""
+        failures = (THROTTLED, SERVICE_ERROR)
+        refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
+        pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
+        description = "For 15 minutes AWS has throttled children, or has not answered them: they wait."
+        self._said("outage", pattern, log, description, periods=3)
+
+    def denied(self, log: logs.ILogGroup) -> None:
+        """Alarm when a child is not allowed what it does, or its training job's role is not."""
+        pattern = f'{{ ($.failure = "{PERMISSION.name}") || ($.failure = "AccessDenied*") }}'
+        self._said("denied", pattern, log, "A child, or a training job's role, was not allowed what it has to do.")
+
+    def _said(self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1) -> None:
+        """Alarm when children have said something in each of some periods.
+
+        `pattern` says which lines of their log are meant
+        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html).
+        """
+        # A metric of a filter can have no dimension that the line does not have, so the namespace says whose it is.
+        lines = log.add_metric_filter(
+            f"{kind}-lines",
+            filter_pattern=logs.FilterPattern.literal(pattern),
+            metric_namespace=f"{NAMESPACE}/{self.grid.name}",
+            metric_name=kind,
+        )
+        self.alarm(kind, "", description, lines.metric(period=_PERIOD, statistic="Sum"), periods=periods)
+
+    def _noticed(self, kind: str, identifier: str, pattern: Mapping[str, Any], what: str, *, of: str = "") -> None:
+        queue = noticed(self, identifier, pattern=pattern, what=what, key=self.key)
+        self.alarm(
+            kind,
+            of,
+            f"{what} The event, with its reason, lies in a queue for 14 days.",
+            queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
+        )
+
+    def _swept(self, metric: str, *, period: Duration = _PERIOD, statistic: str = "Sum") -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=metric,
-            dimensions_map={"grid": self._grid.name},
-            period=_PERIOD,
-            statistic="Sum",
+            dimensions_map={"grid": self.grid.name},
+            period=period,
+            statistic=statistic,
         )
 
-    def _alarm(
-        self,
-        kind: str,
-        of: str,
-        description: str,
-        metric: cloudwatch.IMetric,
-        *,
-        operator: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-        threshold: float = 0,
-        periods: int = 1,
-        missing: cloudwatch.TreatMissingData = _NOTHING_IS_WELL,
-    ) -> None:
-        name = f"{kind}-{of}".removesuffix("-")
-        alarm = cloudwatch.Alarm(
-            self,
-            name,
-            alarm_name=f"{self._grid.name}-{name}",
-            alarm_description=f"{description} What to do: docs/operations.md, {kind}.",
-            metric=metric,
-            comparison_operator=operator,
-            threshold=threshold,
-            evaluation_periods=periods,
-            treat_missing_data=missing,
-        )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
+
+def _sum_of(metrics: Mapping[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+    """Return the sum of metrics, by the names that they are to have."""
+    return cloudwatch.MathExpression(
+        expression=" + ".join(metrics), using_metrics=metrics, period=_PERIOD, label=" and ".join(metrics)
+    )

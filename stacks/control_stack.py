@@ -20,6 +20,7 @@ from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
+from stacks.saved_queries import saved_queries
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -114,11 +115,20 @@ class ControlStack(Stack):
         ):
             self.alarms.undelivered(what, dead_letters)
             self.alarms.failing(what, function)
+            self.alarms.late(what, function)
         self.alarms.no_sweep()
         self.alarms.stopped_by_sweep()
         self.alarms.unreachable()
+        self.alarms.long_wait()
         self.alarms.throttled_ledger(self.ledger)
+        self.alarms.queue_blocked(self.orchestrator.queue)
+        self.alarms.key_in_danger("control")
+        self.alarms.outage(self.orchestrator.log_group)
+        self.alarms.denied(self.orchestrator.log_group)
         Dashboard(self, "Dashboard", grid=self._grid)
+        functions = (self.intake.function, self.job_events.function, self.reconciler.function)
+        groups = [self.orchestrator.log_group, *(function.log_group for function in functions)]
+        saved_queries(self, grid=self._grid.name, log_groups=groups)
         budget(self, self._grid)
 
     def _outputs(self) -> None:

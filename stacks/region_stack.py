@@ -55,7 +55,9 @@ class RegionStack(Stack):
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
-        Alarms(self, "Alarms", grid=grid, key=key).undelivered(f"home-bus-{region}", forwarding.dead_letters)
+        alarms = Alarms(self, "Alarms", grid=grid, key=key)
+        alarms.undelivered(f"home-bus-{region}", forwarding.dead_letters)
+        alarms.key_in_danger("data")
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)

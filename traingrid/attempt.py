@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend, Seen
     from traingrid.job import Job
     from traingrid.ledger import Item, Ledger
+    from traingrid.log_lines import Say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Attempt:
     array_file: str
     backend: Backend
     ledger: Ledger
-    say: Callable[[str], None]
+    say: Say
     clock: Clock
 
     @property
@@ -101,7 +102,7 @@ class Attempt:
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
-            self.say(f"{self.name}: cancelled, and told to stop")
+            self.say(f"{self.name}: cancelled, and told to stop", event="stopping")
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
 

@@ -103,6 +103,11 @@ class Children:
             ids |= {index: job if size == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
         return ids
 
+    def described(self, child: str) -> dict[str, Any]:
+        """Return Batch's own description of a child; empty once Batch has forgotten it, and where there is none."""
+        found: dict[str, Any] = self._described({child} if child else set()).get(child, {})
+        return found
+
     def terminate(self, job: str, reason: str) -> None:
         """End a Batch job: a child, or an array with all its children. One that has ended stays as it is.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SWEPT, STOPPED_JOBS, UNREACHABLE = "Swept", "TrainingJobsStopped", "Unreachable"
+SWEPT, STOPPED_JOBS, UNREACHABLE, WAITING_LINES = "Swept", "TrainingJobsStopped", "Unreachable", "LinesWaiting"
 """Metrics of the reconciler that alarms are set on (stacks/alarms.py)."""
 
 NAMESPACE = "traingrid"

@@ -54,7 +54,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {} if was_seen(item) else {"phase": CREATING}
     job, tags = attempt.job, attempt.tags
-    attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks")
+    attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks", event="launching")
     while True:
         if attempt.cancelled():
             return _cancel(attempt, unresolved)
@@ -88,7 +88,8 @@ def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
     if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
-        attempt.say(f"{attempt.name}: {why}. It is launched when somebody gives `traingrid resume`.")
+        said = f"{attempt.name}: {why}. It is launched when somebody gives `traingrid resume`."
+        attempt.say(said, event="paused")
     attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
     return True
 
@@ -103,7 +104,8 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     if not was_seen(attempt.item()):
         attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
-    attempt.say(f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s.")
+    said = f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s."
+    attempt.say(said, event="refused", failure=failure.name, seconds=seconds)
     attempt.clock.sleep(seconds)
     return True
 
@@ -112,11 +114,10 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     """Record that there is a training job, unless the attempt was ended or cancelled while it was being created."""
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
-        attempt.say(f"{attempt.name} exists already: attached to it")
+        attempt.say(f"{attempt.name} exists already: attached to it", event="attached")
         if seen.told_by_tag:
-            attempt.say(
-                f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
-            )
+            said = f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
+            attempt.say(said, event="told_by_tag")
         facts = seen.facts()
     if seen is None or not seen.ended:  # how it has ended is for the watch to record, with its last words
         if not attempt.record({"reason": "", "failure": "", **facts}):

@@ -11,7 +11,9 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+import traceback
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -21,10 +23,12 @@ from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
 from traingrid.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger import Ledger, is_of_array
-from traingrid.orchestration_cost import sentence
-from traingrid.outage import patient
+from traingrid.log_lines import log_line
+from traingrid.orchestration_cost import dollars
+from traingrid.orchestration_cost import sentence as cost_sentence
+from traingrid.outage import code_of, patient
 from traingrid.storage import Storage
-from traingrid.submission import array_file
+from traingrid.submission import array_file, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from traingrid.backends.base import Backend
+    from traingrid.grid_orchestrator import Orchestrator
     from traingrid.ledger import Item
+    from traingrid.log_lines import Say
 
 FAREWELL_SECONDS = 4.0
 """What a child that is told to end may take to see whether it is cancelled, and to stop its training job if so. SIGKILL
@@ -51,21 +57,23 @@ def run_child(environment: Mapping[str, str]) -> int:
     sys.excepthook = _try_again
     signal.signal(signal.SIGTERM, _let_go)
     started, supervisor = time.monotonic(), None
+    say: Say = partial(_say, batch_child=environment.get("AWS_BATCH_JOB_ID", ""))
     try:
         child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
+        say = partial(say, submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
         try:
-            supervisor = _supervisor(child, deployment)
+            supervisor = _supervisor(child, deployment, say)
+            say = supervisor.say
             return exit_code(supervisor.run(), supervisor.array_file)
         finally:
-            _say(sentence(deployment.grid.orchestrator, time.monotonic() - started))
+            _say_cost(deployment.grid.orchestrator, time.monotonic() - started, say)
     except LetGoError:
-        return _farewell(supervisor)
+        return _farewell(supervisor, say)
     except TraingridError as error:
-        print(error, file=sys.stderr, flush=True)
-        return error.exit_code
+        return _give_up(error, str(error), error.exit_code, say)
     except (BotoCoreError, ClientError) as error:
-        print(f"AWS does not do what is asked: {error}. Batch tries again by itself.", file=sys.stderr, flush=True)
-        return TRY_AGAIN
+        said = f"AWS does not do what is asked: {error}. Batch tries again by itself."
+        return _give_up(error, said, TRY_AGAIN, say)
 
 
 def exit_code(item: Item, array_file: str = "") -> int:
@@ -83,14 +91,16 @@ def exit_code(item: Item, array_file: str = "") -> int:
     return STOPPED if item["state"] == "Stopped" else JOB_FAILED
 
 
-def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
-    storage = patient(lambda: Storage(deployment.grid.home), _say)
-    ledger = patient(lambda: Ledger(deployment.table, deployment.grid.home), _say)
+def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
+    storage = patient(lambda: Storage(deployment.grid.home), say)
+    ledger = patient(lambda: Ledger(deployment.table, deployment.grid.home), say)
     submission, job = find_job(child, deployment, storage, ledger)
-    _say(f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child")
+    say = partial(say, submission=submission, index=job.index)
+    said = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
+    say(said, event="begun", name=job.name, line=job.line)
 
     def backend_in(region: str) -> Backend:
-        return patient(lambda: SageMaker(deployment, region), _say)
+        return patient(lambda: SageMaker(deployment, region), partial(say, region=region))
 
     return Supervisor(
         grid=deployment.grid.name,
@@ -98,25 +108,25 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         job=job,
         backend_in=backend_in,
         ledger=ledger,
-        say=_say,
+        say=say,
         batch_child=child.id,
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
     )
 
 
-def _farewell(supervisor: Supervisor | None) -> int:
+def _farewell(supervisor: Supervisor | None, say: Say) -> int:
     """Stop the training job if it is cancelled, else leave it alone; in either case within FAREWELL_SECONDS."""
     signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # ends a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
-            _say("told to end, and the job is cancelled")
+            say("told to end, and the job is cancelled", event="told_to_end")
             return STOPPED
     except (LetGoError, TraingridError, BotoCoreError, ClientError):
-        _say("told to end, and AWS does not say in time whether the job is cancelled")
+        say("told to end, and AWS does not say in time whether the job is cancelled", event="told_to_end")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    _say("told to end: what trains already trains on, and a retry of this child attaches to it")
+    say("told to end: what trains already trains on, and a retry of this child attaches to it", event="told_to_end")
     return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
 
 
@@ -129,11 +139,20 @@ def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _try_again(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    sys.__excepthook__(kind, error, trace)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    said, where = "".join(traceback.format_exception_only(kind, error)).strip(), traceback.format_tb(trace)
+    _say(said, level="ERROR", event="error", failure=kind.__name__, stack_trace=where, exit_code=TRY_AGAIN)
     os._exit(TRY_AGAIN)
 
 
-def _say(line: str) -> None:
-    print(line, flush=True)
+def _give_up(error: Exception, said: str, code: int, say: Say) -> int:
+    say(said, level="ERROR", event="error", failure=code_of(error), exit_code=code)
+    return code
+
+
+def _say_cost(size: Orchestrator, seconds: float, say: Say) -> None:
+    say(cost_sentence(size, seconds), event="cost", seconds=round(seconds, 1), dollars=round(dollars(size, seconds), 6))
+
+
+def _say(sentence: str, **facts: Any) -> None:
+    """Say something in a line of the log, which is both streams of the container together."""
+    print(log_line(sentence, **facts), file=sys.stderr if facts.get("level") == "ERROR" else sys.stdout, flush=True)

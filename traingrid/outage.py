@@ -19,6 +19,8 @@ from traingrid.waits import OUTAGE_CAP, backoff_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from traingrid.log_lines import Say
+
 T = TypeVar("T")
 # https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the words of S3 and DynamoDB
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
@@ -40,7 +42,7 @@ def is_outage(error: Exception) -> bool:
 
 
 class _Patient(Generic[T]):
-    def __init__(self, make: Callable[[], T], say: Callable[[str], None], sleep: Callable[[float], None]) -> None:
+    def __init__(self, make: Callable[[], T], say: Say, sleep: Callable[[float], None]) -> None:
         self._make, self._say, self._sleep = make, say, sleep
         self._made: T | None = None
 
@@ -69,11 +71,17 @@ class _Patient(Generic[T]):
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # once may happen every hour
-            self._say(f"AWS cannot be asked now: {error}. Asking again in {seconds:.0f} s.")
+            said = f"AWS cannot be asked now: {error}. Asking again in {seconds:.0f} s."
+            self._say(said, event="outage", failure=code_of(error), seconds=seconds)
         self._sleep(seconds)
 
 
-def patient(make: Callable[[], T], say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> T:
+def code_of(error: Exception) -> str:
+    """Return what an error is called: AWS's code for it, or the library's where AWS said nothing."""
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+def patient(make: Callable[[], T], say: Say, sleep: Callable[[float], None] = time.sleep) -> T:
     """Return an object whose methods are called again, after a while, for as long as AWS cannot be asked.
 
     Args:

@@ -11,13 +11,15 @@ hosts and for errors of our own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from traingrid import names
 from traingrid.attempt import Attempt, Clock
 from traingrid.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job import in_region
 from traingrid.launch import Launched, launch
-from traingrid.ledger import FINAL_STATES, is_of_array
+from traingrid.ledger import FINAL_STATES, is_of_array, was_seen
 from traingrid.waits import QUOTA_CAP, backoff_seconds
 from traingrid.watch import Watch
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend, Seen
     from traingrid.job import Job
     from traingrid.ledger import Item, Ledger
+    from traingrid.log_lines import Say
 
 
 class LetGoError(BaseException):
@@ -59,7 +62,7 @@ class Supervisor:
     job: Job
     backend_in: Callable[[str], Backend]
     ledger: Ledger
-    say: Callable[[str], None]
+    say: Say
     batch_child: str = ""
     array_file: str = ""
     until_started: bool = False
@@ -79,17 +82,19 @@ class Supervisor:
         item = self.ledger.open_job(self.submission, self.job, self.job.regions, self.array_file)
         while is_of_array(item, self.array_file) and item["state"] not in FINAL_STATES:
             self._current = attempt = self._attempt(item)
+            asked_at = None if was_seen(item) else self.clock.now()
             if launch(attempt, item) is Launched.RUNS:
-                seen = Watch(attempt=attempt, until_started=self.until_started).run()
+                seen = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at).run()
                 if seen:
                     self._conclude(attempt, seen)
             item = attempt.item()
             if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
                 break
         if is_of_array(item, self.array_file):
-            self.say(_ending(item))
+            self.say(_ending(item), event="ended", **_facts(item))
         else:
-            self.say(f"line {self.job.line} was submitted again as {item['array_file']}; its child there goes on")
+            said = f"line {self.job.line} was submitted again as {item['array_file']}; its child there goes on"
+            self.say(said, event="submitted_again")
         return item
 
     def let_go(self) -> bool:
@@ -107,6 +112,7 @@ class Supervisor:
         region = item["region"]
         if region not in self._backends:
             self._backends[region] = self.backend_in(region)
+        name = names.training_job(self.grid, self.submission, self.job.index, item["attempt"])
         return Attempt(
             grid=self.grid,
             submission=self.submission,
@@ -116,7 +122,7 @@ class Supervisor:
             array_file=self.array_file,
             backend=self._backends[region],
             ledger=self.ledger,
-            say=self.say,
+            say=partial(self.say, attempt=item["attempt"], training_job=name, region=region),
             clock=self.clock,
         )
 
@@ -140,9 +146,8 @@ class Supervisor:
             return  # another child of this index was faster, or the job was ended meanwhile: the ledger says
         again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
-        self.say(
-            f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
-        )
+        said = f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
+        attempt.say(said, event="next_attempt", failure=failure.name, reason=seen.reason, target=target)
         self.clock.sleep(seconds)
 
 
@@ -163,3 +168,9 @@ def _ending(item: Item) -> str:
     if failure:
         text += f" {failure.sentence} {failure.next_step}"
     return text
+
+
+def _facts(item: Item) -> Item:
+    """Return what a log should know of how a job ended, or of how it is left."""
+    known = ("attempt", "training_job", "region", "state", "failure", "reason", "training_seconds", "artifact")
+    return {name: item[name] for name in known if name in item}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE
+from traingrid.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING
 
 if TYPE_CHECKING:
@@ -43,13 +43,19 @@ class Sweep:
         return {
             SWEPT: 1,
             "LinesPending": self.lines.get(PENDING, 0),
-            "LinesWaiting": self.lines.get(WAITING, 0),
+            WAITING_LINES: self.lines.get(WAITING, 0),
             "LinesTraining": self.lines.get("InProgress", 0) + self.lines.get("Stopping", 0),
             "TrainingJobs": self.running,
             STOPPED_JOBS: len(self.stopped),
             UNREACHABLE: len(self.unreachable),
             "LinesLeft": self.left,
         }
+
+    def sentence(self) -> str:
+        """Return what it has done, for the person who reads its log."""
+        done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
+        said = ", ".join(f"{len(what)} {word}" for word, what in done.items())
+        return f"swept: {said}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"
 
 
 @dataclass

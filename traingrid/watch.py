@@ -7,10 +7,11 @@ when something does not fit. The log is read as it comes, of all hosts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.base import LogPosition, LogUnreadableError, Seen
 from traingrid.ledger import FINAL_STATES
+from traingrid.log_lines import TRAINING
 from traingrid.progress import Progress
 from traingrid.recording import deleted
 from traingrid.waits import VISIBLE_WITHIN, describe_seconds, look_seconds
@@ -32,10 +33,12 @@ class Watch:
     Attributes:
         attempt: The attempt.
         until_started: Whether to watch only until the training job runs.
+        asked_at: When the training job was first asked for, by the attempt's clock; None where that was not here.
     """
 
     attempt: Attempt
     until_started: bool = False
+    asked_at: float | None = None
     _progress: Progress = field(init=False)
     _position: LogPosition = field(init=False, default_factory=dict)
     _written: float = field(init=False, default=float("-inf"))
@@ -92,10 +95,14 @@ class Watch:
         state = (item["state"], item.get("phase", ""))
         if state != self._said:
             self._said = state
-            self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})")
+            facts: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
+            if self.asked_at is not None and _runs(item):  # once: how long that took
+                facts["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
+                self.asked_at = None
+            self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})", **facts)
 
     def _is_enough(self, item: Item) -> bool:
-        return self.until_started and item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING
+        return self.until_started and _runs(item)
 
     def _let_go(self) -> Seen | None:
         """Leave the job to its events, and make sure that it did not end before they knew that it is theirs."""
@@ -114,14 +121,20 @@ class Watch:
         attempt, advanced = self.attempt, False
         try:
             for host, line in attempt.backend.log_lines(attempt.name, self._position):
-                attempt.say(f"[{host}] {line}" if attempt.job.instance_count > 1 else line)
+                said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
+                attempt.say(said, event=TRAINING, host=host)
                 advanced |= self._progress.read(line)
         except LogUnreadableError as error:  # the training job goes on, and so do we; said once, not at every look
             if str(error) != self._trouble:
                 self._trouble = str(error)
-                attempt.say(self._trouble)
+                attempt.say(self._trouble, event="log_unreadable")
         self._unwritten |= advanced
         now = attempt.clock.now()
         if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):
             attempt.ledger.record_progress(attempt.submission, attempt.job.index, attempt.number, self._progress.values)
             self._written, self._unwritten = now, False
+
+
+def _runs(item: Item) -> bool:
+    """Return whether the training job has its instances."""
+    return item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING

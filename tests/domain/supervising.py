@@ -21,14 +21,17 @@ def supervisor(
     time: FakeTime | None = None,
     **more: Any,
 ) -> Supervisor:
-    lines = [] if said is None else said
+    def say(sentence: str, **_facts: Any) -> None:
+        if said is not None:
+            said.append(sentence)
+
+    more.setdefault("say", say)
     return Supervisor(
         grid="traingrid",
         submission="0123abcd",
         job=job,
         backend_in=lambda region: backend[region] if isinstance(backend, dict) else backend,
         ledger=ledger,
-        say=lines.append,
         batch_child="array:0",
         clock=(time or FakeTime()).clock,
         **more,

@@ -1,5 +1,6 @@
 """What a child tells AWS Batch by its exit code, whatever happens to it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -64,7 +65,10 @@ def test_an_error_that_nobody_foresaw_is_not_taken_for_a_failed_training(environ
         [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 75
-    assert "TypeError" in ended.stderr
+    (line,) = ended.stderr.splitlines()  # a trace of many lines would be as many events of the log
+    said = json.loads(line)
+    assert (said["level"], said["failure"], said["exit_code"]) == ("ERROR", "TypeError", 75)
+    assert any("run_child" in where for where in said["stack_trace"])
 
 
 @pytest.mark.parametrize("name", ["S3_ARRAY_FILE", "AWS_BATCH_JOB_ID", "TRAINGRID_TABLE"])

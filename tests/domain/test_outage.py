@@ -13,6 +13,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from tests.domain.log import Log
 from tests.domain.training import FakeTime
 from traingrid.outage import patient
 
@@ -49,16 +50,18 @@ class Service:
     ],
 )
 def test_an_outage_is_waited_out_however_long_it_lasts(error: Exception) -> None:
-    time, said = FakeTime(), list[str]()
-    service = patient(lambda: Service([]), said.append, time.sleep)
+    time, log = FakeTime(), Log()
+    service = patient(lambda: Service([]), log, time.sleep)
     assert service.ask("x") == "answer to x"
     assert time.naps == []
     broken = Service([error] * 500)
-    service = patient(lambda: broken, said.append, time.sleep)
+    service = patient(lambda: broken, log, time.sleep)
     assert service.ask("x") == "answer to x"
     assert time.seconds > 4 * 3600
     assert max(time.naps) <= 60
-    assert "Asking again in" in said[0]
+    called = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
+    assert "Asking again in" in log.records[0]["message"]
+    assert {(record["event"], record["failure"]) for record in log.records} == {("outage", called)}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_an_outage_is_waited_out_however_long_it_lasts(error: Exception) -> None
 )
 def test_what_waiting_does_not_mend_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        patient(lambda: Service([error]), print, FakeTime().sleep).ask("x")
+        patient(lambda: Service([error]), Log(), FakeTime().sleep).ask("x")
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
@@ -79,7 +82,7 @@ def test_credentials_that_have_run_out_are_asked_for_anew_at_once(code: str, mon
         sessions.append(boto3.DEFAULT_SESSION)
         return Service([answer(code)] if len(sessions) == 1 else [])
 
-    assert patient(make, print, time.sleep).ask("x") == "answer to x"
+    assert patient(make, Log(), time.sleep).ask("x") == "answer to x"
     assert len(sessions) == 2
     assert sessions[1] is not None
     assert time.seconds == 0

@@ -52,7 +52,10 @@ def test_a_wrong_manifest_gets_its_report_and_the_log_says_so(
     report = fresh("lambda.accept_manifest").handler(event, CONTEXT)
     assert report["state"] == "rejected"
     written = json.loads(storage.read(S3Uri(uri.bucket, "manifests/my file+1.csv.report.json")))
-    assert written == report == json.loads(capsys.readouterr().out)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["event"], said["message"]) == ("manifest", f"{uri}: rejected")
+    assert written == report
+    assert said.items() >= report.items()
     assert list(ledger.submissions()) == []
 
 
@@ -68,12 +71,17 @@ def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch, deployment
         handler(object_created(deployment.manifest_bucket, "manifests/x.csv", "v1"), CONTEXT)
 
 
-def test_an_event_for_an_unknown_training_job_changes_nothing(deployment: Deployment, ledger: Ledger) -> None:
+def test_an_event_for_an_unknown_training_job_changes_nothing(
+    deployment: Deployment, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
     (job, *_) = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
     ledger.open_job("0123abcd", job)
     event = {"region": "us-west-2", "detail": {"TrainingJobName": "traingrid-0123abcd-0-1"}}
     answer = fresh("lambda.record_job_event").handler(event, CONTEXT)
     assert answer == {"training_job": "traingrid-0123abcd-0-1", "region": "us-west-2", "changed": False}
+    said = json.loads(capsys.readouterr().out)
+    assert (said["event"], said["submission"], said["index"], said["attempt"]) == ("recorded", "0123abcd", 0, 1)
+    assert said.items() >= answer.items()
     item = ledger.job("0123abcd", 0)
     assert item is not None
     assert item["state"] == "Pending"
@@ -103,6 +111,7 @@ def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
     }
     said = json.loads(capsys.readouterr().out)
     assert said.items() >= done.items()
+    assert (said["event"], said["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
 
 
 def test_a_sweep_says_what_waits_and_trains_as_metrics(

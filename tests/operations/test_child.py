@@ -1,5 +1,6 @@
 """Children as processes of their own, beside a SageMaker that lags, has no room, loses replies and throttles."""
 
+import json
 import os
 import signal
 import subprocess
@@ -101,6 +102,22 @@ def test_a_creation_whose_reply_is_lost_and_whose_job_lags_is_not_repeated(cloud
     assert created(cloud, line) == [(HOME, f"{line.name}-1")]
     assert line.item()["state"] == "Completed"
     assert "this child's own cost" in said
+
+
+def test_every_line_of_a_childs_log_is_json_that_says_whose_it_is(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(Plan(stubs=(Stub(),)))
+    code, said = ended(line.child())
+    assert code == 0, said
+    records = [json.loads(record) for record in said.splitlines()]
+    events = [record["event"] for record in records]
+    assert events[:2] == ["begun", "launching"]
+    assert events[-2:] == ["ended", "cost"]
+    whose = {(record["batch_child"], record["submission"], record["index"]) for record in records}
+    assert whose == {(f"array-{line.submission}", line.submission, 0)}
+    (launching, *_, end) = (record for record in records if "training_job" in record)
+    for record in (launching, end):
+        assert (record["training_job"], record["attempt"], record["region"]) == (f"{line.name}-1", 1, HOME)
+    assert end["state"] == "Completed"
 
 
 def test_two_children_of_one_line_move_on_together_and_train_it_once(cloud: LocalCloud, line: Line) -> None:

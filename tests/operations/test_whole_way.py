@@ -127,6 +127,19 @@ def test_what_is_cancelled_ends_with_its_children_and_is_not_tried_again(
     assert plane.deployment is account.deployment
 
 
+def test_a_person_reads_what_the_child_of_a_line_says(account: Account, plane: ControlPlane) -> None:
+    submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never")))
+    ended(account, submission, 2)
+    said = CliRunner().invoke(cli, ["logs", "--child", submission, "1"]).output
+    begun, *rest = said.splitlines()
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\S+Z submission {submission}, index 1, line 3, attempt 1 .*", begun)
+    assert any(f"traingrid-{submission}-1-1: Failed" in line for line in rest)
+    assert not any(line.startswith("{") for line in rest)
+    refused = CliRunner().invoke(cli, ["logs", "--child", submission, "2"])
+    assert refused.exit_code == 1
+    assert plane.ledger is account.ledger
+
+
 def test_the_audit_ends_with_1_and_names_what_is_unaccounted_for(account: Account, plane: ControlPlane) -> None:
     orphan = account.train("eeeeeeee", 0)
     result = CliRunner().invoke(cli, ["audit"])

@@ -30,6 +30,9 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
         yield caller.may("write its log", f"logs:{action}", log)
     for action in ("SendMessage", "GetQueueAttributes", "GetQueueUrl"):
         yield caller.may("keep what it failed on", f"sqs:{action}", queue)
+    for action in ("PutTraceSegments", "PutTelemetryRecords"):
+        yield caller.may("be traced", f"xray:{action}", "*")
+    yield caller.may_not("read traces", "xray:GetTraceSummaries", "*")
     others = log.replace(f"{part}Log", "somebody")
     yield caller.may_not("write another log", "logs:PutLogEvents", others, breaks=RESOURCE)
     yield caller.may_not("write into another queue", "sqs:SendMessage", f"{queue}2", breaks=RESOURCE)

@@ -1,5 +1,6 @@
 """Whatever needs a person is alarmed on, told to somebody, and has its section in the runbook."""
 
+import fnmatch
 import json
 import re
 from collections.abc import Iterator
@@ -16,8 +17,8 @@ EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 
 @pytest.fixture(scope="module")
 def alarmed(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    """The templates of a grid of two Regions, with two people to tell and a budget."""
-    grid = a_grid(2, alarms={"emails": EMAILS, "monthly_budget_usd": 20_000})
+    """The templates of a grid of two Regions, with two people to tell, a budget, and keys."""
+    grid = a_grid(2, alarms={"emails": EMAILS, "monthly_budget_usd": 20_000}, encryption="kms")
     return synthesise(grid, layer, tmp_path_factory.mktemp("alarms"))
 
 
@@ -27,7 +28,7 @@ def alarms(templates: dict[str, Template]) -> Iterator[tuple[Template, dict[str,
             yield template, alarm["Properties"]
 
 
-def test_every_dead_letter_queue_has_an_alarm(alarmed: dict[str, Template]) -> None:
+def test_every_queue_has_an_alarm(alarmed: dict[str, Template]) -> None:
     for stack, template in alarmed.items():
         queues = {f"<{name}.QueueName>" for name in resources(template, "AWS::SQS::Queue")}
         watched = {
@@ -51,7 +52,7 @@ def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, 
             for dimension in metric["MetricStat"]["Metric"]["Dimensions"]
         }
         functions = [f"<{name}>" for name in resources(template, "AWS::Lambda::Function")]
-        assert watched == {(function, metric) for function in functions for metric in ("Errors", "Throttles")}
+        assert watched >= {(function, metric) for function in functions for metric in ("Errors", "Throttles")}
         seen += len(functions)
     assert seen == 4
 
@@ -64,8 +65,98 @@ def test_a_reconciler_that_says_nothing_is_an_alarm(alarmed: dict[str, Template]
 
 def test_alarms_are_set_on_metrics_that_a_sweep_says(alarmed: dict[str, Template]) -> None:
     ours = {found["MetricName"] for _, found in alarms(alarmed) if found.get("Namespace") == "traingrid"}
-    assert len(ours) == 3
+    assert len(ours) == 4
     assert ours <= set(Sweep().counts())
+
+
+def test_events_that_wait_for_a_function_are_an_alarm(alarmed: dict[str, Template]) -> None:
+    control = alarmed["traingrid-control"]
+    late = [found for _, found in alarms({"": control}) if found.get("MetricName") == "AsyncEventAge"]
+    assert {flat(found["Dimensions"][0]["Value"]) for found in late} == {
+        f"<{name}>" for name in resources(control, "AWS::Lambda::Function")
+    }
+    assert {(found["Statistic"], found["Threshold"]) for found in late} == {("Maximum", 15 * 60 * 1000)}
+
+
+def test_a_throttled_ledger_is_seen_by_metrics_that_a_table_has(alarmed: dict[str, Template]) -> None:
+    """A table has no ThrottledRequests: that one is counted by table and operation."""
+    control = alarmed["traingrid-control"]
+    (alarm,) = [found for _, found in alarms({"": control}) if found["AlarmName"] == "traingrid-throttled-ledger"]
+    metrics = [entry["MetricStat"]["Metric"] for entry in alarm["Metrics"] if "MetricStat" in entry]
+    assert {metric["MetricName"] for metric in metrics} == {"ReadThrottleEvents", "WriteThrottleEvents"}
+    assert all([dimension["Name"] for dimension in metric["Dimensions"]] == ["TableName"] for metric in metrics)
+
+
+def watched_rule(template: Template, kind: str) -> tuple[dict[str, Any], str]:
+    """Return the pattern of the rule whose events an alarm of this kind counts in a queue, and that queue."""
+    (alarm,) = [found for _, found in alarms({"": template}) if found["AlarmName"] == f"traingrid-{kind}"]
+    (dimension,) = alarm["Dimensions"]
+    queue = flat(dimension["Value"]).strip("<>").partition(".")[0]
+    rules = [found["Properties"] for found in resources(template, "AWS::Events::Rule").values()]
+    (rule,) = [one for one in rules if flat(one["Targets"][0]["Arn"]) == f"<{queue}.Arn>"]
+    return rule["EventPattern"], queue
+
+
+def test_a_blocked_queue_is_an_alarm(alarmed: dict[str, Template]) -> None:
+    control = alarmed["traingrid-control"]
+    pattern, queue = watched_rule(control, "queue-blocked")
+    (batch,) = resources(control, "AWS::Batch::JobQueue")
+    assert pattern == {
+        "source": ["aws.batch"],
+        "detail-type": ["Batch Job Queue Blocked"],
+        "detail": {"jobQueue": [{"Fn::GetAtt": [batch, "JobQueueArn"]}]},
+    }
+    policies = [found["Properties"] for found in resources(control, "AWS::SQS::QueuePolicy").values()]
+    (policy,) = [one for one in policies if flat(one["Queues"][0]) == f"<{queue}>"]
+    (allow,) = [one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Allow"]
+    assert allow["Principal"] == {"Service": "events.amazonaws.com"}
+    assert "aws:SourceArn" in allow["Condition"]["ArnLike"]
+
+
+def test_a_key_that_is_to_be_deleted_is_an_alarm_in_its_region(
+    alarmed: dict[str, Template], control: Template, oregon: Template
+) -> None:
+    for stack, template in alarmed.items():
+        of = "control" if stack == "traingrid-control" else "data"
+        pattern, _ = watched_rule(template, f"key-in-danger-{of}")
+        (key,) = resources(template, "AWS::KMS::Key")
+        assert pattern["detail"]["eventName"] == ["ScheduleKeyDeletion", "DisableKey"]
+        assert pattern["detail"]["resources"] == {"ARN": [{"Fn::GetAtt": [key, "Arn"]}]}
+    for template in (control, oregon):
+        assert not [found for _, found in alarms({"": template}) if "key-in-danger" in found["AlarmName"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "counted"),
+    [
+        ("outage", {"event": "outage", "failure": "ThrottlingException"}, True),
+        ("outage", {"event": "refused", "failure": "throttled"}, True),
+        ("outage", {"event": "refused", "failure": "quota"}, False),
+        ("outage", {"event": "ended", "failure": "service_error"}, False),
+        ("denied", {"event": "ended", "failure": "permission"}, True),
+        ("denied", {"event": "error", "failure": "AccessDeniedException"}, True),
+        ("denied", {"event": "ended", "failure": "algorithm"}, False),
+    ],
+)
+def test_what_children_say_is_counted_for_an_alarm(
+    control: Template, kind: str, line: dict[str, str], counted: bool
+) -> None:
+    found = [entry["Properties"] for entry in resources(control, "AWS::Logs::MetricFilter").values()]
+    (wanted,) = [entry for entry in found if entry["MetricTransformations"][0]["MetricName"] == kind]
+    assert matches(wanted["FilterPattern"], line) == counted
+    (alarm,) = [entry for _, entry in alarms({"": control}) if entry["AlarmName"] == f"traingrid-{kind}"]
+    metric = wanted["MetricTransformations"][0]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
+    (log,) = [name for name in resources(control, "AWS::Logs::LogGroup") if name.startswith("OrchestratorLog")]
+    assert flat(wanted["LogGroupName"]) == f"<{log}>"
+
+
+def matches(pattern: str, line: dict[str, str]) -> bool:
+    """Return whether CloudWatch's JSON pattern matches a line; of its language what ours use."""
+    compared = re.sub(
+        r'\$\.(\w+) = "([^"]*)"', lambda match: str(fnmatch.fnmatchcase(line.get(match[1], ""), match[2])), pattern
+    )
+    return bool(eval(compared.strip("{ }").replace("&&", "and").replace("||", "or")))
 
 
 def test_every_alarm_is_told_to_the_people_of_its_region(alarmed: dict[str, Template]) -> None:

@@ -109,7 +109,8 @@ def test_functions_run_python_311_with_the_layer(
             "MemorySize": mib,
             "Timeout": seconds,
             "Layers": assertions.Match.any_value(),
-            "LoggingConfig": {"LogGroup": assertions.Match.any_value()},
+            "LoggingConfig": {"LogGroup": assertions.Match.any_value(), "LogFormat": "JSON"},
+            "TracingConfig": {"Mode": "Active"},
         },
     )
 

@@ -14,10 +14,11 @@ from traingrid.cli.cancel import cancel
 from traingrid.cli.data import download, upload
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
+from traingrid.cli.logs import logs
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
 from traingrid.cli.retry import retry
-from traingrid.cli.status import logs, status
+from traingrid.cli.status import status
 from traingrid.cli.submit import submit
 from traingrid.errors import INTERRUPTED, TraingridError
 

@@ -1,4 +1,4 @@
-"""`traingrid status` and `traingrid logs`."""
+"""`traingrid status`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
-from traingrid.backends.base import LogPosition
-from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.cli.console import console, printable
@@ -150,17 +148,3 @@ def _submissions(plane: ControlPlane) -> Table:
         name = item["manifest"].removeprefix(folder)
         table.add_row(item["submission"], item["state"], str(item["jobs"]), item["claimed_at"], Text(printable(name)))
     return table
-
-
-@click.command()
-@click.argument("submission")
-@click.argument("index", type=click.IntRange(min=0), default=0)
-@click.pass_obj
-def logs(grid_file: Path, submission: str, index: int) -> None:
-    """Print what the training of one job of SUBMISSION has printed (INDEX counts its lines from 0)."""
-    plane = ControlPlane.of(grid_file)
-    job = plane.job(submission, index)
-    if not job.training_job:
-        raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", printable(job.reason))
-    for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
-        click.echo(f"[{host}] {printable(line)}")

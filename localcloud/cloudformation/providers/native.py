@@ -10,6 +10,7 @@ from localcloud.cloudformation.providers.base import Properties, Provider, provi
 NO_OPERATION = (
     "AWS::CDK::Metadata",  # statistics of the CDK
     "AWS::CloudFormation::WaitConditionHandle",  # a placeholder that makes an empty stack valid
+    "AWS::Logs::QueryDefinition",  # moto 5.2.5 saves no queries
     "AWS::EC2::VPCCidrBlock",  # IPv6 and secondary ranges: no address is ever used here
 )
 """Types that are accepted without anything behind them."""

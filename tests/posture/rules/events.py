@@ -27,11 +27,12 @@ def what_a_function_fails_on_is_kept(made: Synthesised) -> Iterator[str]:
 
 
 def what_a_rule_cannot_deliver_is_kept(made: Synthesised) -> Iterator[str]:
+    """A target that is a queue itself needs no other one: what cannot reach the one cannot reach the other either."""
     for where, rule in made.properties(RULE):
         resources = made.templates[where.partition("/")[0]]["Resources"]
         for target in rule["Targets"]:
-            queue = referred(target.get("DeadLetterConfig", {}).get("Arn"))
-            if resources.get(queue, {}).get("Type") != QUEUE:
+            queues = {referred(target.get("DeadLetterConfig", {}).get("Arn")), referred(target["Arn"])}
+            if not any(resources.get(queue, {}).get("Type") == QUEUE for queue in queues):
                 yield f"{where} has a target without a dead-letter queue"
             if not target.get("RetryPolicy", {}).get("MaximumEventAgeInSeconds"):
                 yield f"{where} has a target that does not say how old an event may be"
@@ -45,6 +46,15 @@ def a_function_ends_and_its_log_forgets(made: Synthesised) -> Iterator[str]:
             yield f"{where} logs for ever"
         if not function.get("Timeout"):
             yield f"{where} has no timeout"
+
+
+def a_function_logs_json_and_is_traced(made: Synthesised) -> Iterator[str]:
+    """Saved queries read JSON; a trace shows which try of which event was slow."""
+    for where, function in made.properties(FUNCTION):
+        if function.get("LoggingConfig", {}).get("LogFormat") != "JSON":
+            yield f"{where} logs plain text"
+        if function.get("TracingConfig", {}).get("Mode") != "Active":
+            yield f"{where} is not traced"
 
 
 def a_service_invokes_a_function_for_a_named_source_only(made: Synthesised) -> Iterator[str]:
@@ -121,6 +131,10 @@ RULES = (
         (without(RULE, "Targets.0.DeadLetterConfig"), without(RULE, "Targets.0.RetryPolicy")),
     ),
     Rule(a_function_ends_and_its_log_forgets, (without(FUNCTION, "LoggingConfig"), without(FUNCTION, "Timeout"))),
+    Rule(
+        a_function_logs_json_and_is_traced,
+        (put(FUNCTION, "LoggingConfig.LogFormat", "Text"), put(FUNCTION, "TracingConfig.Mode", "PassThrough")),
+    ),
     Rule(a_service_invokes_a_function_for_a_named_source_only, (without("AWS::Lambda::Permission", "SourceArn"),)),
     Rule(
         a_queue_is_encrypted_and_keeps_its_messages,

@@ -1,0 +1,73 @@
+"""The topic of a Region's alarms, and how an alarm is made."""
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from stacks.grants import acknowledge, this_account
+from traingrid.grid import Grid
+
+_NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
+
+
+class AlarmTopic(Construct):
+    """A topic in the stack's Region, whom it is told to, and the alarms that are told to it.
+
+    An alarm sees metrics of its own Region only, so every Region has its own topic
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). The description of an
+    alarm says what it means, and which section of docs/operations.md what to do.
+    """
+
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
+        super().__init__(scope, identifier)
+        self.grid, self.key = grid, key
+        self.topic = sns.Topic(self, "Topic", display_name=f"traingrid {grid.name}", master_key=key, enforce_ssl=True)
+        if key is None:
+            acknowledge(
+                self.topic,
+                "NIST.800.53.R5-SNSEncryptedKMS",
+                "CloudWatch cannot publish to a topic with the key of SNS itself; messages name alarms, nothing else",
+                checkov="CKV_AWS_26",
+            )
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsPublish",
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions=this_account(),
+            )
+        )
+        for email in grid.alarms.emails:
+            self.topic.add_subscription(subscriptions.EmailSubscription(email))
+
+    def alarm(
+        self,
+        kind: str,
+        of: str,
+        description: str,
+        metric: cloudwatch.IMetric,
+        *,
+        operator: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        threshold: float = 0,
+        periods: int = 1,
+        missing: cloudwatch.TreatMissingData = _NOTHING_IS_WELL,
+    ) -> None:
+        """Add an alarm called after its kind, which is a section of docs/operations.md, and after what it is about."""
+        name = f"{kind}-{of}".removesuffix("-")
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_name=f"{self.grid.name}-{name}",
+            alarm_description=f"{description} What to do: docs/operations.md, {kind}.",
+            metric=metric,
+            comparison_operator=operator,
+            threshold=threshold,
+            evaluation_periods=periods,
+            treat_missing_data=missing,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self.topic))

@@ -1,0 +1,80 @@
+"""The log of a child: one JSON object per line, with the sentence first and the facts that queries look for."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from tests.domain.log import Log
+from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, supervisor
+from tests.domain.training import COMPLETED, TRAINING, FakeBackend
+from traingrid.job import Job
+from traingrid.ledger import Ledger
+from traingrid.log_lines import log_line, readable
+
+
+def test_a_line_begins_with_its_sentence_and_leaves_out_what_is_not_known() -> None:
+    line = log_line("trained: 99 %", event="ended", submission="0123abcd", index=0, failure="", region=None)
+    assert line.startswith('{"message": "trained: 99 %"')
+    said = json.loads(line)
+    assert datetime.fromisoformat(said.pop("timestamp")).tzinfo is not None
+    assert said == {
+        "message": "trained: 99 %",
+        "level": "INFO",
+        "event": "ended",
+        "submission": "0123abcd",
+        "index": 0,
+    }
+
+
+def test_a_line_stays_one_line_and_is_readable_in_any_script() -> None:
+    line = log_line("Verlust\n\tfür 損失", level="ERROR")
+    assert "\n" not in line
+    assert "für 損失" in line
+    assert json.loads(line)["message"] == "Verlust\n\tfür 損失"
+
+
+def test_all_that_is_said_of_an_attempt_names_its_training_job_and_where_it_is(ledger: Ledger, job: Job) -> None:
+    log = Log()
+    watched = supervisor(job, FakeBackend(TRAINING, COMPLETED, lines=("loss=1",)), ledger, say=log)
+    watched.run()
+    assert [record["event"] for record in log.records] == ["launching", "training", "state", "ended"]
+    for record in log.records:
+        assert (record["training_job"], record["attempt"], record["region"]) == (NAME, 1, job.region)
+    (ended,) = log.of("ended")
+    assert (ended["state"], ended["failure"]) == ("Completed", "")
+    assert log.of("training")[0]["message"] == "loss=1"
+
+
+def test_how_long_a_launch_took_is_said_once_with_the_wait_for_a_quota_in_it(ledger: Ledger, job: Job) -> None:
+    log, backend = Log(), FakeBackend(TRAINING, TRAINING, COMPLETED)
+    backend.refusals = [QUOTA_IS_USED_UP]
+    supervisor(job, backend, ledger, say=log).run()
+    (refused,) = log.of("refused")
+    assert refused["failure"] == "quota"
+    launches = [record for record in log.records if "launch_seconds" in record]
+    assert [record["phase"] for record in launches] == ["Training"]
+    assert launches[0]["launch_seconds"] == pytest.approx(refused["seconds"], abs=0.1)
+    assert refused["seconds"] > 0
+
+
+def test_a_child_that_only_attaches_does_not_say_how_long_the_launch_took(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job, job.regions)
+    ledger.record_job("0123abcd", 0, 1, {"state": "InProgress", "training_job": NAME, "training_job_arn": "arn"})
+    log, backend = Log(), FakeBackend(TRAINING, TRAINING, COMPLETED)
+    backend.created = [NAME]
+    supervisor(job, backend, ledger, say=log).run()
+    assert log.of("state")
+    assert not [record for record in log.records if "launch_seconds" in record]
+
+
+def test_a_person_reads_the_sentence_and_every_line_of_a_trace() -> None:
+    line = log_line("KeyError: 'x'", level="ERROR", stack_trace=["  in a.py\n", "  in b.py\n"])
+    when, *rest = readable(line).partition(" ")
+    assert datetime.fromisoformat(when).tzinfo is not None
+    assert "".join(rest) == " KeyError: 'x'\n  in a.py\n  in b.py"
+
+
+@pytest.mark.parametrize("line", ["exec format error", "[1, 2]", "12", '{"loss": 0.5}', ""])
+def test_a_line_that_is_not_ours_is_read_as_it_is(line: str) -> None:
+    assert readable(line) == line

@@ -1,0 +1,38 @@
+"""Alarms on what logs say deploy to localcloud, change in place and go."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from localcloud.server import LocalCloud
+
+
+def template(pattern: str) -> str:
+    resources = {
+        "Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/counted"}},
+        "Filter": {
+            "Type": "AWS::Logs::MetricFilter",
+            "Properties": {
+                "LogGroupName": {"Ref": "Log"},
+                "FilterPattern": pattern,
+                "MetricTransformations": [{"MetricName": "denied", "MetricNamespace": "grid", "MetricValue": "1"}],
+            },
+        },
+        "Query": {
+            "Type": "AWS::Logs::QueryDefinition",
+            "Properties": {"Name": "x/y", "QueryString": "fields @message", "LogGroupNames": [{"Ref": "Log"}]},
+        },
+    }
+    return json.dumps({"Resources": resources})
+
+
+def test_a_metric_filter_counts_lines_of_a_log_and_goes_with_it(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+    stacks, logs = client("cloudformation"), client("logs")
+    stacks.create_stack(StackName="counting", TemplateBody=template("{ $.a = 1 }"))
+    (made,) = logs.describe_metric_filters(logGroupName="/counted")["metricFilters"]
+    assert made["metricTransformations"][0]["metricName"] == "denied"
+    stacks.update_stack(StackName="counting", TemplateBody=template("{ $.a = 2 }"))
+    (changed,) = logs.describe_metric_filters(logGroupName="/counted")["metricFilters"]
+    assert (changed["filterName"], changed["filterPattern"]) == (made["filterName"], "{ $.a = 2 }")
+    stacks.delete_stack(StackName="counting")
+    assert not logs.describe_metric_filters()["metricFilters"]

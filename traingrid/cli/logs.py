@@ -1,0 +1,64 @@
+"""`traingrid logs`: what a training has printed, or what the child that starts and watches it has said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traingrid.backends.base import LogPosition
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.cli.console import printable
+from traingrid.cli.status import ControlPlane
+from traingrid.clients import client
+from traingrid.errors import TraingridError
+from traingrid.log_lines import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_DEFAULT_GROUP = "/aws/batch/job"
+"""Where Batch logs what says nothing else (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
+
+
+@click.command()
+@click.argument("submission")
+@click.argument("index", type=click.IntRange(min=0), default=0)
+@click.option("--child", is_flag=True, help="Print the log of the Batch child instead: why a job never trained.")
+@click.pass_obj
+def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
+    """Print what the training of one job of SUBMISSION has printed (INDEX counts its lines from 0)."""
+    plane = ControlPlane.of(grid_file)
+    if child:
+        for line in _child_log(plane, submission, index):
+            for text in readable(line).split("\n"):
+                click.echo(printable(text))
+        return
+    job = plane.job(submission, index)
+    if not job.training_job:
+        next_step = f"What its child says: traingrid logs --child {submission} {index}."
+        what = f"Job {index} has no training job yet: {job.state} {job.phase}. {printable(job.reason)}"
+        raise TraingridError(what.strip(), next_step)
+    for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
+        click.echo(f"[{host}] {printable(line)}")
+
+
+def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:
+    """Yield the lines of all tries of the child that answers for a job, in the order of their time.
+
+    Raises:
+        TraingridError: There is no such job, or its child has not run, or not for the last seven days.
+    """
+    plane.job(submission, index)  # says which indices there are
+    head = plane.ledger.submission(submission) or {"jobs": 0}
+    job = plane.children.described(plane.children.ids(head).get(index, ""))
+    tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
+    streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
+    if not streams:
+        what = f"The child of job {index} of submission {submission} has no log: {job.get('status', 'Batch has none')}."
+        raise TraingridError(what, job.get("statusReason") or "Batch keeps what it knows of a child for seven days.")
+    options = job["container"].get("logConfiguration", {}).get("options", {})
+    pages = client("logs", plane.deployment.grid.home).get_paginator("filter_log_events")
+    for page in pages.paginate(logGroupName=options.get("awslogs-group", _DEFAULT_GROUP), logStreamNames=streams):
+        yield from (event["message"] for event in page["events"])
