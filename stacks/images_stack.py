@@ -46,8 +46,8 @@ class ImagesStack(Stack):
             use_key(builder.function.role, self._key, region=grid.home, services=["sqs"])
             self._built = {short: builder.image(build) for short, build in builds.items()}
             alarms = Alarms(self, "Alarms", grid=grid, key=self._key)
-            alarms.undelivered("image builder", builder.function.dead_letters)
-            alarms.failing("image builder", builder.function.function)
+            alarms.undelivered("image-builder", builder.function.dead_letters)
+            alarms.failing("image-builder", builder.function.function)
         CfnOutput(self, "OrchestratorImage", value=self.orchestrator_image)
         CfnOutput(self, "TrainingImages", value=self.training_images)
 

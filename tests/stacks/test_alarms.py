@@ -116,8 +116,8 @@ def test_a_blocked_queue_is_an_alarm(alarmed: dict[str, Template]) -> None:
 def test_a_key_that_is_to_be_deleted_is_an_alarm_in_its_region(
     alarmed: dict[str, Template], control: Template, oregon: Template
 ) -> None:
-    for stack, template in alarmed.items():
-        of = "control" if stack == "traingrid-control" else "data"
+    for stack, of in {"control": "control", "us-east-1": "data", "us-west-2": "data"}.items():
+        template = alarmed[f"traingrid-{stack}"]
         pattern, _ = watched_rule(template, f"key-in-danger-{of}")
         (key,) = resources(template, "AWS::KMS::Key")
         assert pattern["detail"]["eventName"] == ["ScheduleKeyDeletion", "DisableKey"]
