@@ -17,12 +17,12 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 	.venv/bin/python -m examples.digits.demo
 
 ##@ Work on it
-test: setup setup-scanners  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
+test: setup setup-scanners setup-images  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
 	.venv/bin/python -m pytest
 	.venv-training/bin/python -m pytest tests/training
 
-check: setup-control setup-scanners tests/policies/node_modules/.installed  ## Scanners, our own rules and the policies, over every kind of grid; `make test` does it too
+check: setup-control setup-scanners setup-images tests/policies/node_modules/.installed  ## Scanners, our own rules and the policies, over every kind of grid; `make test` does it too
 	.venv/bin/python -m pytest tests/stacks tests/posture $(wildcard tests/policies)
 
 lint: .venv/.installed  ## Format, lint and types only
@@ -78,7 +78,7 @@ setup-control: .venv/.installed node_modules/.installed build/layer/.installed b
 
 setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` needs
 
-setup-images: .venv-images/.installed  ## Install what knows AWS's own training images (`framework` in grid.yaml)
+setup-images: .venv-images/.installed  ## Install what knows AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have made
 	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -133,7 +133,7 @@ build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
 	@touch $@
 
-# The SageMaker Python SDK v3, which knows where AWS keeps its deep-learning containers.
+# The SageMaker Python SDK v3, which knows where AWS keeps its own training images.
 .venv-images/.installed: requirements-images.txt
 	$(PYTHON) -m venv .venv-images
 	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt

@@ -22,6 +22,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid import Grid, load_grid
 from traingrid.job import Job
 from traingrid.manifest import MAX_BYTES
+from traingrid.manifest_line import Line
 from traingrid.planning import NO_SUBMISSION
 from traingrid.submission import jobs_of_lines
 from traingrid.violation import Violation
@@ -45,13 +46,15 @@ class Script:
         grid_file: The file that describes the grid.
         grid: The grid.
         account: The account whose buckets the manifest names.
-        jobs: What its lines become.
+        lines: Its lines.
+        jobs: What they become, as far as it is known before the grid is deployed, and its images with it.
     """
 
     manifest: Path
     grid_file: Path
     grid: Grid
     account: str
+    lines: Sequence[Line]
     jobs: Sequence[Job]
 
 
@@ -88,7 +91,7 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
     lines, _ = read_manifest(manifest, deployment)  # sources are uploaded when it is submitted, to the localcloud
     jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)
-    return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, jobs=jobs)
+    return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, lines=lines, jobs=jobs)
 
 
 def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal:
@@ -116,7 +119,7 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
         try:
             with deployed(script.grid_file, settings) as stage:
                 say("putting up the data and images that the manifest names")
-                put_up(script.jobs, script.account)
+                put_up(jobs_of_lines(script.lines, stage.plane.deployment, NO_SUBMISSION), script.account)
                 return _Run(stage=stage, script=script, say=say).through(seed)
         except TraingridError as error:
             if work in error.next_step:  # a log that goes with the folder

@@ -16,7 +16,7 @@ def put_up(jobs: Iterable[Job], account: str) -> None:
     An image that cannot lie in ECR is left out: its job fails here as it does in AWS.
 
     Args:
-        jobs: The jobs.
+        jobs: The jobs, as the deployed grid would have them: it knows which images it has built, and where AWS's lie.
         account: The account that they are to find it in.
     """
     wanted = [(job, region) for job in jobs for region in job.regions]

@@ -1,9 +1,10 @@
-"""Which of AWS's containers an alias of grid.yaml is, by Region: the SageMaker Python SDK's tables, read offline."""
+"""Which of AWS's images an alias of grid.yaml is, by Region: the SageMaker Python SDK's tables, read offline."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from traingrid.errors import UsageError
 from traingrid.framework_images import FrameworkImage, to_environment
@@ -15,32 +16,26 @@ PYTHON = ROOT / ".venv-images/bin/python"
 
 
 def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
-    """Return the containers of the aliases that name a framework; nothing is run where there is none.
+    """Return the images of the aliases that name a framework or an algorithm; nothing is run where there is none.
 
     Args:
         grid: The grid.
         python: The interpreter that has the SDK.
 
     Raises:
-        UsageError: The SDK is not installed, it knows no such container, or the answer is too long for what is told to
-            Lambda functions.
+        UsageError: The SDK is not installed, it knows no such image in one of the Regions, or the answer is too long
+            for what is told to Lambda functions.
     """
-    aliases = {alias: image for alias, image in grid.images.items() if image.framework}
+    aliases = {alias: image for alias, image in grid.images.items() if image.is_of_aws}
     if not aliases:
         return {}
     if not python.exists():
         what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which knows these images, is not there."
         raise UsageError(what, "Install it: make setup-images.")
-    wanted = [
-        {**image.model_dump(include={"framework", "version", "target", "python"}), "regions": list(grid.regions)}
-        for image in aliases.values()
-    ]
-    found = {}
-    for alias, answer in zip(aliases, _ask(python, wanted), strict=True):
-        if "problem" in answer:
-            next_step = "Mend it in grid.yaml; a newer SDK may know more: requirements-images.in, make lock."
-            raise UsageError(f"images.{alias}: {answer['problem']}.", next_step)
-        found[alias] = FrameworkImage.of_uris(answer["uris"])
+    asked = {"framework", "algorithm", "version", "target", "python"}
+    wanted = [{**image.model_dump(include=asked), "regions": list(grid.regions)} for image in aliases.values()]
+    answers = zip(aliases, ask(python, wanted), strict=True)
+    found = {alias: FrameworkImage.of_uris(_uris(alias, answer)) for alias, answer in answers}
     length = len(grid.to_environment().encode()) + len(to_environment(found).encode())
     if length > ENVIRONMENT_LIMIT:
         rule = f"with the registries of its images it takes {length} of {ENVIRONMENT_LIMIT} bytes"
@@ -48,8 +43,29 @@ def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, Framewor
     return found
 
 
-def _ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, dict[str, str]]]:
-    """Run the SDK, which looks for credentials when it is imported: it gets none, and no network to look in."""
+def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
+    newer = "a newer SDK may know more: requirements-images.in, make lock"
+    if "problem" in answer:
+        raise UsageError(f"images.{alias}: {answer['problem']}.", f"Mend it in grid.yaml; {newer}.")
+    if "absent" in answer:
+        rule = f"jobs pull it in every Region of the grid, and AWS has none in {', '.join(answer['absent'])}"
+        next_step = f"Take the Region out of `regions` in grid.yaml, or the alias out of `images`; {newer}."
+        raise UsageError(f"images.{alias}: {rule}.", next_step)
+    return dict(answer["uris"])
+
+
+def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
+    """Return the answers of stacks/retrieve_images.py, which says what it takes and gives.
+
+    The SDK looks for credentials when it is imported: it gets none, and no network to look in.
+
+    Args:
+        python: The interpreter that has the SDK.
+        wanted: What it is asked.
+
+    Raises:
+        UsageError: It cannot be run.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     environment |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}

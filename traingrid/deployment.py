@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from traingrid import framework_images, names
 from traingrid.errors import UsageError
-from traingrid.framework_images import DEEP_LEARNING_CONTAINERS, FrameworkImage
+from traingrid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
 from traingrid.grid import Grid
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Deployment:
         table: Name of the ledger table.
         manifest_bucket: Name of the bucket that takes manifests.
         images: By target, the tag, "@" and the digest of the training image that the deployment has built.
-        frameworks: By alias, the deep-learning containers of AWS's that the deployment has found.
+        frameworks: By alias, AWS's own images that the deployment has found.
         job_queue: Name or ARN of the Batch job queue; empty where nothing is submitted.
         job_definition: Name or ARN of the Batch job definition; empty where nothing is submitted.
     """
@@ -68,7 +68,7 @@ class Deployment:
             message = f"The grid that is deployed is not one that this version of traingrid knows: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
-        aliases = {alias for alias, image in found.grid.images.items() if image.framework}
+        aliases = {alias for alias, image in found.grid.images.items() if image.is_of_aws}
         if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
             message = f"The environment names no image of {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
@@ -85,7 +85,7 @@ class Deployment:
             raise KeyError(image)
         if known is None or known.uri is not None:
             return (known.uri or image if known else image).replace("{region}", region)
-        if known.framework:
+        if known.is_of_aws:
             return self._framework(image, known).uri(region)
         repository = names.repository(self.grid.name, known.build or known.repository or "")
         digest = self.images.get(known.target or "", "").partition("@")[2]
@@ -95,9 +95,12 @@ class Deployment:
         return names.image_uri(self.account, region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}")
 
     def _framework(self, alias: str, known: Image) -> FrameworkImage:
-        """Return a container of AWS's; of a grid that is only planned, nobody knows the whole tag."""
+        """Return an image of AWS's; of a grid that is only planned, nobody knows the whole tag or the registry."""
         image = f"{known.framework}-training:{known.version}-{known.target}"
-        return self.frameworks.get(alias, FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS))
+        planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
+        if known.algorithm:
+            planned = FrameworkImage(image=f"{known.algorithm}:{known.version}", registry=SOME_ACCOUNT)
+        return self.frameworks.get(alias, planned)
 
     def execution_role_arn(self, region: str) -> str:
         """Return the ARN of the SageMaker execution role of a training Region."""

@@ -1,6 +1,7 @@
-"""AWS's deep-learning containers by alias: the same image in every Region, in registries that differ here and there.
+"""AWS's own images by alias: deep-learning containers, whose registries differ here and there, and built-in algorithms,
+whose registries differ in every Region.
 
-Which account holds a container in which Region stands in tables of the SageMaker Python SDK, which are read when the
+Which account holds an image in which Region stands in tables of the SageMaker Python SDK, which are read when the
 grid is deployed (stacks/image_tables.py). What they say must fit into a Lambda function's environment, so a registry is
 written once, with the Regions that have another one.
 """
@@ -20,12 +21,15 @@ DEEP_LEARNING_CONTAINERS = "763104351884"
 """The account of AWS's deep-learning containers in most Regions
 (https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html)."""
 
+SOME_ACCOUNT = "account-of-aws"
+"""In the place of an account in the URI of a built-in algorithm that no deployment has looked up yet."""
+
 _URI = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<image>.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameworkImage:
-    """A container of AWS's.
+    """An image of AWS's.
 
     Attributes:
         image: Repository and tag.

@@ -1,6 +1,6 @@
 """What grid.yaml says of a training image."""
 
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,7 +10,35 @@ from traingrid.grid_part import GridPart
 Target = Literal["cpu", "gpu"]
 """The stages of training_container/Dockerfile that are images of their own."""
 
-_FORMS = ({"build", "target"}, {"repository", "tag"}, {"framework", "version", "target"}, {"uri"})
+BuiltInAlgorithm = Literal[
+    "blazingtext",
+    "factorization-machines",
+    "forecasting-deepar",
+    "image-classification",
+    "ipinsights",
+    "kmeans",
+    "knn",
+    "lda",
+    "linear-learner",
+    "ntm",
+    "object-detection",
+    "object2vec",
+    "pca",
+    "randomcutforest",
+    "semantic-segmentation",
+    "seq2seq",
+    "xgboost",
+]
+"""SageMaker's built-in algorithms that are images of their own, by their names in the SageMaker Python SDK
+(https://docs.aws.amazon.com/sagemaker/latest/dg/algos.html)."""
+
+_FORMS = (
+    {"build", "target"},
+    {"repository", "tag"},
+    {"framework", "version", "target"},
+    {"algorithm", "version"},
+    {"uri"},
+)
 
 
 class Image(GridPart):
@@ -26,8 +54,10 @@ class Image(GridPart):
     """Tag of the image in that repository; quote it, or YAML reads a number."""
     framework: Text | None = Field(default=None, examples=["tensorflow"])
     """One of AWS's deep-learning containers for training, by its framework, its version, and a target."""
+    algorithm: BuiltInAlgorithm | None = Field(default=None, examples=["image-classification"])
+    """One of SageMaker's built-in algorithms, by its name and its version."""
     version: Text | None = Field(default=None, examples=["2.19"])
-    """Version of the framework; quote it, or YAML reads a number."""
+    """Version of the framework or algorithm; quote it, or YAML reads a number."""
     python: Text | None = Field(default=None, examples=["py312"])
     """Python of that container, where it comes with more than one."""
     uri: Text | None = Field(
@@ -39,8 +69,16 @@ class Image(GridPart):
     def _one_form(self) -> Self:
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}
         if given - {"python"} not in _FORMS or (self.python and not self.framework):
-            forms = "a build with a target, a repository with a tag, a framework with version and target, or a uri"
-            raise broken_rule(f"an image is either {forms}")
+            forms = "a build with a target, a repository with a tag, a framework with version and target"
+            raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
+        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # which takes scripts, too
+            rule = f"it takes no script, so it is no framework; write {{algorithm: {self.framework}, version: ...}}"
+            raise broken_rule(rule, at="framework")
         if self.repository == "orchestrator":
             raise broken_rule("the orchestrator's image has a repository of this name already", at="repository")
         return self
+
+    @property
+    def is_of_aws(self) -> bool:
+        """Whether it is one of AWS's own, in another registry in each Region."""
+        return bool(self.framework or self.algorithm)

@@ -58,6 +58,7 @@ class Job(BaseModel):
     algorithm: str = Field(
         default="", description="Name or ARN of a SageMaker algorithm resource, in place of an image"
     )
+    built_in: bool = Field(default=False, description="Whether the image is one of SageMaker's built-in algorithms")
     instance_type: str
     instance_count: int = Field(ge=1)
     volume_gb: int = Field(ge=1)
@@ -86,7 +87,12 @@ class Job(BaseModel):
     @property
     def ranks(self) -> int:
         """The world size: hosts x processes per host; an algorithm of somebody else's decides itself: its hosts."""
-        return self.instance_count * (1 if self.algorithm else self.processes_per_host)
+        return self.instance_count * (1 if self.is_algorithm else self.processes_per_host)
+
+    @property
+    def is_algorithm(self) -> bool:
+        """Whether an algorithm of somebody else's is trained, which brings hyperparameters and metrics of its own."""
+        return bool(self.algorithm) or self.built_in
 
     @property
     def regions(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from traingrid.manifest_channels import channel, wrong_channels
 from traingrid.manifest_columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest_errors import LineError
 from traingrid.manifest_limits import most
-from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_ours
+from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
 from traingrid.manifest_values import RefusedError, literal
 from traingrid.ownership import tags_of
 
@@ -205,10 +205,11 @@ class _Check:
         grid = self.rules.grid
         runtime, longest = found.get("max_runtime", grid.job.max_runtime), grid.training.max_runtime
         given = self.row.values  # a value that is wrong by itself is there all the same
+        algorithm = "algorithm" in given or is_algorithm(found, grid)
         rules = (
             ("algorithm", "image" in given, "image is there too", "Take one of the two away."),
-            ("metrics", "algorithm" in given, "an algorithm brings its own metrics", "Take it away."),
-            ("source", "algorithm" in given, "an algorithm brings its own program", "Take it away."),
+            ("metrics", algorithm, "an algorithm brings its own metrics", "Take it away."),
+            ("source", algorithm, "an algorithm brings its own program", "Take it away."),
             ("source", "entry_point" not in given, "entry_point is missing", "Name the program in the archive."),
             ("entry_point", "source" not in given, "source is missing", "Name the archive that the program is in."),
             (
@@ -225,11 +226,11 @@ class _Check:
                 self._refuse(name, self.row.values[name], RefusedError(reason, next_step))
 
     def _check_numbers(self, found: dict[str, Any]) -> None:
-        job = self.rules.grid.job
-        variables = len(found.get("environment", {})) + is_ours(found, self.rules.grid)
-        added = _PROGRAM * ("source" in found) + _MPI * ("algorithm" not in found)
+        grid = self.rules.grid
+        variables = len(found.get("environment", {})) + is_ours(found, grid)
+        added = _PROGRAM * ("source" in found) + _MPI * (not is_algorithm(found, grid))
         numbers = (
-            ("hyperparameters", len(hyperparameters(found, job)) + added, most("HyperParameters")),
+            ("hyperparameters", len(hyperparameters(found, grid)) + added, most("HyperParameters")),
             ("environment", variables, most("TrainingEnvironmentMap")),
             ("tags", len(found.get("tags", {})) + _OUR_TAGS, most("TagList")),
         )

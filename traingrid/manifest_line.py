@@ -86,7 +86,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     """Return the job of one line; `index` is its place in the submission."""
     defaults = deployment.grid.job
     runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
-    algorithm = "algorithm" in line.settings
+    algorithm = is_algorithm(line.settings, deployment.grid)
     here = _place(line, line.region, line.data or line.inputs, deployment, (submission, index))
     return Job(
         index=index,
@@ -104,7 +104,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         mpi_options=line.setting("mpi_options", defaults),
         source=line.settings.get("source", ""),
         entry_point=line.settings.get("entry_point", ""),
-        hyperparameters=hyperparameters(line.settings, defaults),
+        built_in=algorithm and "algorithm" not in line.settings,
+        hyperparameters=hyperparameters(line.settings, deployment.grid),
         metrics={} if algorithm else line.settings.get("metrics") or default_metrics(defaults),
         environment=line.settings.get("environment", {}),
         tags=line.settings.get("tags", {}),
@@ -127,10 +128,17 @@ def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
     return image is not None and names.TRAINING_REPOSITORY in (image.build, image.repository)
 
 
-def hyperparameters(settings: Mapping[str, Any], defaults: JobDefaults) -> dict[str, str]:
-    """Return a job's hyperparameters. An algorithm of somebody else's knows none of the grid's own."""
+def is_algorithm(settings: Mapping[str, Any], grid: Grid) -> bool:
+    """Return whether a job trains an algorithm of somebody else's: a resource, or one of SageMaker's built-in ones."""
+    image = grid.images.get(settings.get("image", grid.job.image))
+    return "algorithm" in settings or (image is not None and image.algorithm is not None)
+
+
+def hyperparameters(settings: Mapping[str, Any], grid: Grid) -> dict[str, str]:
+    """Return a job's hyperparameters. An algorithm that is not the grid's default knows none of the grid's own."""
     own: dict[str, str] = settings.get("hyperparameters", {})
-    return own if "algorithm" in settings else {**defaults.hyperparameters, **own}
+    default = "algorithm" not in settings and settings.get("image", grid.job.image) == grid.job.image
+    return own if is_algorithm(settings, grid) and not default else {**grid.job.hyperparameters, **own}
 
 
 def default_metrics(defaults: JobDefaults) -> dict[str, str]:

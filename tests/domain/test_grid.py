@@ -126,6 +126,21 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
             'tag: "1", uri: x/y:1',
             "an image is either a build with a target, a repository with a",
         ),
+        (
+            '{repository: training, tag: "1"}',
+            "{algorithm: image-classification}",
+            "an image is either a build with a target, a repository with a",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{algorithm: image-clasification, version: "1"}',
+            "images.resnet.algorithm: 'image-clasification' is not allowed: it must be 'blazingtext', 'fact",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{framework: image-classification, version: "1", target: gpu}',
+            "it takes no script, so it is no framework; write {algorithm: image-classification, version: ...}",
+        ),
         ("repository: training", "repository: orchestrator", "the orchestrator's image has a repository of this name"),
         ("ml.g5.48xlarge", "g5.48xlarge", "job.instance_type: 'g5.48xlarge' is not allowed: it must have the form ^ml"),
         ("ml.g5.48xlarge", "ml.g5.48xlarge\n  instance_count: two", "job.instance_count: 'two' is not allowed"),

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
+from traingrid.backends.sagemaker_request import training_job_request
 from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
 from traingrid.framework_images import FrameworkImage, to_environment
 from traingrid.grid import Grid
+from traingrid.job import Job
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.submission import jobs_of_lines
@@ -72,6 +74,78 @@ def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
     assert Deployment.from_environment(told).frameworks == deployment.frameworks
     with pytest.raises(UsageError, match="no image of tf"):
         Deployment.from_environment(variables(deployment, BUILT))
+
+
+CLASSES = {"algorithm": "image-classification", "version": "1"}
+
+
+def with_an_algorithm(**changes: Any) -> Deployment:
+    known = FrameworkImage(image="image-classification:1", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    deployment = a_deployment(images={**IMAGES, "classes": CLASSES}, **changes)
+    return replace(deployment, frameworks={"classes": known})
+
+
+def requested(deployment: Deployment, **values: Any) -> dict[str, Any]:
+    """Return what SageMaker is asked for by a line for us-west-2."""
+    line = {"region": "us-west-2", "s3_uri": "s3://ragab-ml-pdx/data", **values}
+    (job,) = jobs_of_lines(parse(json.dumps(line).encode(), deployment), deployment, "00000000")
+    return training_job_request("x", job, "arn", {})
+
+
+def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -> None:
+    deployment = with_an_algorithm()
+    assert images(deployment, "classes") == {
+        "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1",
+        "222222222222.dkr.ecr.eu-west-1.amazonaws.com/image-classification:1",
+    }
+    told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
+    assert Deployment.from_environment(told).image_uri("classes", "eu-west-1").startswith("222222222222.")
+    with pytest.raises(UsageError, match="no image of classes"):
+        Deployment.from_environment(variables(deployment, BUILT))
+
+
+def test_of_a_grid_that_is_only_planned_nobody_knows_an_algorithms_registry() -> None:
+    planned = replace(with_an_algorithm(), frameworks={}).image_uri("classes", "us-west-2")
+    assert planned == "account-of-aws.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
+
+
+def test_a_built_in_algorithm_is_told_nothing_but_what_its_line_says() -> None:
+    """It refuses every hyperparameter that is not its own, and brings its metrics."""
+    asked = requested(with_an_algorithm(), image="classes", hyperparameters={"num_classes": 10})
+    image = "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
+    assert asked["AlgorithmSpecification"] == {"TrainingImage": image, "TrainingInputMode": "File"}
+    assert asked["HyperParameters"] == {"num_classes": "10"}
+    assert "Environment" not in asked
+
+
+def test_what_grid_yaml_says_to_its_default_is_said_to_an_algorithm_too() -> None:
+    job = {"image": "classes", "instance_type": "ml.p3.2xlarge", "hyperparameters": {"num_classes": 10, "epochs": 5}}
+    deployment = with_an_algorithm(job=job)
+    assert requested(deployment)["HyperParameters"] == {"num_classes": "10", "epochs": "5"}
+    assert requested(deployment, hyperparameters={"epochs": 6})["HyperParameters"] == {
+        "num_classes": "10",
+        "epochs": "6",
+    }
+    assert "sagemaker_mpi_enabled" in requested(deployment, image="resnet")["HyperParameters"]
+
+
+def test_the_ranks_of_an_algorithm_are_its_hosts() -> None:
+    deployment = with_an_algorithm()
+    lines = parse(b"region,s3_uri,image,instance_count\nus-west-2,s3://ragab-ml-pdx/data,classes,2\n", deployment)
+    (job,) = jobs_of_lines(lines, deployment, "00000000")
+    assert (job.ranks, Job.model_validate_json(job.model_dump_json(exclude_defaults=True))) == (2, job)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "an algorithm brings its own program"),
+        ({"metrics": {"loss": "loss=(.*)"}}, "an algorithm brings its own metrics"),
+    ],
+)
+def test_what_an_algorithm_does_not_take_is_refused(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(ManifestError, match=why):
+        requested(with_an_algorithm(), image="classes", **values)
 
 
 def test_neither_alias_nor_uri_is_no_image() -> None:

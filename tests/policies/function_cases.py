@@ -1,4 +1,4 @@
-"""What the Lambda functions may ask of AWS, and what they must be refused: intake, recorder, reconciler."""
+"""What the Lambda functions may ask of AWS, and what they must be refused."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,12 @@ TO_SAGEMAKER: Context = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 
 
 def cases() -> Iterator[Case]:
-    for caller, part in ((intake, "IntakeAccept"), (recorder, "JobEventsRecord"), (reconciler, "ReconcilerSweep")):
+    for caller, part in (
+        (intake, "IntakeAccept"),
+        (recorder, "JobEventsRecord"),
+        (reconciler, "ReconcilerSweep"),
+        (Caller("image builder"), "BuilderBuild"),  # tests/policies/build_cases.py has the rest
+    ):
         yield from _of_every_function(caller, part)
     yield from _intake()
     yield from _submitting()
@@ -39,8 +44,8 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
     yield caller.may_not("take what was kept away", "sqs:PurgeQueue", queue)
     yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
-    model, none = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller is recorder
-    yield caller.may_not("read a model", "s3:GetObject", model, breaks=ACTION if none else RESOURCE)
+    model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler)
+    yield caller.may_not("read a model", "s3:GetObject", model, breaks=RESOURCE if some else ACTION)
     for action in ("DeleteItem", "DeleteTable"):
         yield caller.may_not("take something out of the ledger", f"dynamodb:{action}", LEDGER)
     yield caller.may_not("delete a training job", "sagemaker:DeleteTrainingJob", training_job(INSIDE))

@@ -3,6 +3,7 @@
 It has all that IAM is told of: a Region with a VPC and one without, a longest run, isolation and encryption.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,9 @@ ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west
 SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
 
 YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+SOURCE = "source.zip"
+"""What an asset of the CDK's is called here, whose name is a hash of what is in it."""
 
 Document = dict[str, Any]
 
@@ -32,6 +36,9 @@ ROLES = {
     "recorder": Place("traingrid-control", "JobEventsRecordRole"),
     "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
     "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
+    "orchestrator build": Place("traingrid-images", "OrchestratorBuildRole"),
+    "training build": Place("traingrid-images", "TrainingBuildgpuRole"),
+    "image builder": Place("traingrid-images", "BuilderBuildRole"),
     "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
     "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),
 }
@@ -49,6 +56,7 @@ def the_grid() -> Grid:
             },
             FREE: {},
         },
+        images={"resnet": {"build": "training", "target": "gpu"}},
         encryption="kms",
         instance_types=["ml.p4d.24xlarge"],
         image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],
@@ -60,7 +68,7 @@ def the_templates(layer: Path, folder: Path) -> dict[str, Template]:
     """Return the templates of the grid, every reference in them filled in with an ARN as AWS would."""
     made = synthesise(the_grid(), layer, folder)
     return {
-        stack: _filled(template, template, HOME if stack.endswith("control") else stack.removeprefix("traingrid-"))
+        stack: _filled(template, template, stack.removeprefix("traingrid-") if stack in _OF_REGIONS else HOME)
         for stack, template in made.items()
     }
 
@@ -87,6 +95,7 @@ def trust(templates: Mapping[str, Template], role: str) -> Document:
     return document
 
 
+_OF_REGIONS = {f"traingrid-{region}" for region in (INSIDE, FREE)}
 _ARNS = {
     "AWS::DynamoDB::Table": "arn:aws:dynamodb:{region}:{account}:table/{name}",
     "AWS::SQS::Queue": "arn:aws:sqs:{region}:{account}:{name}",
@@ -94,6 +103,7 @@ _ARNS = {
     "AWS::Batch::JobQueue": "arn:aws:batch:{region}:{account}:job-queue/{name}",
     "AWS::ECR::Repository": "arn:aws:ecr:{region}:{account}:repository/{name}",
     "AWS::S3::Bucket": "arn:aws:s3:::{name}",
+    "AWS::CodeBuild::Project": "arn:aws:codebuild:{region}:{account}:project/{name}",
     "AWS::KMS::Key": "arn:aws:kms:{region}:{account}:key/{name}",
     "AWS::IAM::Role": "{name}",
 }
@@ -113,6 +123,10 @@ def _filled(value: Any, template: Template, region: str) -> Any:
             filled = region
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]} if name in template["Resources"]:
             filled = _arn_of(name, template, region)
+        case {"Fn::Sub": str(text)}:
+            filled = text.replace("${AWS::AccountId}", ACCOUNT)
+        case str():
+            filled = re.sub(r"/[0-9a-f]{64}\.zip$", f"/{SOURCE}", value)
         case {"Fn::Join": [delimiter, parts]}:
             filled = str(delimiter).join(str(_filled(part, template, region)) for part in parts)
         case dict():

@@ -8,7 +8,7 @@ from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE, YOUR_KEY
 
 USES = ("kms:Decrypt", "kms:GenerateDataKey")
 VIA, ALIAS = "StringEquals kms:ViaService", "ForAnyValue:StringEquals kms:ResourceAliases"
-CONTROL = f"arn:aws:kms:{HOME}:{ACCOUNT}:key/ControlKey"
+CONTROL, IMAGES = (f"arn:aws:kms:{HOME}:{ACCOUNT}:key/{name}Key" for name in ("Control", "Images"))
 
 
 def data_key(region: str) -> str:
@@ -22,21 +22,22 @@ def through(service: str, region: str = HOME, alias: str = "") -> Context:
 
 def cases() -> Iterator[Case]:
     for role in ("intake", "recorder", "reconciler"):
-        yield from _control_key(Caller(role), ("s3", "dynamodb", "sqs"))
-    yield from _control_key(Caller("child"), ("s3", "dynamodb"))
+        yield from _home_key(Caller(role), CONTROL, ("s3", "dynamodb", "sqs"))
+    yield from _home_key(Caller("child"), CONTROL, ("s3", "dynamodb"))
+    yield from _home_key(Caller("image builder"), IMAGES, ("sqs",))
     yield from _child()
     yield from _container()
 
 
-def _control_key(caller: Caller, services: tuple[str, ...]) -> Iterator[Case]:
+def _home_key(caller: Caller, key: str, services: tuple[str, ...]) -> Iterator[Case]:
     for action in USES:
         for service in services:
-            yield caller.may(f"use the control plane's key through {service}", action, CONTROL, through(service))
-        yield caller.may_not("use it itself", action, CONTROL, breaks=VIA)
-        yield caller.may_not("use it through Lambda", action, CONTROL, through("lambda"), breaks=VIA)
-        yield caller.may_not("use another key", action, f"{CONTROL}2", through("s3"), breaks=RESOURCE)
-    yield caller.may_not("delete it", "kms:ScheduleKeyDeletion", CONTROL)
-    yield caller.may_not("let somebody else use it", "kms:CreateGrant", CONTROL)
+            yield caller.may(f"use its stack's key through {service}", action, key, through(service))
+        yield caller.may_not("use it itself", action, key, breaks=VIA)
+        yield caller.may_not("use it through Lambda", action, key, through("lambda"), breaks=VIA)
+        yield caller.may_not("use another key", action, f"{key}2", through(services[0]), breaks=RESOURCE)
+    yield caller.may_not("delete it", "kms:ScheduleKeyDeletion", key)
+    yield caller.may_not("let somebody else use it", "kms:CreateGrant", key)
 
 
 def _child() -> Iterator[Case]:

@@ -11,12 +11,17 @@ ACTION, PRINCIPAL = "sts:AssumeRole", "the principal"
 SAID = {
     "child": ("ecs-tasks", f"arn:aws:ecs:{HOME}:{ACCOUNT}:task/x"),
     "flow logs": ("vpc-flow-logs", f"arn:aws:ec2:{HOME}:{ACCOUNT}:vpc-flow-log/fl-0123"),
+    "orchestrator build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
+    "training build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
     "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
     "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-{INSIDE}-ForwardingRule"),
 }
 """Services that say on whose behalf they assume a role, and what they say."""
 
-SILENT = {"start of a child": "ecs-tasks", "intake": "lambda", "recorder": "lambda", "reconciler": "lambda"}
+SILENT = {
+    "start of a child": "ecs-tasks",
+    **dict.fromkeys(("intake", "recorder", "reconciler", "image builder"), "lambda"),
+}
 """Those that AWS documents no such condition for. A role is passed in its own account only, which keeps others out."""
 
 

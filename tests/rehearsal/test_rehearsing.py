@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from localcloud.faults import CallFault, EventFault, Plan, Stub
 from rehearsal import rehearsing, stage
+from stacks.image_tables import PYTHON
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 
@@ -26,7 +27,7 @@ regions:
   us-east-1:
   eu-west-1: {data_buckets: [campaigns-dub]}
 images:
-  resnet: {repository: training, tag: "1"}
+  resnet: {build: training, target: gpu}
   aws: {uri: "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"}
 job: {image: resnet, instance_type: ml.p3.16xlarge, processes_per_host: 8, volume_gb: 200, max_runtime: 24h}
 algorithms: [my-algorithm]
@@ -43,8 +44,8 @@ us-east-1,{HOME}/2026-13,last,,,,,s3://campaigns-dub/2026-13,Pipe,rank,,
 """
 
 
-def lay_out(folder: Path, manifest: str) -> None:
-    (folder / "grid.yaml").write_text(GRID)
+def lay_out(folder: Path, manifest: str, grid: str = GRID) -> None:
+    (folder / "grid.yaml").write_text(grid)
     (folder / "manifest.csv").write_text(manifest)
     (folder / "code").mkdir()
     (folder / "code" / "train.py").write_text("print('trained')\n")
@@ -88,6 +89,22 @@ def test_a_manifest_of_somebodys_account_comes_through_a_bad_day_whole(tmp_path:
     assert {state for state, _ in ends} == {"Completed"}, result.output
     assert dict(os.environ) == before
     assert "uploaded source" in result.output  # there are no credentials here: to the localcloud, and nowhere else
+
+
+@pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
+def test_images_of_aws_are_there_where_the_deployment_has_found_them(tmp_path: Path) -> None:
+    """Before it is deployed nobody knows the Python in the tag of the one, and the account that holds the other."""
+    aliases = """\
+  tf: {framework: tensorflow, version: "2.19", target: gpu}
+  classes: {algorithm: image-classification, version: "1"}
+"""
+    lines = "".join(f"us-east-1,{HOME}/2026-10,{image}\n" for image in ("tf", "classes"))
+    lay_out(tmp_path, f"region,s3_uri,image\n{lines}", GRID.replace("job:", f"{aliases}job:"))
+    result = CliRunner().invoke(
+        cli, ["--grid", str(tmp_path / "grid.yaml"), "rehearse", str(tmp_path / "manifest.csv")]
+    )
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"^(Completed|Failed|Stopped) +\d+ +(\d+)$", result.output, re.MULTILINE) == [("Completed", "2")]
 
 
 def test_a_wrong_manifest_is_rejected_as_submit_rejects_it(tmp_path: Path) -> None:

@@ -3,20 +3,25 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aws_cdk import App
 
-from stacks.image_tables import PYTHON, framework_images
+from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
 from tests.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
 from traingrid.errors import UsageError
 from traingrid.framework_images import FrameworkImage, from_environment, to_environment
 from traingrid.grid import Grid
+from traingrid.grid_image import BuiltInAlgorithm
 
 TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
+IMAGE_CLASSIFICATION = {"algorithm": "image-classification", "version": "1"}
 CONTAINER = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.19-gpu-py312"
+
+
+needs_sdk = pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
 
 
 def sdk(folder: Path, answers: Any, code: int = 0) -> Path:
@@ -55,7 +60,7 @@ def test_the_sdk_is_asked_once_for_all_regions_and_without_the_users_keys(
     found = framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [answer]))
     assert found["tf"].uri("us-west-2") == CONTAINER.format("us-west-2")
     (asked,) = json.loads((tmp_path / "asked.json").read_text())
-    assert asked == {**TENSORFLOW, "python": None, "regions": list(REGIONS[:2])}
+    assert asked == {**TENSORFLOW, "algorithm": None, "python": None, "regions": list(REGIONS[:2])}
     assert (tmp_path / "keys").read_text() == "none"
 
 
@@ -63,6 +68,15 @@ def test_what_the_sdk_does_not_know_is_told_with_the_alias(tmp_path: Path) -> No
     python = sdk(tmp_path, [{"problem": "Unsupported tensorflow version: 9"}])
     with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Mend it in grid\.yaml"):
         framework_images(a_grid_with({**TENSORFLOW, "version": "9"}), python=python)
+
+
+def test_a_region_that_lacks_it_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    python = sdk(tmp_path, [{"absent": ["us-west-2"]}])
+    refused = (
+        r"images\.tf: jobs pull it in every Region of the grid, and AWS has none in us-west-2\. Take the Region out"
+    )
+    with pytest.raises(UsageError, match=refused):
+        framework_images(a_grid_with(IMAGE_CLASSIFICATION), python=python)
 
 
 def test_an_sdk_that_breaks_is_a_sentence(tmp_path: Path) -> None:
@@ -135,21 +149,65 @@ def test_every_process_of_the_grid_is_told(layer: Path, tmp_path: Path, monkeypa
     assert "arn:aws:ecr:us-west-2:111111111111:repository/tensorflow-training" in pulled[0]["Resource"]
 
 
-@pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
-def test_the_sdk_itself_knows_the_containers() -> None:
+@needs_sdk
+def test_the_sdk_itself_knows_the_images() -> None:
+    regions = ("us-east-1", "eu-west-1", "af-south-1")
     images = {
         "tf": TENSORFLOW,
         "torch": {"framework": "pytorch", "version": "2.4", "target": "cpu"},
+        "classes": IMAGE_CLASSIFICATION,
+        "trees": {"algorithm": "xgboost", "version": "1.7-1"},
     }
     job = {"image": "tf", "instance_type": "ml.m5.large"}
-    grid = a_grid({"us-east-1": None, "af-south-1": None}, images=images, job=job)
-    found = framework_images(grid)
+    found = framework_images(a_grid(dict.fromkeys(regions), images=images, job=job))
     assert found["tf"].uri("us-east-1") == CONTAINER.format("us-east-1")
     assert (
         found["tf"].uri("af-south-1").startswith("626614931356.dkr.ecr.af-south-1.amazonaws.com/tensorflow-training:")
     )
     assert found["torch"].image == "pytorch-training:2.4-cpu-py311"
-    with pytest.raises(UsageError, match=r"images\.tf: .*tensorflow version: 9\.9"):
-        framework_images(a_grid_with({**TENSORFLOW, "version": "9.9"}))
-    with pytest.raises(UsageError, match=r"images\.tf: there is no framework tensorflo\."):
-        framework_images(a_grid_with({**TENSORFLOW, "framework": "tensorflo"}))
+    assert [found["classes"].uri(region) for region in regions] == [
+        "811284229777.dkr.ecr.us-east-1.amazonaws.com/image-classification:1",
+        "685385470294.dkr.ecr.eu-west-1.amazonaws.com/image-classification:1",
+        "455444449433.dkr.ecr.af-south-1.amazonaws.com/image-classification:1",
+    ]
+    assert found["trees"].image == "sagemaker-xgboost:1.7-1"
+
+
+@needs_sdk
+def test_the_sdk_itself_is_understood_where_it_knows_none() -> None:
+    """Of the third it would give the only version that there is, and of the last an image that trains nothing."""
+    none = dict.fromkeys(("framework", "algorithm", "target", "python"))
+    wrong: list[dict[str, object]] = [
+        {**TENSORFLOW, "version": "9.9"},
+        {**TENSORFLOW, "framework": "tensorflo"},
+        {**IMAGE_CLASSIFICATION, "version": "2"},
+        {"algorithm": "lda", "version": "1"},
+        {"framework": "clarify", "version": "1.0", "target": "cpu"},
+    ]
+    regions = ["us-east-1", "af-south-1", "il-central-1"]
+    answers = ask(PYTHON, [{**none, **image, "regions": regions} for image in wrong])
+    assert "tensorflow version: 9.9" in answers[0]["problem"]
+    assert answers[1:] == [
+        {"problem": "there is no framework tensorflo"},
+        {"problem": "image-classification has no version 2, but 1"},
+        {"absent": ["af-south-1", "il-central-1"]},
+        {"problem": "clarify is no image for training"},
+    ]
+
+
+@needs_sdk
+def test_the_algorithms_of_grid_yaml_are_those_that_the_sdk_knows() -> None:
+    """All of its tables of training images of one kind for all processors and Pythons are built-in algorithms."""
+    (folder,) = PYTHON.parents[1].glob("lib/python*/site-packages/sagemaker/core/image_uri_config")
+    tables = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    plain = {
+        name
+        for name, table in tables.items()
+        if "training" in table.get("scope", ()) and not {"py_versions", "processors"} & _keys(table)
+    }
+    assert {*get_args(BuiltInAlgorithm)} == plain | {"xgboost"}
+
+
+def _keys(table: Any) -> set[str]:
+    below = (_keys(value) for value in table.values()) if isinstance(table, dict) else ()
+    return set(table if isinstance(table, dict) else ()).union(*below)

@@ -109,9 +109,15 @@ def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _algorithm(job: Job) -> dict[str, Any]:
-    """Return what is run: an image of ours or AWS's, or an algorithm resource, which brings metrics of its own."""
+    """Return what is run: an image of ours or AWS's, or an algorithm, which brings metrics of its own.
+
+    A built-in algorithm reports its own, too
+    (https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-define-metrics.html).
+    """
     if job.algorithm:
         return {"AlgorithmName": job.algorithm, "TrainingInputMode": "File"}
+    if job.built_in:
+        return {"TrainingImage": job.image, "TrainingInputMode": "File"}
     return {
         "TrainingImage": job.image,
         "TrainingInputMode": "File",
@@ -120,8 +126,8 @@ def _algorithm(job: Job) -> dict[str, Any]:
 
 
 def _launch(job: Job) -> dict[str, str]:
-    """Return the hyperparameters that tell a container how to start; an algorithm resource accepts none but its own."""
-    if job.algorithm:
+    """Return the hyperparameters that tell a container how to start; an algorithm accepts none but its own."""
+    if job.is_algorithm:
         return {}
     program = {SUBMIT_DIRECTORY: job.source, PROGRAM: job.entry_point} if job.source else {}
     return {

@@ -1,0 +1,72 @@
+"""What the builds of images may ask of AWS, and the function that starts them."""
+
+from collections.abc import Iterator
+
+from tests.policies.case import RESOURCE, Caller, Case
+from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, execution_role, training_job
+from tests.policies.function_cases import TO_SAGEMAKER
+from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE, SOURCE
+from tests.policies.region_cases import repository
+
+orchestrator, training, builder = map(Caller, ("orchestrator build", "training build", "image builder"))
+ASSETS = f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-{HOME}"
+PROJECT = f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project"
+OURS, THEIRS = repository("traingrid/orchestrator", region=HOME), repository("traingrid/training", region=HOME)
+PUSH = (
+    *("BatchCheckLayerAvailability", "InitiateLayerUpload", "UploadLayerPart"),
+    *("CompleteLayerUpload", "PutImage", "BatchGetImage", "DescribeImages"),
+)
+
+
+def cases() -> Iterator[Case]:
+    yield from _build(orchestrator, "OrchestratorBuild", OURS, THEIRS)
+    yield from _build(training, "TrainingBuildgpu", THEIRS, OURS)
+    yield from _other_regions()
+    yield from _builder()
+
+
+def _build(caller: Caller, part: str, own: str, other: str) -> Iterator[Case]:
+    yield caller.may("fetch what it builds from", "s3:GetObject", f"{ASSETS}/{SOURCE}")
+    yield caller.may_not("fetch another asset", "s3:GetObject", f"{ASSETS}/x{SOURCE}", breaks=RESOURCE)
+    yield caller.may_not("fetch a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
+    yield caller.may_not("change what is built", "s3:PutObject", f"{ASSETS}/{SOURCE}")
+    yield caller.may_not("see which assets there are", "s3:ListBucket", ASSETS)
+    for action in PUSH:
+        yield caller.may("push its image", f"ecr:{action}", own)
+        yield caller.may_not("push into another repository", f"ecr:{action}", other, breaks=RESOURCE)
+    yield caller.may("get the registry's token", "ecr:GetAuthorizationToken", "*")
+    yield caller.may_not("fetch another's layers", "ecr:GetDownloadUrlForLayer", other)
+    for action in ("BatchDeleteImage", "SetRepositoryPolicy", "PutImageTagMutability"):
+        yield caller.may_not("change its repository", f"ecr:{action}", own)
+    group = f"arn:aws:logs:{HOME}:{ACCOUNT}:log-group:{part}Log"
+    for action in ("CreateLogStream", "PutLogEvents"):
+        yield caller.may("write its log", f"logs:{action}", f"{group}:log-stream:x")
+    yield caller.may_not("write another log", "logs:PutLogEvents", f"{group}2:log-stream:x", breaks=RESOURCE)
+    yield caller.may_not("start another build", "codebuild:StartBuild", f"{PROJECT}/{part}Project")
+    yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
+    yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
+    yield caller.may_not("touch the ledger", "dynamodb:UpdateItem", LEDGER)
+
+
+def _other_regions() -> Iterator[Case]:
+    there = repository("traingrid/training", region=FREE)
+    yield training.may("see when its image has come to the others", "ecr:DescribeImages", there)
+    elsewhere = repository("traingrid/training", region="eu-west-1")
+    yield training.may_not("look into a Region of no grid", "ecr:DescribeImages", elsewhere, breaks=RESOURCE)
+    yield training.may_not("push there itself", "ecr:PutImage", there, breaks=RESOURCE)
+    ours = repository("traingrid/orchestrator", region=FREE)
+    yield orchestrator.may_not("look there, where it never comes", "ecr:DescribeImages", ours, breaks=RESOURCE)
+
+
+def _builder() -> Iterator[Case]:
+    for part in ("OrchestratorBuild", "TrainingBuildgpu"):
+        yield builder.may("start a build", "codebuild:StartBuild", f"{PROJECT}/{part}Project")
+    theirs = f"{PROJECT}/deploy-production"
+    yield builder.may_not("start another project", "codebuild:StartBuild", theirs, breaks=RESOURCE)
+    for action in ("UpdateProject", "StopBuild"):
+        yield builder.may_not("change what a build does", f"codebuild:{action}", f"{PROJECT}/OrchestratorBuildProject")
+    for one in (OURS, THEIRS):
+        yield builder.may("see what was built", "ecr:DescribeImages", one)
+        yield builder.may_not("push an image itself", "ecr:PutImage", one)
+    others = repository("somebody/training", region=HOME)
+    yield builder.may_not("see another's images", "ecr:DescribeImages", others, breaks=RESOURCE)
