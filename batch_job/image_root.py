@@ -35,7 +35,6 @@ USER = 65532
 _ETC = {
     "passwd": f"root:x:0:0:root:/root:/sbin/nologin\nchild:x:{USER}:{USER}:child:/nonexistent:/sbin/nologin\n",
     "group": f"root:x:0:\nchild:x:{USER}:\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",  # without it glibc does not read /etc/hosts
 }
 _LOADED = re.compile(r"(?:=>\s+|^\s*)(?P<path>/\S+)\s+\(0x", re.M)
 _DPKG = Path("/var/lib/dpkg")
@@ -127,7 +126,8 @@ def _copy(path: Path, root: Path) -> Path:
     target = root / path.relative_to("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)
-    target.chmod(0o755 if os.access(path, os.X_OK) and path.stat().st_mode & 0o111 else 0o644)
+    is_program = path.suffix != ".py" and path.stat().st_mode & 0o111  # as the loader is
+    target.chmod(0o755 if is_program else 0o644)
     return path.resolve()
 
 

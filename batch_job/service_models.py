@@ -5,7 +5,8 @@ and the endpoints of every service of AWS. That is a third of a child's memory. 
 botocore prefers where AWS_DATA_PATH names the folder (botocore/loaders.py); a service that is not in it is read from
 botocore itself. Run when the image is built, so that copies and botocore are of one version.
 
-`--only` also takes out of botocore the services that a child does not call: 26 MB, which every child would pull.
+`--only` also takes out of botocore the services that a child does not call: 26 MB, which every child would pull. Then a
+client of another service cannot be made; tests/stacks/test_permissions.py holds the roles of children to this list.
 """
 
 import json
