@@ -34,7 +34,7 @@ format: .venv/.installed  ## Format the code and mend what the linter can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-test-containers: setup  ## Build the CPU training image and train on two containers (root, podman, buildah, runc, debootstrap)
+test-containers: setup  ## Build both images; train on two hosts, and go the whole way with children in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
 image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs

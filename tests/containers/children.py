@@ -9,9 +9,12 @@ from localcloud import processes
 from localcloud.checkout_images import ORCHESTRATOR
 from tests.containers.engine import PODMAN, podman
 
-# What Fargate adds to a container of this job definition: no place to write, no privileges. podman would put a
-# file system in memory on /tmp otherwise.
-CONFINED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges")
+# What a container of this job definition has: no place to write, no privileges, as much memory as grid.yaml says by
+# default. podman would put a file system in memory on /tmp otherwise.
+CONFINED = (
+    *("--read-only", "--read-only-tmpfs=false", "--cap-drop", "all", "--security-opt", "no-new-privileges"),
+    *("--memory", "512m", "--memory-swap", "512m"),
+)
 # What a process of this machine is given in the image's place.
 _OF_THE_PROCESS = {"PATH", "HOME", "LANG", *ORCHESTRATOR.environment}
 _OF_PODMAN = ("PATH", "HOME", "XDG_CACHE_HOME", "STORAGE_DRIVER")
