@@ -34,10 +34,10 @@ format: .venv/.installed  ## Format the code and mend what the linter can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-test-containers: setup  ## Build the CPU training image and train on two containers (root, podman, buildah, runc, debootstrap)
+test-containers: setup  ## Build both images; train on two hosts, and go the whole way with children in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
-image-cpu image-gpu:  ## Build the training image for CPUs or GPUs with buildah, and print its id
+image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs
 	@containers/build.sh $(@:image-%=%)
 
 synth: setup-control  ## Write the CloudFormation templates to cdk.out/
@@ -86,7 +86,7 @@ clean:  ## Remove everything that set-up and runs have made
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z -]+:.*## / { count = split($$1, names, " "); \
-			for (i = 1; i <= count; i++) printf "  make %-15s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
+			for (i = 1; i <= count; i++) printf "  make %-18s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
 # Each environment is a stamp file that is newer than what it was made from.
 .venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
@@ -144,4 +144,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers

@@ -1,17 +1,22 @@
-"""`python -m batch_job.service_models FOLDER`: the part of botocore's service models that a child needs.
+"""`python -m batch_job.service_models FOLDER [--only]`: the part of botocore's service models that a child needs.
 
 botocore reads a whole service before its first call: all of SageMaker for the few operations that handle training jobs,
 and the endpoints of every service of AWS. That is a third of a child's memory. This writes smaller copies, which
 botocore prefers where AWS_DATA_PATH names the folder (botocore/loaders.py); a service that is not in it is read from
 botocore itself. Run when the image is built, so that copies and botocore are of one version.
+
+`--only` also takes out of botocore the services that a child does not call: 26 MB, which every child would pull. Then a
+client of another service cannot be made; tests/stacks/test_permissions.py holds the roles of children to this list.
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import botocore
 from botocore.loaders import Loader
 
 _ALL = ("",)
@@ -27,6 +32,15 @@ def write(folder: Path) -> None:
         model = with_operations(loader.load_service_model(service, "service-2", version), words)
         _dump(model, folder / service / version / "service-2.json")
     _dump(with_services(loader.load_data("endpoints"), OPERATIONS), folder / "endpoints.json")
+
+
+def keep_only(data: Path) -> None:
+    """Remove from a `data` folder of botocore the services that a child does not call, and all examples."""
+    for folder in data.iterdir():
+        if folder.is_dir() and folder.name not in OPERATIONS:
+            shutil.rmtree(folder)
+    for examples in data.rglob("examples-1.json"):
+        examples.unlink()
 
 
 def with_operations(model: dict[str, Any], words: Iterable[str]) -> dict[str, Any]:
@@ -78,3 +92,5 @@ def _dump(document: dict[str, Any], file: Path) -> None:
 
 if __name__ == "__main__":
     write(Path(sys.argv[1]))
+    if "--only" in sys.argv[2:]:
+        keep_only(Path(botocore.__file__).with_name("data"))

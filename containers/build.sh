@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds a target of training_container/Dockerfile with buildah, and prints the image's id.
-# Usage: containers/build.sh cpu|gpu [OPTION ...]     (options of buildah bud, as --build-arg EFA=1.34.0; BASE names another base image than the one that base.sh makes)
+# Builds an image with buildah, and prints its id: the orchestrator's, or a target of training_container/Dockerfile.
+# Usage: containers/build.sh orchestrator|cpu|gpu [OPTION ...]     (options of buildah bud, as --build-arg EFA=1.34.0; BASE names another base image than the one that base.sh makes)
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
@@ -15,23 +15,30 @@ secrets=
 for name in apt.conf sources.list pip.conf certificates.pem; do
     secrets="$secrets --secret id=$name,src=$settings/$name"
 done
-# Horovod compiled before is taken over, from set-up too where this machine is the Debian that the base image is.
-wheels=$cache/wheels
-if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
-mkdir -p "$wheels"
-# buildah 1.28 builds every stage up to the target: leave out those of the other one.
-case $target in cpu*) other=gpu ;; *) other=cpu ;; esac
-awk -v other="^$other" '/^FROM / { skip = $2 ~ other || $4 ~ other } !skip' \
-    "$here/../training_container/Dockerfile" >"$settings/Dockerfile"
+if [ "$target" = orchestrator ]; then
+    image=localhost/traingrid-orchestrator:latest
+    cp "$here/../batch_job/Dockerfile" "$settings/Dockerfile"
+else
+    image=localhost/traingrid-training:$target
+    # buildah 1.28 builds every stage up to the target: leave out those of the other one.
+    case $target in cpu*) other=gpu ;; *) other=cpu ;; esac
+    awk -v other="^$other" '/^FROM / { skip = $2 ~ other || $4 ~ other } !skip' \
+        "$here/../training_container/Dockerfile" >"$settings/Dockerfile"
+    # Horovod compiled before is taken over, from set-up too where this machine is the Debian that the base image is.
+    wheels=$cache/wheels
+    if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
+    mkdir -p "$wheels"
+    set -- --target "$target" --volume "$wheels:/wheels/traingrid" "$@"
+fi
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
 # chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
 # shellcheck disable=SC2086
 if ! nice -n 10 buildah bud --isolation chroot --layers --force-rm --pull-never --build-arg BASE="$base" $secrets \
-    --volume "$wheels:/wheels/traingrid" "$@" \
-    --file "$settings/Dockerfile" --target "$target" --iidfile "$settings/id" \
-    --tag "localhost/traingrid-training:$target" "$here/.." >"$cache/build-$target.log" 2>&1; then
+    "$@" --file "$settings/Dockerfile" --iidfile "$settings/id" --tag "$image" "$here/.." \
+    >"$cache/build-$target.log" 2>&1; then
     tail -n 40 "$cache/build-$target.log" >&2
     echo "The $target image was not built; the lines above are the end of the build's log." >&2
     exit 1
 fi
+podman image inspect --format "$image is {{.Size}} bytes, unpacked." "$image" >&2
 cat "$settings/id"

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.cluster import Cluster, build, require_containers
+from tests.containers.cluster import Cluster
+from tests.containers.engine import build, require_containers
 
 
 @pytest.fixture(scope="session")
@@ -11,6 +12,13 @@ def image() -> str:
     """The CPU image of this checkout, built now."""
     require_containers()
     return build("cpu")
+
+
+@pytest.fixture(scope="session")
+def orchestrator() -> str:
+    """The orchestrator's image of this checkout, built now."""
+    require_containers()
+    return build("orchestrator")
 
 
 @pytest.fixture

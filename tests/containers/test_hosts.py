@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 
-from tests.containers.cluster import Cluster, podman
+from tests.containers.cluster import Cluster
+from tests.containers.engine import podman
 from tests.tiny import TINY
 
 HOSTS = ("algo-1", "algo-2")

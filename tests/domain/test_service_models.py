@@ -53,6 +53,15 @@ def test_the_other_services_keep_all_operations(folder: Path, service: str) -> N
     assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
 
 
+def test_of_botocore_only_the_services_are_kept_that_a_child_calls(tmp_path: Path) -> None:
+    kept = ["endpoints.json", "s3/2006-03-01/paginators-1.json", "sagemaker/2017-07-24/service-2.json.gz"]
+    for name in (*kept, "s3/2006-03-01/examples-1.json", "ec2/2016-11-15/service-2.json.gz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    service_models.keep_only(tmp_path)
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")) == kept
+
+
 class CapturedError(Exception):
     """Carries a request away before it is sent."""
 

@@ -1,52 +1,21 @@
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from localcloud.deploy import deploy
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
+from tests.end_to_end.deployed import control_plane, two_regions
 from traingrid.cli.status import ControlPlane
-
-GRID = """\
-name: traingrid
-home: us-east-1
-regions:
-  us-east-1:
-  eu-west-1:
-images:
-  resnet: {repository: training, tag: "1"}
-job:
-  image: resnet
-  instance_type: ml.m5.large
-  volume_gb: 10
-  max_runtime: 10m
-  hyperparameters:
-    {model: resnet8, image_size: 16, classes: 10, first_label: 0, augmentation: none, epochs: 1, warmup_epochs: 0}
-"""
 
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A localcloud with a grid of two Regions in it, deployed by the real CDK CLI."""
-    work = tmp_path_factory.mktemp("cloud")
-    settings = Settings(
-        data_dir=work,
-        lambda_retry_delays_seconds=(0.5, 0.5),
-        batch_stop_grace_seconds=10,
-        training_stop_grace_seconds=10,
-    )
-    with LocalCloud(settings) as running:
-        (work / "grid.yaml").write_text(GRID)
-        deploy(running.endpoint_url, work / "grid.yaml", work)
+    with two_regions(tmp_path_factory.mktemp("cloud")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
     """The control plane as the CLI sees it, with a user's environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        yield ControlPlane.of(Path(cloud.data_dir) / "grid.yaml")
+    with control_plane(cloud) as seen:
+        yield seen

@@ -10,6 +10,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 
+from batch_job.service_models import OPERATIONS
 from stacks.grants import grant
 from tests.stacks.templates import (
     REGIONS,
@@ -171,6 +172,11 @@ def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None
         "logs:GetLogEvents",
         "logs:DescribeLogStreams",
     }
+
+
+def test_the_childs_image_has_the_service_models_of_all_that_a_child_may_call(control: Template) -> None:
+    services = {action.partition(":")[0] for action in actions(control, CHILD)}
+    assert services - {"iam"} <= set(OPERATIONS)  # PassRole is no call of its own
 
 
 def test_a_child_lists_data_without_reading_it_and_writes_nothing_but_manifest_files(

@@ -1,0 +1,147 @@
+"""`python3 batch_job/image_root.py FOLDER`: make FOLDER the root of an image that holds a Python and nothing else.
+
+Run in a stage of batch_job/Dockerfile, on a Debian whose Python may be Debian's own (/usr) or that of the public Python
+images (/usr/local). It adds to what lies in FOLDER already: the interpreter, the standard library less what is left
+out below, and every shared library that one of them loads. No shell, no package manager, no program but Python.
+
+What came from Debian's packages stays known: their records lie where distroless images have them and scanners read them
+(https://trivy.dev/latest/docs/coverage/os/google-distroless), with their licences beside them.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+LEFT_OUT = (
+    # Tests, tools for whoever writes programs, and user interfaces.
+    *("test", "tests", "_test*", "xx*", "idlelib", "lib2to3", "pydoc_data", "turtle*", "tkinter", "_tkinter*"),
+    *("curses", "_curses*", "readline*", "distutils", "ensurepip", "venv", "config-*", "__pycache__"),
+    # Databases and protocols, each of which would bring libraries of its own.
+    *("sqlite3", "_sqlite3*", "dbm", "_dbm*", "_gdbm*", "nis.*", "_crypt*", "ossaudiodev*"),
+    # What somebody has installed here.
+    *("site-packages", "dist-packages", "EXTERNALLY-MANAGED"),
+)
+"""Names of files and folders of the standard library that are left out, wherever they lie in it."""
+
+USER = 65532
+"""The user and group that the image runs as; the number is the one that distroless images use."""
+
+_ETC = {
+    "passwd": f"root:x:0:0:root:/root:/sbin/nologin\nchild:x:{USER}:{USER}:child:/nonexistent:/sbin/nologin\n",
+    "group": f"root:x:0:\nchild:x:{USER}:\n",
+}
+_LOADED = re.compile(r"(?:=>\s+|^\s*)(?P<path>/\S+)\s+\(0x", re.M)
+_DPKG = Path("/var/lib/dpkg")
+
+
+def make(root: Path) -> None:
+    """Make a folder, in which packages for Python may lie already, the root of an image."""
+    for name in ("lib", "lib64"):  # where programs look for the loader; a link in every Debian since 12
+        if Path("/", name).is_symlink():
+            (root / name).symlink_to(Path("/", name).readlink())
+    python = Path(sys.executable).resolve()
+    copied = [_copy(python, root), *_standard_library(root)]
+    _link(root, python.with_name("python3"), python.name)
+    copied += _libraries(root)
+    for package in _owners(copied):
+        _keep_record(package, root)
+    _configure(root)
+
+
+def shared_libraries(file: Path) -> list[Path]:
+    """Return the shared libraries that a program or library loads at its start, as the loader finds them here."""
+    said = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=False)
+    if missing := re.findall(r"^\s*(\S+) => not found", said.stdout, re.M):
+        message = f"{file} needs {', '.join(missing)}, which this base image does not have"
+        raise FileNotFoundError(message)
+    return [Path(match["path"]) for match in _LOADED.finditer(said.stdout)]
+
+
+def _standard_library(root: Path) -> Iterator[Path]:
+    folder = Path(sysconfig.get_path("stdlib"))
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_left_out(name)]
+        for name in files:
+            path = Path(place, name)
+            if not _is_left_out(name) and path.exists():  # Debian links to settings that need not be there
+                yield _copy(path, root)
+
+
+def _is_left_out(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in LEFT_OUT)
+
+
+def _libraries(root: Path) -> Iterator[Path]:
+    """Copy what the programs and libraries in `root` load; ldd names libraries of libraries, too."""
+    wanted = {library for file in list(_binaries(root)) for library in shared_libraries(file)}
+    for library in sorted(wanted):
+        if not library.is_relative_to(root):
+            place = library.parent.resolve() / library.name
+            target = place.resolve()
+            yield _copy(target, root)
+            _link(root, place, os.path.relpath(target, place.parent))
+
+
+def _binaries(root: Path) -> Iterator[Path]:
+    for path in root.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    yield path
+
+
+def _owners(files: list[Path]) -> Iterator[str]:
+    """Return the Debian packages that files came from; a Python that was compiled into /usr/local came from none."""
+    wanted = set(files)
+    for listed in sorted(_DPKG.glob("info/*.list")):
+        if any(Path(os.path.realpath(line)) in wanted for line in listed.read_text().splitlines()):
+            yield listed.stem.partition(":")[0]
+
+
+def _keep_record(package: str, root: Path) -> None:
+    for paragraph in (_DPKG / "status").read_text().split("\n\n"):
+        if paragraph.startswith(f"Package: {package}\n"):
+            _write(root / f"var/lib/dpkg/status.d/{package}", f"{paragraph}\n")
+    licence = Path("/usr/share/doc", package, "copyright")
+    if licence.exists():
+        _write(root / licence.relative_to("/"), licence.read_text())
+
+
+def _configure(root: Path) -> None:
+    _write(root / "etc/os-release", Path("/etc/os-release").read_text())
+    for name, text in _ETC.items():
+        _write(root / "etc" / name, text)
+    for path in (Path("/etc/ld.so.conf"), *Path("/etc/ld.so.conf.d").glob("*.conf")):
+        _copy(path, root)
+    subprocess.run(["ldconfig", "-r", str(root)], check=True)
+
+
+def _copy(path: Path, root: Path) -> Path:
+    target = root / path.relative_to("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+    is_program = path.suffix != ".py" and path.stat().st_mode & 0o111  # as the loader is
+    target.chmod(0o755 if is_program else 0o644)
+    return path.resolve()
+
+
+def _link(root: Path, link: Path, target: str) -> None:
+    place = root / link.relative_to("/")
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

@@ -1,0 +1,116 @@
+"""The whole way with the orchestrator in its container: a manifest in S3, children in containers, a training in each
+Region, the ledger."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.server import LocalCloud
+from tests.containers.children import Children, container
+from tests.containers.engine import podman
+from tests.end_to_end.deployed import control_plane, two_regions
+from tests.end_to_end.test_two_regions import DIGITS, REGIONS, ended, submit, until
+from traingrid.audit import audit
+from traingrid.cli.data import upload_folder
+from traingrid.cli.status import ControlPlane
+from traingrid.clients import client
+from traingrid.failures import TRAINED, TRY_AGAIN
+from traingrid.ledger import PENDING, WAITING
+from traingrid.status import SubmissionStatus
+from traingrid.world_reading import read_world
+
+
+@pytest.fixture(scope="module")
+def children(orchestrator: str) -> Iterator[Children]:
+    made = Children(orchestrator)
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="module")
+def cloud(children: Children, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    with two_regions(tmp_path_factory.mktemp("cloud"), children.spawn) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
+    with control_plane(cloud) as seen:
+        yield seen
+
+
+@pytest.fixture(scope="module")
+def lines(plane: ControlPlane) -> list[str]:
+    """A manifest line per Region; its data lies there."""
+    return [
+        f"{region},{upload_folder(plane.deployment, DIGITS / f'campaign-{number}', region)}\n"
+        for number, region in enumerate(REGIONS, start=1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(plane: ControlPlane, lines: list[str]) -> SubmissionStatus:
+    """Two lines; the container of the second is told to end while its job trains, as when its host is to go."""
+    submission = submitted(plane, "digits.csv", lines)
+    trains(plane, submission, 1)
+    podman("kill", "--signal", "TERM", container(f"{plane.status(submission).batch_job}:1", 1))
+    return ended(plane, submission)
+
+
+def submitted(plane: ControlPlane, key: str, lines: list[str]) -> str:
+    report = submit(plane, key, "".join(lines))
+    assert report["state"] == "submitted", report
+    return str(report["submission"])
+
+
+def trains(plane: ControlPlane, submission: str, index: int) -> None:
+    """Wait until a line's job trains; it must not have ended already."""
+    until(lambda: plane.status(submission).jobs[index].state not in (PENDING, WAITING))
+    assert plane.status(submission).jobs[index].state == "InProgress"
+
+
+def test_each_line_trains_in_its_own_region(
+    trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud, children: Children
+) -> None:
+    assert [(job.region, job.state) for job in trained.jobs] == [(region, "Completed") for region in REGIONS]
+    assert trained.batch_state == "SUCCEEDED"
+    tries = ((0, 1), (1, 1), (1, 2))
+    assert sorted(children.started) == [container(f"{trained.batch_job}:{index}", number) for index, number in tries]
+    assert children.remaining() == []
+    world = read_world(
+        plane.deployment, submission=trained.submission, details=True, at_rest=True, calls=cloud.record.entries()
+    )
+    assert [str(violation) for violation in audit(world)] == []
+
+
+def test_a_container_that_is_told_to_end_is_tried_again_and_attaches_to_what_trains(
+    trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
+) -> None:
+    attempts = [
+        [attempt["container"]["exitCode"] for attempt in child["attempts"]]
+        for child in plane.batch.children(trained.batch_job, 2)
+    ]
+    assert attempts == [[TRAINED], [TRY_AGAIN, TRAINED]]
+    created = [
+        entry["parameters"]["TrainingJobName"]
+        for entry in cloud.record.entries()
+        if entry["action"] == "CreateTrainingJob" and trained.submission in json.dumps(entry["parameters"])
+    ]
+    assert sorted(created) == sorted(job.training_job for job in trained.jobs)
+
+
+def test_a_job_that_is_terminated_in_batch_ends_its_container_and_not_its_training(
+    trained: SubmissionStatus, plane: ControlPlane, lines: list[str], children: Children
+) -> None:
+    submission = submitted(plane, "one.csv", lines[:1])
+    trains(plane, submission, 0)
+    job = plane.status(submission).batch_job
+    client("batch", "us-east-1").terminate_job(jobId=job, reason="by hand")
+    assert ended(plane, submission).jobs[0].state == "Completed"
+    described = plane.batch.describe(job)
+    assert described is not None
+    assert (described["status"], described["statusReason"]) == ("FAILED", "by hand")
+    assert described["container"]["exitCode"] == TRY_AGAIN
+    assert container(job, 1) in children.started
+    assert children.remaining() == []
