@@ -31,6 +31,7 @@ ROLES = {
     "intake": Place("traingrid-control", "IntakeAcceptRole"),
     "recorder": Place("traingrid-control", "JobEventsRecordRole"),
     "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
+    "region guard": Place("traingrid-control", "GuardAnswerRole"),
     "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
     "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
     "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),

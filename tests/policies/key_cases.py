@@ -21,7 +21,7 @@ def through(service: str, region: str = HOME, alias: str = "") -> Context:
 
 
 def cases() -> Iterator[Case]:
-    for role in ("intake", "recorder", "reconciler"):
+    for role in ("intake", "recorder", "reconciler", "region guard"):
         yield from _control_key(Caller(role), ("s3", "dynamodb", "sqs"))
     yield from _control_key(Caller("child"), ("s3", "dynamodb"))
     yield from _child()
