@@ -43,7 +43,7 @@ class ControlStack(Stack):
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
-        self.ledger = Ledger(self, "Ledger", key=self._key).table
+        self.ledger = Ledger(self, "Ledger", grid=grid, key=self._key).table
         runtime = Runtime(
             code=repository_code(),
             libraries=libraries(self, layer),

@@ -88,6 +88,11 @@ def manifest_bucket(grid: str, account: str, region: str) -> str:
     return f"{grid}-manifests-{account}-{region}"
 
 
+def ledger(grid: str) -> str:
+    """Return the name of the table of submissions and jobs in the home Region."""
+    return f"{grid}-ledger"
+
+
 def data_bucket(grid: str, account: str, region: str) -> str:
     """Return the name of the bucket that holds a training Region's data."""
     return f"{grid}-data-{account}-{region}"
