@@ -16,6 +16,7 @@ from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
+from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
 from traingrid.cli.status import logs, status
 from traingrid.cli.submit import submit
@@ -38,7 +39,22 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, rehearse, status, logs, cancel, retry, pause, resume, audit, doctor, upload, download, local):
+for command in (
+    submit,
+    rehearse,
+    status,
+    logs,
+    cancel,
+    retry,
+    pause,
+    resume,
+    audit,
+    doctor,
+    retained,
+    upload,
+    download,
+    local,
+):
     cli.add_command(command)
 
 
