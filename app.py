@@ -10,6 +10,7 @@ from aws_cdk import App, Tags
 
 from stacks.control_stack import ControlStack
 from stacks.grants import acknowledge
+from stacks.guard_stack import GuardStack
 from stacks.image_tables import framework_images
 from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
@@ -52,9 +53,12 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
     control = ControlStack(app, grid=grid, layer=layer, images=images, frameworks=to_environment(frameworks))
     control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from
+    guard = GuardStack(app, grid=grid)
     for region in grid.regions:
         # The rule of a Region sends its events to the home bus, which must be there first.
-        RegionStack(app, grid=grid, region=region, frameworks=list(frameworks.values())).add_stack_dependency(control)
+        stack = RegionStack(app, grid=grid, region=region, frameworks=list(frameworks.values()))
+        stack.add_stack_dependency(control)
+        guard.add_stack_dependency(stack)  # what is deployed last is destroyed first
     return app
 
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -20,7 +20,7 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
     bucket = s3.Bucket(
         scope,
         identifier,
-        bucket_name=name,
+        bucket_name=_as_it_is_in_the_account(scope, name),
         versioned=versioned,
         encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
         encryption_key=key,
@@ -29,7 +29,7 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         enforce_ssl=True,
         minimum_tls_version=1.2,
-        removal_policy=RemovalPolicy.RETAIN,
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         lifecycle_rules=[
             s3.LifecycleRule(
                 abort_incomplete_multipart_upload_after=Duration.days(7),
@@ -41,6 +41,17 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
     if key is None:
         acknowledge(bucket, "NIST.800.53.R5-S3DefaultEncryptionKMS", KEYS_OF_AWS)
     return bucket
+
+
+def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
+    """Return a bucket's name with the account's digits in it, where the CDK is told them: `-c account=123456789012`.
+
+    Only so does CloudFormation take over a bucket that an earlier grid has left: it looks for names that the template
+    has as they are, and for none that it would have to put together
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
+    """
+    account = scope.node.try_get_context("account")
+    return name.replace(Aws.ACCOUNT_ID, str(account)) if account else name
 
 
 def _acknowledge(bucket: s3.Bucket) -> None:

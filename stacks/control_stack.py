@@ -20,6 +20,7 @@ from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
+from stacks.region_guard import RegionGuard, let_look
 from stacks.saved_queries import saved_queries
 from traingrid import names
 from traingrid.grid import Grid
@@ -43,7 +44,7 @@ class ControlStack(Stack):
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
-        self.ledger = Ledger(self, "Ledger", key=self._key).table
+        self.ledger = Ledger(self, "Ledger", grid=grid, key=self._key).table
         runtime = Runtime(
             code=repository_code(),
             libraries=libraries(self, layer),
@@ -51,6 +52,7 @@ class ControlStack(Stack):
             keeping=keeping,
             key=self._key,
         )
+        self.guard = RegionGuard(self, "Guard", grid=grid, runtime=runtime)
         self.orchestrator = Orchestrator(
             self,
             "Orchestrator",
@@ -64,6 +66,7 @@ class ControlStack(Stack):
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
         self.reconciler = Reconciler(self, "Reconciler", runtime=to_submit)
+        self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler)
         self._grant()
         self._watch()
         self._outputs()
@@ -96,11 +99,12 @@ class ControlStack(Stack):
         watcher_permissions.let_record_events(self.job_events.role, grid, ledger)
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid)
+        let_look(self.guard.role, grid, bucket, ledger)
         self._let_decrypt()
 
     def _let_decrypt(self) -> None:
         """Allow each part to use the keys of what it reads and writes; a function also writes its dead letters."""
-        for role in (self.intake.role, self.job_events.role, self.reconciler.role):
+        for role in (self.intake.role, self.job_events.role, self.reconciler.role, self.guard.role):
             use_key(role, self._key, region=self._grid.home, services=["s3", "dynamodb", "sqs"])
         use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
         use_keys_of_regions(self.orchestrator.role, self._grid)
@@ -112,6 +116,7 @@ class ControlStack(Stack):
             ("intake", self.intake.dead_letters, self.intake.function),
             ("recorder", self.job_events.dead_letters, self.job_events.function),
             ("reconciler", self.reconciler.dead_letters, self.reconciler.function),
+            ("region-guard", self.guard.dead_letters, self.guard.function),
         ):
             self.alarms.undelivered(what, dead_letters)
             self.alarms.failing(what, function)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_events as events
@@ -63,7 +64,7 @@ def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
 
 
 class EventFunction(Construct):
-    """A function, the rule that invokes it, and the queue that keeps what neither could deliver.
+    """A function, the rule that invokes it, if any, and the queue that keeps what neither could deliver.
 
     EventBridge sends an event to the queue that it could not hand to Lambda; Lambda sends one there that the function
     failed on three times. Concurrency is not reserved: a young account has 10 in all, of which none can be reserved.
@@ -74,6 +75,7 @@ class EventFunction(Construct):
         scope: Construct,
         identifier: str,
         *,
+        name: str | None = None,
         handler: str,
         description: str,
         runtime: Runtime,
@@ -87,6 +89,18 @@ class EventFunction(Construct):
         self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
+        if name:
+            cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
+        if pattern or schedule:
+            self._invoke(description, pattern, bus, schedule)
+
+    def _invoke(
+        self,
+        description: str,
+        pattern: events.EventPattern | None,
+        bus: events.IEventBus | None,
+        schedule: events.Schedule | None,
+    ) -> None:
         rule = events.Rule(
             self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
         )

@@ -27,7 +27,7 @@ def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, ali
         alias=alias,
         description=f"traingrid {grid.name}: {alias}",
         enable_key_rotation=True,
-        removal_policy=RemovalPolicy.RETAIN,
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     )
     _let_logs_encrypt(key, region)
     _let_events_encrypt(key)

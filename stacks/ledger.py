@@ -6,19 +6,23 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
+from traingrid import names
+from traingrid.grid import Grid
 
 
 class Ledger(Construct):
     """A table with the partition key `submission` and the sort key `item` ("submission", "job#00000").
 
-    It holds what ran and what came of it, so it is kept when the stack goes and cannot be deleted by accident.
+    It holds what ran and what came of it, so it is kept when the stack goes and cannot be deleted by accident. Its name
+    is the grid's, so that it is found again by who has nothing but grid.yaml.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, key: kms.IKey | None) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self.table = dynamodb.Table(
             self,
             "Table",
+            table_name=names.ledger(grid.name),
             partition_key=dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(name="item", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
@@ -28,7 +32,7 @@ class Ledger(Construct):
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
             encryption_key=key,
             deletion_protection=True,
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         acknowledge(
             self.table,

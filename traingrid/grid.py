@@ -135,6 +135,9 @@ class Grid(GridPart):
     """Region of the control plane; need not be a training Region."""
     regions: dict[RegionName, Region] = Field(min_length=1, examples=[{"us-west-2": {}}])
     """Training Regions."""
+    abandoned_regions: tuple[RegionName, ...] = Field(default=(), examples=[["eu-west-1"]])
+    """Regions that left the grid for good, whatever still runs there: nobody stops it, and no result is recorded.
+    A deployment refuses to remove any other Region before its jobs have ended."""
     images: dict[Text, Image] = Field(min_length=1, examples=[{"resnet": {"repository": "training", "tag": "1"}}])
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
@@ -197,6 +200,13 @@ class Grid(GridPart):
             rule = f"ECR replicates images to {REPLICATION_LIMIT} other Regions at most, and these are {others}"
             raise broken_rule(f"{rule}; list fewer, or set `replicate_images: false`", at="regions")
         return self
+
+    @field_validator("abandoned_regions")
+    @classmethod
+    def _none_is_both(cls, abandoned: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if both := sorted(set(abandoned) & set(info.data.get("regions", ()))):
+            raise broken_rule(f"{', '.join(both)} stands in `regions`, too; take it out of one of them")
+        return abandoned
 
     @field_validator("regions")
     @classmethod
@@ -271,7 +281,7 @@ class Grid(GridPart):
 
         Defaults are left out, and what only the deployment needs to know.
         """
-        return self.model_dump_json(exclude_defaults=True, exclude={"alarms", "network"})
+        return self.model_dump_json(exclude_defaults=True, exclude={"alarms", "network", "abandoned_regions"})
 
     @classmethod
     def from_environment(cls, text: str) -> Self:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import urllib3
 from botocore.exceptions import ClientError
 
 from traingrid.clients import client
+from traingrid.custom_resource import REPEATED, answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 REQUEST_VARIABLE = "CLOUDFORMATION_REQUEST"
 """The environment variable of a build that holds what its end must answer."""
 
-_REPEATED = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
 # Roles that were made seconds ago: they come to be known everywhere while Lambda tries an event again.
 _NOT_YET = ("AccessDeniedException", "AccessDenied")
 
@@ -38,9 +37,9 @@ def begin(event: Mapping[str, Any]) -> None:
     """
     wanted = event["ResourceProperties"]
     name = f"{wanted['Repository']}:{wanted['Tag']}"
-    request = {key: event[key] for key in _REPEATED if key in event} | {"PhysicalResourceId": name}
+    request = {key: event[key] for key in REPEATED if key in event} | {"PhysicalResourceId": name}
     if event["RequestType"] == "Delete":  # images go with their repository; jobs of an older one may still pull it
-        _answer(request | {"PhysicalResourceId": event["PhysicalResourceId"]}, "SUCCESS")
+        answer(request | {"PhysicalResourceId": event["PhysicalResourceId"]}, "SUCCESS")
         return
     travelling = json.dumps(request | {"Repository": wanted["Repository"], "Tag": wanted["Tag"]})
     try:
@@ -52,7 +51,7 @@ def begin(event: Mapping[str, Any]) -> None:
     except ClientError as error:
         if error.response["Error"]["Code"] in _NOT_YET:
             raise
-        _answer(request, "FAILED", reason=f"The build of {name} could not be started: {error}.")
+        answer(request, "FAILED", reason=f"The build of {name} could not be started: {error}.")
 
 
 def finish(event: Mapping[str, Any]) -> None:
@@ -71,21 +70,7 @@ def finish(event: Mapping[str, Any]) -> None:
     if detail["build-status"] != "SUCCEEDED":
         log = more.get("logs", {}).get("deep-link", "CodeBuild's console")
         name, status = request["PhysicalResourceId"], detail["build-status"]
-        _answer(request, "FAILED", reason=f"The build of {name} ended {status}. Its log says why: {log}")
+        answer(request, "FAILED", reason=f"The build of {name} ended {status}. Its log says why: {log}")
         return
     found = client("ecr").describe_images(repositoryName=request["Repository"], imageIds=[{"imageTag": request["Tag"]}])
-    _answer(request, "SUCCESS", data={"Digest": found["imageDetails"][0]["imageDigest"]})
-
-
-def _answer(
-    request: Mapping[str, Any], status: str, *, reason: str = "", data: Mapping[str, str] | None = None
-) -> None:
-    """Send CloudFormation an answer, in the form of
-    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html."""
-    repeated = {key: value for key, value in request.items() if key in _REPEATED and key != "ResponseURL"}
-    body = json.dumps({**repeated, "Status": status, "Reason": reason, "Data": data or {}})
-    # The URL is a signed PUT of an object without a content type.
-    http = urllib3.PoolManager(timeout=30.0)
-    sent = http.request("PUT", request["ResponseURL"], body=body, headers={"content-type": ""})
-    if sent.status >= 300:
-        raise OSError(f"CloudFormation's address for the answer to {request['RequestId']} answers {sent.status}")
+    answer(request, "SUCCESS", data={"Digest": found["imageDetails"][0]["imageDigest"]})

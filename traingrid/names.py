@@ -29,6 +29,10 @@ TRAINING_REPOSITORY = "training"
 BUILT_TAG = "built"
 """How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
 
+REGIONS_QUESTION, JOBS_QUESTION = "Custom::TrainingRegions", "Custom::RunningJobs"
+"""Types of the two resources by which CloudFormation asks whether jobs have yet to end: in a Region that an update
+removes, and in a grid that is destroyed."""
+
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
@@ -69,9 +73,24 @@ def registry_stack(grid: str, region: str) -> str:
     return f"{grid}-registry-{region}"
 
 
+def guard_stack(grid: str) -> str:
+    """Return the name of the stack in the home Region that is destroyed first, unless jobs have yet to end."""
+    return f"{grid}-guard"
+
+
+def guard_function(grid: str) -> str:
+    """Return the name of the function that answers for it; another stack's, so it must be known beforehand."""
+    return f"{grid}-guard-regions"
+
+
 def manifest_bucket(grid: str, account: str, region: str) -> str:
     """Return the name of the bucket that users drop manifests into; `region` is the home Region."""
     return f"{grid}-manifests-{account}-{region}"
+
+
+def ledger(grid: str) -> str:
+    """Return the name of the table of submissions and jobs in the home Region."""
+    return f"{grid}-ledger"
 
 
 def data_bucket(grid: str, account: str, region: str) -> str:

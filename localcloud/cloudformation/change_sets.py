@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from moto.cloudformation import urls
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.exceptions import ServiceException
-from moto.core.responses import ActionResult
+from moto.core.responses import ActionResult, EmptyResult
 
 
 class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is untyped to us
@@ -16,6 +16,19 @@ class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is 
 
 class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is untyped to us
     """moto 5.2.5 looks a change set up by its name alone, and the CDK gives every stack's the same name."""
+
+    def create_change_set(self) -> ActionResult:
+        """CreateChangeSet; ImportExistingResources is kept for its execution."""
+        made = super().create_change_set()
+        change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
+        change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
+        return made
+
+    def delete_stack(self) -> ActionResult:
+        """DeleteStack with its DeletionMode."""
+        by_force = self._get_param("DeletionMode") == "FORCE_DELETE_STACK"
+        self.cloudformation_backend.delete_stack(self._get_param("StackName"), by_force=by_force)
+        return EmptyResult()
 
     def describe_change_set(self) -> ActionResult:
         """DescribeChangeSet."""

@@ -56,6 +56,7 @@ class Provisioned:
         properties: The resolved properties it was made or last updated with.
         definition: Its entry in the template.
         native: moto's object, where moto's own model provisioned it.
+        imported: Whether it was there before its stack took it over.
     """
 
     logical_resource_id: str
@@ -65,6 +66,7 @@ class Provisioned:
     properties: dict[str, Any] = field(default_factory=dict)
     definition: dict[str, Any] = field(default_factory=dict)
     native: Any = None
+    imported: bool = False
 
     def get_cfn_attribute(self, name: str) -> Any:
         """The value of `Fn::GetAtt`; moto turns the exception into CloudFormation's message."""

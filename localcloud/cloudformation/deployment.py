@@ -36,6 +36,8 @@ class Deployment:
         stack_name: Name of the stack.
         kind: "CREATE", "UPDATE" or "DELETE", for the words in the events.
         note: Takes the events: logical id, physical id, type, status, reason.
+        importing: Whether resources that are there already are taken over, as ImportExistingResources asks
+            (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
 
     resources: Resources
@@ -45,6 +47,7 @@ class Deployment:
     stack_name: str
     kind: str
     note: Note
+    importing: bool = False
 
     def run(self) -> None:
         """Create and update in order, then delete what the template no longer has or has replaced.
@@ -61,11 +64,13 @@ class Deployment:
             if self.resources[resource.logical_resource_id] is resource:
                 self.resources.forget(resource.logical_resource_id)
 
-    def remove_all(self, keeping: tuple[str, ...] = _RETAINED) -> None:
+    def remove_all(self, keeping: tuple[str, ...] = _RETAINED, *, by_force: bool = False) -> None:
         """Delete every resource that is not retained, the last created first, going on where one refuses.
 
         Args:
-            keeping: Deletion policies that retain; a stack whose creation failed keeps `Retain` alone.
+            keeping: Deletion policies that retain; a stack whose creation failed keeps `Retain` alone, and what it
+                had not made itself.
+            by_force: Leave what refuses, and forget it.
 
         Raises:
             DeploymentError: Some could not be deleted.
@@ -73,7 +78,9 @@ class Deployment:
         failed = []
         for name in reversed(self._known()):
             resource = self.resources[name]
-            if self._remove(resource, keep=resource.definition.get("DeletionPolicy") in keeping):
+            policy = resource.definition.get("DeletionPolicy")
+            keep = policy in keeping or (resource.imported and policy in _RETAINED)
+            if self._remove(resource, keep=keep) or by_force:
                 self.resources.forget(name)
             else:
                 failed.append(name)
@@ -98,7 +105,9 @@ class Deployment:
                 old.definition = definition
                 return None
             self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
-            new = self._provision(name, kind, old, properties)
+            new = (self._existing(name, properties) if old is None else None) or self._provision(
+                name, kind, old, properties
+            )
         except _EXPECTED as error:
             reason = _reason(error)
             self.note(name, physical_id, kind, f"{verb}_FAILED", reason)
@@ -122,6 +131,19 @@ class Deployment:
         if old is None or old.cf_resource_type != kind:
             return provider.create(context, kind, properties)
         return provider.update(context, old, properties)
+
+    def _existing(self, name: str, properties: dict[str, object]) -> Provisioned | None:
+        """Return what a resource takes over: something of its own name, which must stand as it is in the template."""
+        definition = self.resources.definition(name)
+        if not self.importing or definition.get("DeletionPolicy") not in _RETAINED:
+            return None
+        said = definition.get("Properties", {})
+        static = {key: value for key, value in properties.items() if said.get(key) == value}
+        found = provider_for(definition["Type"]).find(self._context(name), definition["Type"], static)
+        if found:
+            found.imported = True
+            self.note(name, found.physical_resource_id, definition["Type"], "IMPORT_COMPLETE", None)
+        return found
 
     def _remove(self, resource: Provisioned, *, keep: bool) -> bool:
         name, kind, physical_id = (

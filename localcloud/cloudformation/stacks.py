@@ -45,18 +45,19 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
         defaults = {name: slot.get("Default") for name, slot in self.template_dict.get("Parameters", {}).items()}
         return {**defaults, **self.parameters}
 
-    def deploy(self, template: str, parameters: dict[str, Any], kind: str) -> None:
+    def deploy(self, template: str, parameters: dict[str, Any], kind: str, *, importing: bool = False) -> None:
         """Bring the stack to a template, or back where that fails; either shows in status and events.
 
         Args:
             template: The template's text.
             parameters: Its parameters.
             kind: "CREATE" or "UPDATE".
+            importing: Whether it takes over resources that are there already.
         """
         before = (self.template, self.template_dict, self.parameters)
         self._enter(f"{kind}_IN_PROGRESS", "User Initiated")
         try:
-            self._apply(template, self.parse_template(template), parameters, kind)
+            self._apply(template, self.parse_template(template), parameters, kind, importing=importing)
         except DeploymentError as error:
             self._enter("ROLLBACK_IN_PROGRESS" if kind == "CREATE" else "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
             self._roll_back(kind, *before)
@@ -64,20 +65,22 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
             return
         self._enter(f"{kind}_COMPLETE", None)
 
-    def remove(self) -> None:
-        """Delete every resource that is not retained."""
+    def remove(self, *, by_force: bool = False) -> None:
+        """Delete every resource that is not retained; `by_force` leaves those that refuse."""
         self._enter("DELETE_IN_PROGRESS", "User Initiated")
         try:
-            self._deployment("DELETE").remove_all()
+            self._deployment("DELETE").remove_all(by_force=by_force)
         except DeploymentError as error:
             self._enter("DELETE_FAILED", str(error))
         else:
             self._enter("DELETE_COMPLETE", None)
 
-    def _apply(self, template: Any, parsed: dict[str, Any], parameters: dict[str, Any], kind: str) -> None:
+    def _apply(
+        self, template: Any, parsed: dict[str, Any], parameters: dict[str, Any], kind: str, *, importing: bool = False
+    ) -> None:
         try:
             self.resource_map.take(parsed, parameters)
-            self._deployment(kind).run()
+            self._deployment(kind, importing=importing).run()
             self.template, self.template_dict, self.parameters = template, parsed, parameters
             self.description = parsed.get("Description")
             self.output_map = self._create_output_map()
@@ -101,9 +104,9 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
         else:
             self._enter("UPDATE_ROLLBACK_COMPLETE", None)
 
-    def _deployment(self, kind: str) -> Deployment:
+    def _deployment(self, kind: str, *, importing: bool = False) -> Deployment:
         return Deployment(
-            self.resource_map, self.clients, self.account_id, self.region_name, self.name, kind, self._note
+            self.resource_map, self.clients, self.account_id, self.region_name, self.name, kind, self._note, importing
         )
 
     def _enter(self, status: str, reason: str | None) -> None:
@@ -192,21 +195,27 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         if change_set is None:
             raise ValidationError(stack_name)
         stack = self.stacks[change_set.stack_id]
-        self._deploy(stack, change_set.template, change_set.parameters, change_set.change_set_type)
+        importing = getattr(change_set, "importing", False)
+        self._deploy(stack, change_set.template, change_set.parameters, change_set.change_set_type, importing=importing)
         failed = stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
         change_set.execution_status = "EXECUTE_FAILED" if failed else "EXECUTE_COMPLETE"
 
-    def delete_stack(self, name_or_stack_id: str) -> None:
-        """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED."""
+    def delete_stack(self, name_or_stack_id: str, *, by_force: bool = False) -> None:
+        """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED.
+
+        `by_force` is FORCE_DELETE_STACK, which is for such a stack only.
+        """
         for stack in list(self.stacks.values()):
             if name_or_stack_id in (stack.name, stack.stack_id):
                 with stack.busy:
-                    self._delete(stack)
+                    if by_force and stack.status != "DELETE_FAILED":
+                        raise ValidationError(message=f"FORCE_DELETE_STACK: {stack.name} is not in DELETE_FAILED")
+                    self._delete(stack, by_force=by_force)
 
-    def _delete(self, stack: DeployedStack) -> None:
+    def _delete(self, stack: DeployedStack, *, by_force: bool) -> None:
         if stack.stack_id not in self.stacks:  # somebody else was faster
             return
-        stack.remove()
+        stack.remove(by_force=by_force)
         self._forget_exports(stack)
         if stack.status == "DELETE_COMPLETE":
             self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
@@ -238,9 +247,17 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         self.stacks[stack.stack_id] = stack
         return stack
 
-    def _deploy(self, stack: DeployedStack, template: str, parameters: dict[str, Any], kind: str) -> None:
+    def _deploy(
+        self,
+        stack: DeployedStack,
+        template: str,
+        parameters: dict[str, Any],
+        kind: str,
+        *,
+        importing: bool = False,
+    ) -> None:
         with stack.busy:
-            stack.deploy(template, parameters, kind)
+            stack.deploy(template, parameters, kind, importing=importing)
         self._forget_exports(stack)
         if stack.status.endswith("_COMPLETE") and stack.status != "ROLLBACK_COMPLETE":
             self.exports.update({export.name: export for export in stack.exports})

@@ -256,6 +256,11 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
             f"encryption: {{keys: {{us-east-1: '{KEY}'}}}}\nimages:",
             "encryption.keys: keys encrypt nothing while the kind is s3; write `kind: kms` or leave them out",
         ),
+        (
+            "images:",
+            "abandoned_regions: [us-west-2]\nimages:",
+            "abandoned_regions: us-west-2 stands in `regions`, too; take it out of one of them",
+        ),
         ("[campaigns-pdx]", f"[campaigns-pdx], data_keys: ['{KEY}']", "a key decrypts in its Region only"),
         (
             "[campaigns-pdx]",

@@ -1,3 +1,15 @@
-from tests.domain.conftest import aws, deployment, ledger, storage
+from collections.abc import Iterator
 
-__all__ = ["aws", "deployment", "ledger", "storage"]
+import pytest
+
+from tests.domain.conftest import aws, deployment, job, ledger, storage
+from tests.handlers.cloudformation import CloudFormation
+
+__all__ = ["aws", "deployment", "job", "ledger", "storage"]
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[CloudFormation]:
+    it = CloudFormation()
+    yield it
+    it.close()

@@ -1,10 +1,7 @@
 """lambda/build_image between CloudFormation and CodeBuild: what it asks of the one, and answers the other."""
 
 import importlib
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,45 +9,11 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from tests.handlers.cloudformation import CloudFormation
 from traingrid import image_build
 
 DIGEST = "sha256:" + "a" * 64
 PROPERTIES = {"ServiceToken": "arn", "Project": "builds", "Repository": "grid/orchestrator", "Tag": "built-1"}
-
-
-class CloudFormation:
-    """The address that takes answers, and what it took."""
-
-    def __init__(self) -> None:
-        self.answers: list[dict[str, Any]] = []
-        self.status = 200
-        told = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if told.status == 200:
-                    told.answers.append(json.loads(body) | {"content-type": self.headers["content-type"]})
-                self.send_response(told.status)
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                """Stay silent."""
-
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}/answer?signature=x"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@pytest.fixture
-def cloudformation() -> Iterator[CloudFormation]:
-    it = CloudFormation()
-    yield it
-    it.close()
 
 
 @pytest.fixture

@@ -90,7 +90,8 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         if region != "us-east-1":
             cloudformation.create_stack(StackName=names.registry_stack("doctored", region), TemplateBody=template)
     cloudformation, ecr = client("cloudformation", "us-east-1"), client("ecr", "us-east-1")
-    cloudformation.create_stack(StackName=names.control_stack("doctored"), TemplateBody=template)
+    for name in (names.control_stack("doctored"), names.guard_stack("doctored")):
+        cloudformation.create_stack(StackName=name, TemplateBody=template)
     ecr.create_repository(repositoryName="doctored/orchestrator")
     digest = ecr.put_image(repositoryName="doctored/orchestrator", imageManifest=IMAGE, imageTag="built-1")["image"]
     built = {
@@ -110,6 +111,7 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
         f"us-east-1 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-east-1",
         f"us-west-2 bootstrap: npx cdk bootstrap aws://{ACCOUNT}/us-west-2",
         "us-east-1 stack doctored-control: npx cdk deploy --all",
+        "us-east-1 stack doctored-guard: npx cdk deploy --all",
         "us-east-1 stack doctored-images: npx cdk deploy --all",
         "us-west-2 stack doctored-registry-us-west-2: npx cdk deploy --all",
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
@@ -164,3 +166,27 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     )
     assert re.search(r"ca-central-1 image vgg \(sha256:[0-9a-f]+\): npx cdk deploy --all, which builds it", said)
     assert "5 wrong" in said
+
+
+def test_a_region_that_grid_yaml_has_lost_is_named_with_the_command_that_deletes_its_stacks(doctor: Doctor) -> None:
+    template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
+    cloudformation = client("cloudformation", "eu-north-1")
+    for name in ("doctored-eu-north-1", "doctored-registry-eu-north-1", "somebodys-eu-north-1"):
+        cloudformation.create_stack(StackName=name, TemplateBody=template)
+    _, said = doctor()
+    for name in ("doctored-eu-north-1", "doctored-registry-eu-north-1"):
+        delete = f"aws cloudformation delete-stack --region eu-north-1 --stack-name {name}"
+        assert f"eu-north-1 stack {name}: {delete}" in said
+    assert "somebodys" not in said
+
+
+def test_a_stack_whose_deletion_was_refused_can_be_kept_or_deleted(doctor: Doctor) -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-of-data"}}
+    cloudformation = client("cloudformation", "us-west-2")
+    cloudformation.create_stack(StackName="doctored-us-west-2", TemplateBody=json.dumps({"Resources": {"B": bucket}}))
+    client("s3", "us-west-2").put_object(Bucket="full-of-data", Key="k", Body=b"x")
+    cloudformation.delete_stack(StackName="doctored-us-west-2")
+    code, said = doctor()
+    by_force = "delete-stack --region us-west-2 --stack-name doctored-us-west-2 --deletion-mode FORCE_DELETE_STACK"
+    assert code == 1
+    assert f"us-west-2 stack doctored-us-west-2: to keep the grid: aws cloudformation {by_force}, then npx cdk" in said

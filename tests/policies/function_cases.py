@@ -1,4 +1,4 @@
-"""What the Lambda functions may ask of AWS, and what they must be refused."""
+"""What the Lambda functions may ask of AWS, and what they must be refused: intake, recorder, reconciler, guard."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, executi
 from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE
 from traingrid import names
 
-intake, recorder, reconciler = Caller("intake"), Caller("recorder"), Caller("reconciler")
+intake, recorder, reconciler, guard = (Caller(role) for role in ("intake", "recorder", "reconciler", "region guard"))
 BATCH = f"arn:aws:batch:{HOME}:{ACCOUNT}"
 QUEUE, DEFINITION = f"{BATCH}:job-queue/traingrid", f"{BATCH}:job-definition/traingrid-orchestrator:7"
 TO_SAGEMAKER: Context = {"iam:PassedToService": "sagemaker.amazonaws.com"}
@@ -20,12 +20,14 @@ def cases() -> Iterator[Case]:
         (recorder, "JobEventsRecord"),
         (reconciler, "ReconcilerSweep"),
         (Caller("image builder"), "BuilderBuild"),  # tests/policies/build_cases.py has the rest
+        (guard, "GuardAnswer"),
     ):
         yield from _of_every_function(caller, part)
     yield from _intake()
     yield from _submitting()
     yield from _recorder()
     yield from _reconciler()
+    yield from _guard()
 
 
 def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
@@ -122,3 +124,24 @@ def _reconciler() -> Iterator[Case]:
     for action in ("ListJobs", "DescribeJobs"):
         yield reconciler.may("see whose child is gone", f"batch:{action}", "*")
     yield reconciler.may_not("submit an array", "batch:SubmitJob", QUEUE)
+
+
+def _guard() -> Iterator[Case]:
+    stacks = f"arn:aws:cloudformation:{HOME}:{ACCOUNT}:stack"
+    for stack in ("traingrid-control", "traingrid-guard"):
+        seen = f"{stacks}/{stack}/0c5a3b1d"
+        yield guard.may("see whether a deployment goes on or back", "cloudformation:DescribeStacks", seen)
+    theirs = f"{stacks}/somebody-else/0c5a3b1d"
+    yield guard.may_not("see another stack", "cloudformation:DescribeStacks", theirs, breaks=RESOURCE)
+    yield guard.may_not("delete a stack", "cloudformation:DeleteStack", f"{stacks}/traingrid-control/0c5a3b1d")
+    yield guard.may("see which lines have not ended", "dynamodb:Scan", LEDGER)
+    yield guard.may_not("see another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
+    for action in ("PutItem", "UpdateItem"):
+        yield guard.may_not("write into the ledger", f"dynamodb:{action}", LEDGER)
+    yield guard.may("see where a line would go", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    yield guard.may("tell a submission that is not written yet from a forbidden one", "s3:ListBucket", MANIFESTS)
+    yield guard.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
+    yield guard.may("see whether an array is over", "batch:DescribeJobs", "*")
+    yield guard.may("see what runs", "sagemaker:ListTrainingJobs", "*")
+    yield guard.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
+    yield guard.may_not("end a child", "batch:TerminateJob", f"{BATCH}:job/0c5a3b1d")

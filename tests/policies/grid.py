@@ -35,6 +35,7 @@ ROLES = {
     "intake": Place("traingrid-control", "IntakeAcceptRole"),
     "recorder": Place("traingrid-control", "JobEventsRecordRole"),
     "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
+    "region guard": Place("traingrid-control", "GuardAnswerRole"),
     "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
     "orchestrator build": Place("traingrid-images", "OrchestratorBuildRole"),
     "training build": Place("traingrid-images", "TrainingBuildgpuRole"),

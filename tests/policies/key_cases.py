@@ -21,7 +21,7 @@ def through(service: str, region: str = HOME, alias: str = "") -> Context:
 
 
 def cases() -> Iterator[Case]:
-    for role in ("intake", "recorder", "reconciler"):
+    for role in ("intake", "recorder", "reconciler", "region guard"):
         yield from _home_key(Caller(role), CONTROL, ("s3", "dynamodb", "sqs"))
     yield from _home_key(Caller("child"), CONTROL, ("s3", "dynamodb"))
     yield from _home_key(Caller("image builder"), IMAGES, ("sqs",))

@@ -25,10 +25,15 @@ Templates = Callable[[int], dict[str, Template]]
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_there_is_a_stack_of_images_one_control_stack_and_one_for_each_region(
+def test_there_is_a_stack_of_images_a_control_stack_a_guard_and_one_for_each_region(
     templates: Templates, regions: int
 ) -> None:
-    expected = {"traingrid-images", "traingrid-control", *(f"traingrid-{region}" for region in REGIONS[:regions])}
+    expected = {
+        "traingrid-images",
+        "traingrid-control",
+        "traingrid-guard",
+        *(f"traingrid-{region}" for region in REGIONS[:regions]),
+    }
     expected |= {f"traingrid-registry-{region}" for region in REGIONS[1:regions]}  # the first one is the home Region
     assert set(templates(regions)) == expected
 
@@ -68,13 +73,13 @@ def _passed(control: Template) -> set[str]:
     }
 
 
-def test_a_home_outside_the_training_regions_gets_images_and_the_control_stack_only(
+def test_a_home_outside_the_training_regions_gets_images_the_control_stack_and_its_guard_only(
     layer: Path, tmp_path: Path
 ) -> None:
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
     assembly = an_app(grid, layer, tmp_path).synth()
     placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
-    home = dict.fromkeys(("traingrid-images", "traingrid-control"), "us-east-2")
+    home = dict.fromkeys(("traingrid-images", "traingrid-control", "traingrid-guard"), "us-east-2")
     there = dict.fromkeys(("traingrid-eu-west-1", "traingrid-registry-eu-west-1"), "eu-west-1")
     assert placed == {**home, **there}
 

@@ -41,10 +41,10 @@ def test_manifest_bucket_is_versioned_private_and_tells_eventbridge(control: Tem
     assert bucket["BucketEncryption"]
 
 
-def test_nothing_needs_a_custom_resource(control: Template) -> None:
+def test_only_the_question_about_regions_needs_a_custom_resource(control: Template) -> None:
     kinds = {resource["Type"] for resource in control["Resources"].values()}
-    assert not {kind for kind in kinds if kind.startswith("Custom::")}
-    assert len(resources(control, "AWS::Lambda::Function")) == 3
+    assert {kind for kind in kinds if kind.startswith("Custom::")} == {names.REGIONS_QUESTION}
+    assert len(resources(control, "AWS::Lambda::Function")) == 4
 
 
 def test_only_new_objects_under_manifests_reach_the_intake(control: Template) -> None:
@@ -96,6 +96,7 @@ def test_a_manifest_is_tried_for_as_long_as_its_sender_waits(control: Template) 
         ("lambda.accept_manifest.handler", 60, 1769),
         ("lambda.record_job_event.handler", 60, 512),
         ("lambda.reconcile.handler", 270, 512),
+        ("lambda.guard_regions.handler", 300, 512),
     ],
 )
 def test_functions_run_python_311_with_the_layer(

@@ -78,7 +78,7 @@ def test_a_key_rotates_outlives_its_stack_and_has_an_alias(made: dict[str, Templ
     for name, template in made.items():
         ((logical, key),) = resources(template, "AWS::KMS::Key").items()
         assert key["Properties"]["EnableKeyRotation"] is True
-        assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("Retain", "Retain")
+        assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
         (alias,) = resources(template, "AWS::KMS::Alias").values()
         assert flat(alias["Properties"]["TargetKeyId"]) == f"<{logical}.Arn>"
         aliases[name] = alias["Properties"]["AliasName"]

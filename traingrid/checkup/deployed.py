@@ -13,6 +13,7 @@ from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.planning import image_request
+from traingrid.region_guard import removed_by_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +35,10 @@ def stack(name: str, region: str) -> Finding:
             return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why="not deployed", mend=_DEPLOY)
         whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
         mend = "" if whole else f"see why in the CloudFormation console of {region}, then {_DEPLOY}"
+        if status == "DELETE_FAILED":  # no deployment mends that
+            mend = (
+                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; else npx cdk destroy --all again"
+            )
         verdict = Verdict.GOOD if whole else Verdict.WRONG
         return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
 

@@ -9,6 +9,7 @@ from traingrid import names
 from traingrid.checkup import account as accounts
 from traingrid.checkup import deployed, quotas
 from traingrid.checkup.finding import Finding, Verdict
+from traingrid.checkup.left_stacks import left_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
     with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
         for found in pool.map(lambda region: list(_in_region(grid, account, region, needs, built)), reachable):
             yield from found
+    yield from left_stacks(grid)
 
 
 def _in_region(
@@ -43,6 +45,7 @@ def _in_region(
     if region == grid.home:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.control_stack(grid.name), region)
+        yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region)
     elif region in grid.regions:

@@ -17,6 +17,7 @@ from traingrid.cli.local import local
 from traingrid.cli.logs import logs
 from traingrid.cli.pause import pause, resume
 from traingrid.cli.rehearse import rehearse
+from traingrid.cli.retained import retained
 from traingrid.cli.retry import retry
 from traingrid.cli.status import status
 from traingrid.cli.submit import submit
@@ -39,7 +40,22 @@ def cli(context: click.Context, grid_file: Path) -> None:
     context.obj = grid_file
 
 
-for command in (submit, rehearse, status, logs, cancel, retry, pause, resume, audit, doctor, upload, download, local):
+for command in (
+    submit,
+    rehearse,
+    status,
+    logs,
+    cancel,
+    retry,
+    pause,
+    resume,
+    audit,
+    doctor,
+    retained,
+    upload,
+    download,
+    local,
+):
     cli.add_command(command)
 
 

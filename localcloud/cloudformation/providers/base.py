@@ -27,6 +27,13 @@ class Provider(ABC):
             ProvisioningError, botocore.exceptions.ClientError: It was refused.
         """
 
+    def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:  # noqa: ARG002
+        """Return a resource that is there already under the name that its properties give, for a stack to take over.
+
+        None if there is none, or resources of the type cannot be taken over here.
+        """
+        return None
+
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update a resource in place, or replace it: another physical id says that the old one is to be deleted.
 

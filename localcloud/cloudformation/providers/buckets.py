@@ -27,12 +27,13 @@ class Bucket(Provider):
         _refuse_existing(context, name)
         context.client("s3").create_bucket(Bucket=name, **options)
         self._configure(context, name, properties)
-        attributes = {
-            "Arn": f"arn:aws:s3:::{name}",
-            "DomainName": f"{name}.s3.amazonaws.com",
-            "RegionalDomainName": f"{name}.s3.{context.region}.amazonaws.com",
-        }
-        return provisioned(context, kind, name, **attributes)
+        return provisioned(context, kind, name, **_attributes(context, name))
+
+    def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
+        """Take over a bucket as it is."""
+        name = properties.get("BucketName", "")
+        there = name in {bucket["Name"] for bucket in context.client("s3").list_buckets()["Buckets"]}
+        return provisioned(context, kind, name, **_attributes(context, name)) if there else None
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Configure in place; another name is another bucket."""
@@ -79,6 +80,14 @@ class Bucket(Provider):
             s3.put_bucket_logging(Bucket=name, BucketLoggingStatus={"LoggingEnabled": enabled})
         if "Tags" in properties:
             s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": properties["Tags"]})
+
+
+def _attributes(context: Context, name: str) -> dict[str, str]:
+    return {
+        "Arn": f"arn:aws:s3:::{name}",
+        "DomainName": f"{name}.s3.amazonaws.com",
+        "RegionalDomainName": f"{name}.s3.{context.region}.amazonaws.com",
+    }
 
 
 def _refuse_existing(context: Context, name: str) -> None:

@@ -1,6 +1,7 @@
 """Tables, image repositories, parameters and log groups."""
 
 import json
+from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, tag_map, without
 from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
@@ -22,8 +23,15 @@ class Table(Provider):
         client = context.client("dynamodb")
         made = client.create_table(**context.request("dynamodb", "CreateTable", wanted))["TableDescription"]
         self._settings(context, name, properties)
-        attributes = {"Arn": made["TableArn"], "StreamArn": made.get("LatestStreamArn", "")}
-        return provisioned(context, kind, name, **attributes)
+        return provisioned(context, kind, name, **_of_table(made))
+
+    def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
+        """Take over a table as it is."""
+        client, name = context.client("dynamodb"), properties.get("TableName", "")
+        try:
+            return provisioned(context, kind, name, **_of_table(client.describe_table(TableName=name)["Table"]))
+        except client.exceptions.ResourceNotFoundException:
+            return None
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update the settings in place; other keys or another name are another table."""
@@ -50,6 +58,10 @@ class Table(Provider):
         if "TimeToLiveSpecification" in properties:
             wanted = {"TableName": name, "TimeToLiveSpecification": properties["TimeToLiveSpecification"]}
             client.update_time_to_live(**context.request("dynamodb", "UpdateTimeToLive", wanted))
+
+
+def _of_table(described: dict[str, Any]) -> dict[str, str]:
+    return {"Arn": described["TableArn"], "StreamArn": described.get("LatestStreamArn", "")}
 
 
 class Repository(Provider):

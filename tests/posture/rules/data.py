@@ -10,6 +10,8 @@ BUCKET, BUCKET_POLICY, TABLE = "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS:
 REPOSITORY, LOG, QUEUE = "AWS::ECR::Repository", "AWS::Logs::LogGroup", "AWS::SQS::Queue"
 KEPT = {BUCKET, TABLE, "AWS::KMS::Key"}
 """What holds results, or what they cannot be read without."""
+OUTLIVES = ("RetainExceptOnCreate", "Retain")
+"""Deletion and replacement: of a first deployment that fails nothing stays that would be in the way of the next."""
 GONE = {REPOSITORY, LOG, QUEUE}
 """What can be made again, or is of no use without the stack."""
 
@@ -72,9 +74,11 @@ def a_table_can_be_restored_and_not_be_deleted(made: Synthesised) -> Iterator[st
 def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> Iterator[str]:
     for stack, template in made.templates.items():
         for name, resource in template["Resources"].items():
-            wanted = "Retain" if resource["Type"] in KEPT else "Delete" if resource["Type"] in GONE else None
             found = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
-            if (wanted and found != (wanted, wanted)) or (not wanted and "Retain" in found):
+            wanted = (
+                OUTLIVES if resource["Type"] in KEPT else ("Delete", "Delete") if resource["Type"] in GONE else None
+            )
+            if (wanted and found != wanted) or (not wanted and {*OUTLIVES} & {*found}):
                 yield f"{stack}/{name} ({resource['Type']}) ends with {found}"
 
 

@@ -1,0 +1,176 @@
+"""A deployment takes no Region, and not the grid, from jobs that have not ended; a rollback is never refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.domain.sweeping import DENIED, Region, World, open_lines
+from traingrid.deployment import Deployment
+from traingrid.job import Job
+from traingrid.ledger import Ledger
+from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION
+from traingrid.open_lines import OpenLines
+from traingrid.region_guard import RegionGuard
+from traingrid.s3_uri import S3Uri
+from traingrid.storage import Storage
+from traingrid.submission import jobs_key, normalised
+
+HOME, NEAR, FAR = "us-east-1", "us-west-2", "eu-west-1"
+ALL = [HOME, NEAR, FAR]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+class Account:
+    """A guard whose Batch, SageMaker and CloudFormation say what a test lets them say."""
+
+    def __init__(self, world: World, deployment: Deployment, ledger: Ledger) -> None:
+        self.world, self.deployment, self.ledger, self.storage = world, deployment, ledger, Storage()
+        self.batch: dict[str, str] = {}
+        self.stack = "UPDATE_IN_PROGRESS"
+
+    def guard(self) -> RegionGuard:
+        region: Any = Region
+        lines = OpenLines(
+            ledger=self.ledger,
+            storage=self.storage,
+            bucket=self.deployment.manifest_bucket,
+            batch_status=lambda job: self.batch.get(job, ""),
+        )
+        return RegionGuard(
+            grid="traingrid",
+            home=HOME,
+            regions=ALL,
+            open_lines=lines.find,
+            training_jobs=lambda name: region(self.world, name),
+            stack_status=lambda _stack: self.stack,
+        )
+
+    def removing(self, *removed: str, **more: Any) -> str:
+        """Return why these Regions cannot leave the grid."""
+        wanted = {"Regions": [region for region in ALL if region not in removed], **more}
+        event = {"OldResourceProperties": {"Regions": ALL}, "ResourceProperties": wanted}
+        return self.guard().refusal(
+            {"ResourceType": REGIONS_QUESTION, "RequestType": "Update", "StackId": "s", **event}
+        )
+
+    def destroying(self) -> str:
+        """Return why the grid cannot be destroyed."""
+        self.stack = "DELETE_IN_PROGRESS"
+        return self.guard().refusal({"ResourceType": JOBS_QUESTION, "RequestType": "Delete", "StackId": "s"})
+
+    def accepted(self, *jobs: Job, submission: str = "0123abcd") -> None:
+        """Let the intake have written a submission of these jobs, none of which a child has opened."""
+        self.ledger.claim_submission(submission, "request", {"jobs": len(jobs), "manifest": "s3://x/y", "version": "1"})
+        body, _ = normalised([job.model_copy(update={"index": index}) for index, job in enumerate(jobs)])
+        self.storage.write(S3Uri(self.deployment.manifest_bucket, jobs_key(submission)), body, "application/x")
+
+
+@pytest.fixture
+def account(world: World, deployment: Deployment, ledger: Ledger) -> Account:
+    return Account(world, deployment, ledger)
+
+
+def test_a_region_with_jobs_stays_and_the_sentence_says_how_many_whose_and_what_to_do(
+    account: Account, job: Job
+) -> None:
+    open_lines(account.ledger, job, [FAR, FAR, HOME])
+    refusal = account.removing(FAR)
+    assert refusal.startswith("eu-west-1 cannot leave the grid: 2 jobs of 0123abcd (2) have not ended")
+    for step in ("`traingrid status`", "`traingrid cancel 0123abcd`", "abandoned_regions: [eu-west-1]"):
+        assert step in refusal
+
+
+def test_each_removed_region_is_judged_by_itself(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    assert account.removing(NEAR) == ""
+    assert "us-west-2" not in account.removing(NEAR, FAR)
+
+
+def test_a_region_may_go_when_its_jobs_have_ended(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    account.ledger.record_job("0123abcd", 0, 1, {"state": "Completed"})
+    assert account.removing(FAR) == ""
+
+
+def test_a_line_that_may_still_go_to_the_region_keeps_it(account: Account, roaming: Job) -> None:
+    account.ledger.claim_submission("0123abcd", "x", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
+    account.ledger.open_job("0123abcd", roaming, roaming.regions)
+    assert "1 job of 0123abcd (1) has not ended" in account.removing(FAR)
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+def test_a_line_that_no_child_has_opened_keeps_its_region(account: Account, job: Job, submitted: bool) -> None:
+    account.accepted(job, job.model_copy(update={"region": FAR}))
+    if submitted:
+        account.ledger.record_submitted("0123abcd", "array")
+    assert "1 job of" in account.removing(FAR)
+    assert account.removing(NEAR) == ""
+
+
+def test_a_manifest_given_to_batch_by_hand_may_go_anywhere_until_its_array_is_over(account: Account) -> None:
+    account.ledger.claim_submission("0123abcd", "array", {"jobs": 3, "manifest": "s3://x/y", "version": "1"})
+    account.ledger.record_submitted("0123abcd", "array")
+    account.batch["array"] = "RUNNABLE"
+    assert "3 jobs of" in account.removing(FAR)
+    account.batch["array"] = "FAILED"
+    assert account.removing(FAR) == ""
+
+
+def test_a_training_job_that_the_ledger_does_not_know_keeps_its_region(account: Account) -> None:
+    account.world.runs("89abcdef", 0, FAR, "Stopping")
+    assert "eu-west-1 cannot leave the grid: 1 training job running" in account.removing(FAR)
+
+
+def test_where_sagemaker_does_not_answer_the_ledger_decides(
+    account: Account, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.world.fails[FAR] = DENIED
+    assert account.removing(FAR) == ""
+    assert "eu-west-1 is judged by the ledger alone" in capsys.readouterr().out
+    open_lines(account.ledger, job, [FAR])
+    assert "1 job of" in account.removing(FAR)
+
+
+def test_an_abandoned_region_may_go_whatever_is_there(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    assert account.removing(FAR, Abandoned=[FAR]) == ""
+
+
+def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    assert account.removing() == ""
+
+
+def test_the_way_back_of_a_failed_update_is_never_refused(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    account.stack = "UPDATE_ROLLBACK_IN_PROGRESS"
+    assert account.removing(FAR) == ""
+
+
+def test_a_grid_with_jobs_is_not_destroyed_and_the_sentence_has_a_way_out(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR, HOME])
+    account.world.runs("0123abcd", 0, FAR)
+    refusal = account.destroying()
+    running = "2 jobs of 0123abcd (2) have not ended, 1 training job running"
+    assert refusal.startswith(f"traingrid cannot be destroyed: {running}. Nothing was removed.")
+    assert "delete-stack --region us-east-1 --stack-name traingrid-guard --deletion-mode FORCE_DELETE_STACK" in refusal
+
+
+def test_a_grid_at_rest_is_destroyed(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    account.ledger.record_job("0123abcd", 0, 1, {"state": "Failed"})
+    assert account.destroying() == ""
+
+
+def test_many_submissions_are_counted_and_not_all_named(account: Account, job: Job) -> None:
+    for number in range(40):
+        open_lines(account.ledger, job, [FAR], submission=f"{number:08x}")
+    refusal = account.removing(FAR)
+    assert "40 jobs of" in refusal
+    assert "and 37 more" in refusal
+    assert len(json.dumps(refusal)) < 1000

@@ -1,0 +1,34 @@
+"""The address that takes a custom resource's answers, and what it took."""
+
+import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+
+class CloudFormation:
+    """Give `url` to a request as its ResponseURL."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self.status = 200
+        told = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if told.status == 200:
+                    told.answers.append(json.loads(body) | {"content-type": self.headers["content-type"]})
+                self.send_response(told.status)
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                """Stay silent."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/answer?signature=x"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,93 @@
+"""lambda/guard_regions between CloudFormation and the ledger."""
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.domain.sweeping import open_lines
+from tests.handlers.cloudformation import CloudFormation
+from traingrid import names, region_guard
+from traingrid.deployment import Deployment
+from traingrid.job import Job
+from traingrid.ledger import Ledger
+
+
+@pytest.fixture(autouse=True)
+def stack(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The environment of the function, and a stack that is just being updated; its id."""
+    monkeypatch.setenv("TRAINGRID_GRID", deployment.grid.to_environment())
+    monkeypatch.setenv("TRAINGRID_ACCOUNT", deployment.account)
+    monkeypatch.setenv("TRAINGRID_TABLE", deployment.table)
+    monkeypatch.setenv("TRAINGRID_MANIFEST_BUCKET", deployment.manifest_bucket)
+    template = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
+    made = boto3.client("cloudformation").create_stack(StackName="traingrid-control", TemplateBody=template)
+    monkeypatch.setattr(region_guard, "_ON_THE_WAY", ("CREATE_COMPLETE",))  # what it is in moto
+    return made["StackId"]
+
+
+def handle(cloudformation: CloudFormation, stack: str, kind: str, **more: Any) -> dict[str, Any]:
+    """Hand the function a request, and return its answer."""
+    event = {
+        "RequestType": kind,
+        "RequestId": "request-1",
+        "ResponseURL": cloudformation.url,
+        "StackId": stack,
+        "LogicalResourceId": "GuardRegions",
+        "ResourceType": names.REGIONS_QUESTION,
+        "ResourceProperties": {"ServiceToken": "arn", "Regions": ["us-east-1"]},
+        **more,
+    }
+    importlib.import_module("lambda.guard_regions").handler(event, SimpleNamespace())
+    (answer,) = cloudformation.answers
+    return answer
+
+
+def removing(cloudformation: CloudFormation, stack: str) -> dict[str, Any]:
+    before = {"ServiceToken": "arn", "Regions": ["us-east-1", "eu-west-1"]}
+    return handle(cloudformation, stack, "Update", PhysicalResourceId="traingrid-x", OldResourceProperties=before)
+
+
+def test_a_first_deployment_is_answered_without_a_look_at_anything(
+    cloudformation: CloudFormation, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "everything", lambda _self: pytest.fail("it looked"))
+    answer = handle(cloudformation, stack, "Create")
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "traingrid-GuardRegions")
+
+
+def test_a_region_without_jobs_may_go(cloudformation: CloudFormation, stack: str) -> None:
+    answer = removing(cloudformation, stack)
+    assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "traingrid-x")
+
+
+def test_a_region_with_jobs_fails_the_deployment(
+    cloudformation: CloudFormation, stack: str, ledger: Ledger, job: Job
+) -> None:
+    open_lines(ledger, job, ["eu-west-1"])
+    answer = removing(cloudformation, stack)
+    assert answer["Status"] == "FAILED"
+    assert "eu-west-1 cannot leave the grid" in answer["Reason"]
+    assert answer["PhysicalResourceId"] == "traingrid-x"
+
+
+def test_a_ledger_that_does_not_answer_is_no_permission(
+    cloudformation: CloudFormation, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_self: Ledger) -> None:
+        raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    monkeypatch.setattr(Ledger, "everything", silent)
+    answer = removing(cloudformation, stack)
+    assert answer["Status"] == "FAILED"
+    assert "could not be found out" in answer["Reason"]
+
+
+def test_the_end_of_the_resource_itself_is_never_refused(
+    cloudformation: CloudFormation, stack: str, ledger: Ledger, job: Job
+) -> None:
+    open_lines(ledger, job, ["eu-west-1"])
+    assert handle(cloudformation, stack, "Delete", PhysicalResourceId="traingrid-x")["Status"] == "SUCCESS"

@@ -1,0 +1,153 @@
+"""What outlives a grid is listed with its size, its price and what removes it: also when all stacks are gone."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid import names
+from traingrid.cli.main import cli
+from traingrid.clients import client
+
+GRID = """\
+name: gone
+home: us-east-1
+regions: {us-east-1: , eu-west-1: }
+images: {resnet: {repository: training, tag: "1"}}
+job: {image: resnet, instance_type: ml.m5.large}
+"""
+ACCOUNT = "123456789012"
+TAGS = [{"TagKey": names.TAG_GRID, "TagValue": "gone"}]
+
+Command = Callable[[], str]
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    with LocalCloud(Settings(data_dir=tmp_path_factory.mktemp("gone"))) as running:
+        yield running
+
+
+@pytest.fixture
+def retained(
+    cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """The command over this grid; it returns what it printed."""
+    for name, value in user_environment(cloud.endpoint_url).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "250")
+    (tmp_path / "grid.yaml").write_text(GRID)
+
+    def command() -> str:
+        cli.main(["--grid", str(tmp_path / "grid.yaml"), "retained"], standalone_mode=False)
+        return capsys.readouterr().out
+
+    return command
+
+
+def make_bucket(name: str, region: str) -> None:
+    where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    client("s3", region).create_bucket(Bucket=name, **where)
+
+
+def command_for(said: str, what: str) -> str:
+    """Return the command that is to remove something."""
+    (line,) = [line for line in said.splitlines() if f" {what}: " in line]
+    return line.split(f" {what}: ", 1)[1]
+
+
+def test_of_a_grid_that_never_was_nothing_is_left(retained: Command) -> None:
+    assert retained() == "nothing is left of gone\n"
+
+
+def test_buckets_ledger_and_keys_are_found_with_nothing_but_grid_yaml(retained: Command) -> None:
+    make_bucket(names.manifest_bucket("gone", ACCOUNT, "us-east-1"), "us-east-1")
+    make_bucket(names.data_bucket("gone", ACCOUNT, "eu-west-1"), "eu-west-1")
+    make_bucket(names.output_bucket("gone", ACCOUNT, "ap-southeast-2"), "ap-southeast-2")  # once one of its Regions
+    make_bucket("gone-data-of-somebody", "us-east-1")
+    client("dynamodb", "us-east-1").create_table(
+        TableName=names.ledger("gone"),
+        BillingMode="PAY_PER_REQUEST",
+        DeletionProtectionEnabled=True,
+        KeySchema=[{"AttributeName": "submission", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "submission", "AttributeType": "S"}],
+    )
+    for region, description in (("eu-west-1", "traingrid gone: alias/gone"), ("us-east-1", "not the grid's")):
+        tags = TAGS if "traingrid" in description else []
+        client("kms", region).create_key(Description=description, Tags=tags)
+    said = retained()
+    for name in ("gone-manifests-123456789012-us-east-1", "gone-data-123456789012-eu-west-1", "gone-ledger"):
+        assert name in said
+    assert "ap-southeast-2 gone-output-123456789012-ap-southeast-2: " in said
+    assert "somebody" not in said
+    assert "not the grid's" not in said
+    assert re.search(r"what was encrypted as traingrid gone: alias/gone +1\.00", said)
+    assert said.splitlines()[-1].startswith("5 are left of gone, which is destroyed: $1.00 a month")
+    assert "3 whose size CloudWatch does not know yet" in said
+
+
+def test_a_bucket_has_the_size_that_cloudwatch_knows_and_its_price(retained: Command) -> None:
+    name = names.data_bucket("gone", ACCOUNT, "eu-west-1")
+    client("cloudwatch", "eu-west-1").put_metric_data(
+        Namespace="AWS/S3",
+        MetricData=[
+            {
+                "MetricName": "BucketSizeBytes",
+                "Dimensions": [
+                    {"Name": "BucketName", "Value": name},
+                    {"Name": "StorageType", "Value": kind},
+                ],
+                "Timestamp": datetime.now(UTC) - timedelta(hours=1),
+                "Value": 50 * 2**30,
+            }
+            for kind in ("StandardStorage", "StandardIAStorage")
+        ],
+    )
+    assert re.search(rf"{name} +data that was uploaded +100\.00 +2\.30", retained())
+
+
+def test_while_stacks_are_there_it_says_what_a_destruction_will_keep(retained: Command) -> None:
+    template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
+    for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
+        client("cloudformation", region).create_stack(StackName=name, TemplateBody=template)
+    said = retained()
+    assert "5 are kept when gone is destroyed" in said
+    assert "deployed are gone-control, gone-sa-east-1" in said
+    assert command_for(said, "stack gone-sa-east-1").startswith("aws cloudformation delete-stack --region sa-east-1")
+    for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
+        client("cloudformation", region).delete_stack(StackName=name)
+
+
+def test_the_command_of_a_bucket_removes_it_with_all_versions(retained: Command) -> None:
+    name = names.manifest_bucket("gone", ACCOUNT, "us-east-1")
+    s3 = client("s3", "us-east-1")
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    for body in (b"1", b"2"):
+        s3.put_object(Bucket=name, Key="manifests/a.csv", Body=body)
+    s3.delete_object(Bucket=name, Key="manifests/a.csv")
+    program, *arguments = shlex.split(command_for(retained(), name))
+    assert program == "python"
+    subprocess.run([sys.executable, *arguments], check=True)
+    assert name not in retained()
+
+
+def test_a_key_that_is_scheduled_for_deletion_costs_nothing_and_is_left_no_more(retained: Command) -> None:
+    kms = client("kms", "eu-west-1")
+    arguments = shlex.split(command_for(retained(), _key(retained())))
+    assert arguments[:3] == ["aws", "kms", "schedule-key-deletion"]
+    kms.schedule_key_deletion(KeyId=arguments[-1])
+    assert "arn:aws:kms" not in retained()
+
+
+def _key(said: str) -> str:
+    (found,) = set(re.findall(r"arn:aws:kms:[^ ]+(?=: )", said))
+    return str(found)

@@ -1,0 +1,65 @@
+"""Stacks of Regions that grid.yaml has no more: `cdk deploy` leaves them, and `cdk destroy` no longer knows them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.clients import brisk, client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.grid import Grid
+
+_AT_ONCE = 16
+
+
+def left_stacks(grid: Grid) -> Iterator[Finding]:
+    """Yield what is still deployed in Regions that the grid has no more, with the command that deletes it."""
+    regions: list[str] = []
+
+    def look() -> Finding:
+        found = client("ec2", grid.home).describe_regions()["Regions"]
+        regions.extend(sorted({it["RegionName"] for it in found} - {*grid.regions}))
+        return Finding(what="Regions of the account", verdict=Verdict.GOOD)
+
+    looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
+    if looking.verdict is not Verdict.GOOD:
+        yield looking
+        return
+    for region in regions:
+        brisk("cloudformation", region)  # boto3 makes clients in one thread only
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
+    for region, found in zip(regions, stacks, strict=True):
+        for name in found:
+            yield Finding(
+                region=region,
+                what=f"stack {name}",
+                verdict=Verdict.GOOD,
+                why="of a Region that grid.yaml has no more; its buckets stay when it is deleted",
+                mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
+            )
+
+
+def _stacks(grid: str, region: str) -> list[str]:
+    cloudformation = brisk("cloudformation", region)
+    return [
+        name
+        for name in (names.region_stack(grid, region), names.registry_stack(grid, region))
+        if is_there(cloudformation, name)
+    ]
+
+
+def is_there(cloudformation: object, name: str) -> bool:
+    """Return whether there is a stack; not, too, where nobody lets us look: of such a Region the grid has nothing."""
+    try:
+        cloudformation.describe_stacks(StackName=name)  # type: ignore[attr-defined]
+    except (ClientError, BotoCoreError):
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""`traingrid retained`: what outlives the stacks of a grid, what it costs, and how to remove it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from traingrid import names
+from traingrid.checkup.account import caller
+from traingrid.checkup.left_stacks import is_there, left_stacks
+from traingrid.cli.console import console, printable
+from traingrid.clients import brisk
+from traingrid.grid import load_grid
+from traingrid.retained import retained as kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from traingrid.grid import Grid
+    from traingrid.retained import Retained
+
+
+@click.command()
+@click.pass_obj
+def retained(grid_file: Path) -> None:
+    """List what `cdk destroy` keeps: buckets, the ledger and keys, with size, cost and what removes them.
+
+    Works before the grid is destroyed and afterwards. Changes nothing.
+    """
+    grid = load_grid(grid_file)
+    account, _ = caller(grid.home)
+    found, left = kept(grid, account), [one for one in left_stacks(grid) if one.mend]
+    if found:
+        console().print(_table(found))
+    commands = [(one.region, one.name, one.remove) for one in found] + [
+        (one.region, one.what, one.mend) for one in left
+    ]
+    for region, what, command in commands:
+        click.echo(printable(f"{region} {what}: {command}"))
+    stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
+    click.echo(printable(_sum(grid, found, stacks)))
+
+
+def _stacks(grid: Grid) -> list[str]:
+    """Return the stacks of the grid that are still there."""
+    home = [names.guard_stack(grid.name), names.control_stack(grid.name), names.images_stack(grid.name)]
+    wanted = [(name, grid.home) for name in home]
+    for region in grid.regions:
+        wanted += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
+    return [name for name, region in wanted if is_there(brisk("cloudformation", region), name)]
+
+
+def _table(found: Iterable[Retained]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading, justify in (
+        ("Region", "left"),
+        ("what", "left"),
+        ("holds", "left"),
+        ("GB", "right"),
+        ("$/month", "right"),
+    ):
+        table.add_column(heading, overflow="fold", justify=justify)  # type: ignore[arg-type]
+    for one in found:
+        figures = ("?" if value is None else f"{value:.2f}" for value in (one.gigabytes, one.dollars))
+        size, dollars = figures
+        table.add_row(one.region, Text(printable(one.name)), one.holds, "" if one.kind == "key" else size, dollars)
+    return table
+
+
+def _sum(grid: Grid, found: list[Retained], stacks: list[str]) -> str:
+    dollars = sum(one.dollars or 0 for one in found)
+    unknown = sum(one.dollars is None for one in found)
+    cost = f"${dollars:.2f} a month at the list prices of us-east-1"
+    cost += f" and {unknown} whose size CloudWatch does not know yet" if unknown else ""
+    if stacks:
+        return f"{len(found)} are kept when {grid.name} is destroyed: {cost}; deployed are {', '.join(stacks)}"
+    if not found:
+        return f"nothing is left of {grid.name}"
+    return f"{len(found)} are left of {grid.name}, which is destroyed: {cost}"

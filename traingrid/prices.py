@@ -1,0 +1,53 @@
+"""AWS's list prices, in US dollars and of us-east-1, for what a grid costs while it does nothing. Other Regions differ.
+
+Free tiers are left out: whether they are used up is the account's business. A month has 730 hours, as in AWS's own
+calculator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOURS = 730.0
+"""Of a month."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one of something costs.
+
+    Attributes:
+        dollars: For one, in a month unless `of` says otherwise.
+        of: One what.
+        source: The page that says so.
+    """
+
+    dollars: float
+    of: str
+    source: str
+
+
+_CLOUDWATCH, _DYNAMODB = (
+    "https://aws.amazon.com/cloudwatch/pricing/",
+    "https://aws.amazon.com/dynamodb/pricing/on-demand/",
+)
+_LAMBDA, _VPC = "https://aws.amazon.com/lambda/pricing/", "https://aws.amazon.com/vpc/pricing/"
+
+ALARM = Price(0.10, "metric that an alarm looks at, of standard resolution", _CLOUDWATCH)
+CUSTOM_METRIC = Price(0.30, "custom metric, for the hours in which it is sent", _CLOUDWATCH)
+DASHBOARD = Price(3.00, "dashboard, of which an account has three for nothing", _CLOUDWATCH)
+LOG_INGESTION = Price(0.50, "GB of log that comes in", _CLOUDWATCH)
+LOG_STORAGE = Price(0.03, "GB of log that is kept", _CLOUDWATCH)
+REQUEST = Price(0.20 / 1e6, "invocation of a function", _LAMBDA)
+GB_SECOND = Price(0.0000166667, "GB-second of a function on x86", _LAMBDA)
+READ = Price(0.125 / 1e6, "read request unit", _DYNAMODB)
+TABLE_STORAGE = Price(0.25, "GB in a table", _DYNAMODB)
+TABLE_RECOVERY = Price(0.20, "GB in a table with point-in-time recovery", _DYNAMODB)
+BUCKET_STORAGE = Price(0.023, "GB in S3 Standard", "https://aws.amazon.com/s3/pricing/")
+KEY = Price(1.00, "key, and as much again for each yearly rotation", "https://aws.amazon.com/kms/pricing/")
+IMAGE_STORAGE = Price(0.10, "GB of images in ECR", "https://aws.amazon.com/ecr/pricing/")
+NAT_GATEWAY = Price(0.045 * HOURS, "NAT gateway", _VPC)
+ADDRESS = Price(0.005 * HOURS, "public IPv4 address", _VPC)
+ENDPOINT = Price(
+    0.01 * HOURS, "interface endpoint in an availability zone", "https://aws.amazon.com/privatelink/pricing/"
+)

@@ -1,0 +1,194 @@
+"""What a deployment may not take away: a Region in which jobs of the grid have not ended, or the grid around them.
+
+CloudFormation asks before it changes anything (stacks/region_guard.py, stacks/guard_stack.py), and a refusal is the
+deployment's error. It is asked on its way back, too, and then nothing is refused: a rollback that fails leaves a stack
+that nobody can deploy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.batch import Batch
+from traingrid.clients import brisk, client
+from traingrid.custom_resource import answer
+from traingrid.ledger import Ledger
+from traingrid.open_lines import OpenLine, OpenLines
+from traingrid.storage import Storage
+from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from traingrid.deployment import Deployment
+
+_ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+_SHOWN = 3  # submissions in a sentence: an answer has 4,096 bytes at most
+
+
+@dataclass(frozen=True)
+class Left:
+    """What has not ended.
+
+    Attributes:
+        lines: How many lines, by submission.
+        training_jobs: The names of training jobs that run; most are those of the lines.
+    """
+
+    lines: Counter[str] = field(default_factory=Counter)
+    training_jobs: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.training_jobs)
+
+    def __str__(self) -> str:
+        shown = [f"{submission} ({count})" for submission, count in self.lines.most_common(_SHOWN)]
+        more = f" and {len(self.lines) - _SHOWN} more" if len(self.lines) > _SHOWN else ""
+        total = self.lines.total()
+        lines = f"{_count(total, 'job')} of {', '.join(shown)}{more} {'has' if total == 1 else 'have'} not ended"
+        runs = f"{_count(len(self.training_jobs), 'training job')} running"
+        return ", ".join([*([lines] if self.lines else []), *([runs] if self.training_jobs else [])])
+
+    @property
+    def submission(self) -> str:
+        """A submission to name in a command."""
+        found = self.lines.most_common(1)
+        return found[0][0] if found else "SUBMISSION"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionGuard:
+    """Answers CloudFormation.
+
+    Attributes:
+        grid: The grid's name.
+        home: Its home Region.
+        regions: Its training Regions.
+        open_lines: Gives the lines that have not ended.
+        training_jobs: Gives the training jobs of a Region.
+        stack_status: Gives the status of a stack by its id.
+    """
+
+    grid: str
+    home: str
+    regions: Collection[str]
+    open_lines: Callable[[], Iterable[OpenLine]]
+    training_jobs: Callable[[str], TrainingJobs]
+    stack_status: Callable[[str], str]
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        """Return the guard of a deployment."""
+        grid = deployment.grid
+        batch = Batch(deployment, grid.home, brisk)
+        lines = OpenLines(
+            ledger=Ledger(deployment.table, grid.home, brisk),
+            storage=Storage(grid.home, brisk),
+            bucket=deployment.manifest_bucket,
+            batch_status=lambda job: str((batch.describe(job) or {}).get("status", "")),
+        )
+        return cls(
+            grid=grid.name,
+            home=grid.home,
+            regions=list(grid.regions),
+            open_lines=lines.find,
+            training_jobs=lambda region: TrainingJobs(grid.name, region, brisk),
+            stack_status=_stack_status,
+        )
+
+    def answer(self, event: Mapping[str, Any]) -> None:
+        """Answer a request of CloudFormation: that all is well, or why not and what to do."""
+        try:
+            refusal = self.refusal(event)
+        except (ClientError, BotoCoreError) as error:
+            refusal = (
+                f"It could not be found out whether jobs of {self.grid} have yet to end: {error}. "
+                f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
+            )
+        name = f"{self.grid}-{event['LogicalResourceId']}"
+        request = {**event, "PhysicalResourceId": event.get("PhysicalResourceId", name)}
+        answer(request, "FAILED" if refusal else "SUCCESS", reason=refusal)
+
+    def refusal(self, event: Mapping[str, Any]) -> str:
+        """Return why a deployment may not go on, as sentences; empty if it may.
+
+        Args:
+            event: The request
+                (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html).
+
+        Raises:
+            ClientError, BotoCoreError: The ledger or CloudFormation does not say.
+        """
+        asked = event["ResourceType"], event["RequestType"]
+        if asked == (names.REGIONS_QUESTION, "Update"):
+            wanted = event["ResourceProperties"]
+            spared = {*wanted["Regions"], *wanted.get("Abandoned", ())}
+            removed = [region for region in event["OldResourceProperties"]["Regions"] if region not in spared]
+            return self._of_regions(removed) if removed and self._goes_on(event) else ""
+        if asked == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
+            return self._of_the_grid(event)
+        return ""
+
+    def _goes_on(self, event: Mapping[str, Any]) -> bool:
+        return self.stack_status(event["StackId"]) in _ON_THE_WAY
+
+    def _of_regions(self, removed: Collection[str]) -> str:
+        """Return why Regions cannot leave the grid."""
+        lines = list(self.open_lines())
+        said = []
+        for region in removed:
+            found = Counter(line.submission for line in lines if line.may_be_in(region))
+            if left := Left(found, self._running(region)):
+                said.append(
+                    f"{region} cannot leave the grid: {left}, there or with {region} as a Region still to go to. Put "
+                    f"it back into grid.yaml and wait (`traingrid status`), or end them (`traingrid cancel "
+                    f"{left.submission}`), and deploy again. If the Region itself is lost: `abandoned_regions: "
+                    f"[{region}]` in grid.yaml."
+                )
+        return " ".join(said)
+
+    def _of_the_grid(self, event: Mapping[str, Any]) -> str:
+        """Return why the grid cannot go."""
+        lines = Counter(line.submission for line in self.open_lines())
+        left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
+        if not left:
+            return ""
+        return (
+            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or end "
+            f"them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
+        )
+
+    def _by_force(self, event: Mapping[str, Any]) -> str:
+        if event["ResourceType"] != names.JOBS_QUESTION:
+            return ""
+        return f" To destroy it around them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
+
+    def _running(self, region: str) -> list[str]:
+        """Return the training jobs that run in a Region. One that does not answer has what the ledger says it has."""
+        try:
+            active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
+            return [job.name for job in active]
+        except (ClientError, BotoCoreError) as error:
+            print(f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}")
+            return []
+
+
+def removed_by_force(stack: str, region: str) -> str:
+    """Return the command that removes a stack in which something refuses to be deleted, and leaves that something
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
+    command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
+    return f"{command} --deletion-mode FORCE_DELETE_STACK"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _stack_status(stack: str) -> str:
+    return str(client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])
