@@ -121,16 +121,23 @@ class ExecutionRole(Construct):
 
 def _foreign_repositories(grid: Grid, region: str) -> list[str]:
     """Return the ARNs of the ECR repositories, outside the grid, of the images that grid.yaml gives by their URI."""
-    uris = sorted(image.uri.replace("{region}", region) for image in grid.images.values() if image.uri)
-    found = [match for match in map(_ECR_IMAGE.match, uris) if match]
+    uris = {image.uri for image in grid.images.values() if image.uri}
+    if grid.job.image not in grid.images:
+        uris.add(grid.job.image)
+    found = [match for uri in sorted(uris) if (match := _ECR_IMAGE.match(uri.replace("{region}", region)))]
     return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]
 
 
 def _registries(grid: Grid, region: str) -> list[str]:
-    """Return the ARNs, with wildcards, of the repositories in the parts of ECR that a manifest may name images of."""
+    """Return the ARNs of the repositories in the parts of ECR that a manifest may name images of.
+
+    A part is a repository, and all whose names go on after a slash, as `traingrid.manifest_rules` reads it.
+    """
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
+    here = [match for match in found if match and match["region"] == region]
+    parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in here]
     return [
-        f"arn:aws:ecr:{region}:{match['account']}:repository/{match['repository'] or ''}*"
-        for match in found
-        if match and match["region"] == region
+        arn
+        for all_of_it, part in parts
+        for arn in ([f"{all_of_it}/{part}", f"{all_of_it}/{part}/*"] if part else [f"{all_of_it}/*"])
     ]

@@ -14,7 +14,7 @@ class Channel(BaseModel):
     """One input channel of a training job.
 
     `uri` is an S3 prefix in the job's own Region, or, where `manifest` is true, an object that lists keys
-    (SageMaker's ManifestFile). The other fields are SageMaker's DataSource, InputMode and ShuffleConfig.
+    (SageMaker's ManifestFile). The other fields are SageMaker's DataSource, InputMode, ShuffleConfig and ContentType.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,6 +24,7 @@ class Channel(BaseModel):
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
     shuffle_seed: int | None = None
     manifest: bool = False
+    content_type: str = ""
 
 
 Inputs = dict[str, Channel]

@@ -25,6 +25,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "distribution": lambda value: _choice(value, "S3DataDistribution"),
     "shuffle_seed": lambda value: None if value is None else values.shuffle_seed(value),
     "manifest": values.flag,
+    "content_type": lambda value: values.text(value, "ContentType", "Write for example application/x-recordio."),
 }
 """What a channel may say beside its URI."""
 

@@ -118,6 +118,23 @@ def test_a_built_in_algorithm_is_told_nothing_but_what_its_line_says() -> None:
     assert "Environment" not in asked
 
 
+def test_a_channel_says_in_which_format_an_algorithm_gets_its_data() -> None:
+    """https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput"""
+    line = {
+        "region": "us-west-2",
+        "image": "classes",
+        "inputs": {
+            "train": {"uri": "s3://ragab-ml-pdx/train/", "content_type": "application/x-recordio"},
+            "validation": "s3://ragab-ml-pdx/validation/",
+        },
+    }
+    deployment = with_an_algorithm()
+    (job,) = jobs_of_lines(parse(json.dumps(line).encode(), deployment), deployment, "00000000")
+    train, validation = training_job_request("x", job, "arn", {})["InputDataConfig"]
+    assert train["ContentType"] == "application/x-recordio"
+    assert "ContentType" not in validation
+
+
 def test_what_grid_yaml_says_to_its_default_is_said_to_an_algorithm_too() -> None:
     job = {"image": "classes", "instance_type": "ml.p3.2xlarge", "hyperparameters": {"num_classes": 10, "epochs": 5}}
     deployment = with_an_algorithm(job=job)

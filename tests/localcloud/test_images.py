@@ -1,6 +1,5 @@
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,21 @@ from localcloud.images import ProcessImage
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid import Grid
 
-GRID = Path(__file__).resolve().parents[2] / "examples/digits/grid.yaml"
+
+@pytest.fixture
+def pushed_by_hand() -> Grid:
+    """A grid that names its image by a tag."""
+    return Grid.model_validate(
+        {
+            "name": "pushed",
+            "home": "us-east-1",
+            "regions": {"us-east-1": {}, "eu-west-1": {}},
+            "images": {"resnet": {"repository": "training", "tag": "1"}},
+            "job": {"image": "resnet", "instance_type": "ml.m5.large"},
+        }
+    )
 
 
 def test_a_push_to_a_repository_that_does_not_exist_is_refused(client: Callable[..., Any]) -> None:
@@ -72,15 +83,15 @@ def test_a_registry_that_has_rules_gets_no_second_set(client: Callable[..., Any]
     assert not client("ecr", "sa-east-1").describe_registry()["replicationConfiguration"]["rules"]
 
 
-def test_the_checkouts_images_need_a_deployed_grid(cloud: LocalCloud) -> None:
+def test_the_checkouts_images_need_a_deployed_grid(cloud: LocalCloud, pushed_by_hand: Grid) -> None:
     with pytest.raises(TraingridError, match=r"not deployed there\. Deploy it first: npx cdk deploy"):
-        list(push_images(cloud.endpoint_url, load_grid(GRID)))
+        list(push_images(cloud.endpoint_url, pushed_by_hand))
 
 
 def test_the_checkouts_images_are_pushed_to_every_region_and_a_second_push_changes_nothing(
-    cloud: LocalCloud, client: Callable[..., Any]
+    cloud: LocalCloud, client: Callable[..., Any], pushed_by_hand: Grid
 ) -> None:
-    grid = load_grid(GRID)
+    grid = pushed_by_hand
     for region in grid.regions:
         client("ecr", region).create_repository(repositoryName=f"{grid.name}/training")
     pushed = list(push_images(cloud.endpoint_url, grid))

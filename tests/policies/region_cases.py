@@ -77,6 +77,8 @@ def _images() -> Iterator[Case]:
     for action in PULL:
         yield container.may("pull the grid's image", action, repository("traingrid/training"))
         yield container.may("pull from a registry of grid.yaml", action, foreign)
+        yield container.may("pull from below one", action, f"{foreign}/nightly")
+        yield container.may_not("pull from one that is only called alike", action, f"{foreign}-evil", breaks=RESOURCE)
         others = repository("somebody/training")
         yield container.may_not("pull another's", action, others, breaks=RESOURCE)
         yield start.may("pull the orchestrator", action, repository("traingrid/orchestrator"))

@@ -91,6 +91,7 @@ def test_a_registry_that_manifests_may_name_may_be_pulled_from_and_no_other(tmp_
     registries = [
         "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow",
         "763104351884.dkr.ecr.eu-west-1.amazonaws.com",
+        "111111111111.dkr.ecr.us-west-2.amazonaws.com",
     ]
     app = App(outdir=str(tmp_path))
     RegionStack(app, grid=a_grid(image_registries=registries), region="us-west-2")
@@ -101,6 +102,20 @@ def test_a_registry_that_manifests_may_name_may_be_pulled_from_and_no_other(tmp_
         if "ecr:BatchGetImage" in entry["Action"]
         for resource in entry["Resource"]
     }
-    assert {resource for resource in pulled if resource.endswith("*")} == {
-        "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow*"
+    assert {resource for resource in pulled if "<AWS::AccountId>" not in resource} == {
+        "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow",
+        "arn:aws:ecr:us-west-2:763104351884:repository/tensorflow/*",
+        "arn:aws:ecr:us-west-2:111111111111:repository/*",
     }
+
+
+def test_the_image_that_job_gives_by_its_uri_may_be_pulled_too(tmp_path: Path) -> None:
+    uri = "763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4-gpu"
+    app = App(outdir=str(tmp_path))
+    RegionStack(app, grid=a_grid(job={"image": uri, "instance_type": "ml.m5.large"}), region="us-west-2")
+    (pull,) = [
+        entry
+        for entry in statements(app.synth().stacks[0].template, "Execution")
+        if "ecr:BatchGetImage" in entry["Action"]
+    ]
+    assert "arn:aws:ecr:us-west-2:763104351884:repository/pytorch-training" in pull["Resource"]

@@ -150,6 +150,8 @@ def _channel(name: str, channel: Channel) -> dict[str, Any]:
             }
         },
     }
+    if channel.content_type:
+        request["ContentType"] = channel.content_type
     if channel.shuffle_seed is not None:
         request["ShuffleConfig"] = {"Seed": channel.shuffle_seed}
     return request

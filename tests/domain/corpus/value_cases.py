@@ -135,6 +135,7 @@ CHANNELS: list[tuple[str, dict[str, Any], str, str]] = [
     ("a seed that is text", {"inputs": {"train": CHANNEL | {"shuffle_seed": "x"}}}, "inputs.train", "no whole number"),
     ("a negative seed", {"inputs": {"train": CHANNEL | {"shuffle_seed": -1}}}, "inputs.train", "out of range"),
     ("a list of keys that is 1", {"inputs": {"train": CHANNEL | {"manifest": 1}}}, "inputs.train", "neither true"),
+    ("a content type that is 1", {"inputs": {"train": CHANNEL | {"content_type": 1}}}, "inputs.train", "no text"),
     ("a channel of another Region", {"inputs": {"train": PDX}}, "inputs.train", "is in us-west-2"),
     ("a channel elsewhere", {"inputs": {"train": "s3://elsewhere/x"}}, "inputs.train", "may read"),
 ]
