@@ -42,6 +42,7 @@ class AlarmTopic(Construct):
                 conditions=this_account(),
             )
         )
+        self._tell = actions.SnsAction(self.topic)
         for email in grid.alarms.emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
 
@@ -70,4 +71,4 @@ class AlarmTopic(Construct):
             evaluation_periods=periods,
             treat_missing_data=missing,
         )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
+        alarm.add_alarm_action(self._tell)

@@ -41,7 +41,13 @@ class Alarms(AlarmTopic):
             "failing",
             what,
             f"The {what} fails or is throttled again and again; its log says why.",
-            _sum_of({"errors": errors, "throttles": throttles}),
+            cloudwatch.MathExpression(
+                # Filled, because a sum is missing where one of its metrics is: all invocations throttled is no errors.
+                expression="FILL(errors, 0) + FILL(throttles, 0)",
+                using_metrics={"errors": errors, "throttles": throttles},
+                period=_PERIOD,
+                label="errors and throttles",
+            ),
             periods=3,
         )
 
@@ -134,25 +140,27 @@ class Alarms(AlarmTopic):
         """Alarm when the ledger refuses what children write or read.
 
         By these two metrics: ThrottledRequests is counted for each operation, and there is none for a whole table
-        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html).
+        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html). Filled, because an
+        alarm on DynamoDB's metrics stays as it is where data is missing, and there is none without throttling
+        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html, TreatMissingData).
         """
-        throttled = {
-            name: cloudwatch.Metric(
+        for what, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
+            throttled = cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
                 metric_name=metric,
                 dimensions_map={"TableName": table.table_name},
                 period=_PERIOD,
                 statistic="Sum",
             )
-            for name, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents"))
-        }
-        self.alarm(
-            "throttled-ledger",
-            "",
-            "DynamoDB throttles the ledger: children wait, and are late to record.",
-            _sum_of(throttled),
-            periods=3,
-        )
+            self.alarm(
+                "throttled-ledger",
+                what,
+                f"DynamoDB throttles {what} of the ledger: children wait, and are late to record.",
+                cloudwatch.MathExpression(
+                    expression=f"FILL({what}, 0)", using_metrics={what: throttled}, period=_PERIOD, label=what
+                ),
+                periods=3,
+            )
 
     def outage(self, log: logs.ILogGroup) -> None:
         """Alarm when children could not ask AWS for a quarter of an hour: throttled, or not answered."""
@@ -199,10 +207,3 @@ class Alarms(AlarmTopic):
             period=period,
             statistic=statistic,
         )
-
-
-def _sum_of(metrics: Mapping[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
-    """Return the sum of metrics, by the names that they are to have."""
-    return cloudwatch.MathExpression(
-        expression=" + ".join(metrics), using_metrics=metrics, period=_PERIOD, label=" and ".join(metrics)
-    )

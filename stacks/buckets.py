@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from stacks.grants import KEYS_OF_AWS, acknowledge
+from stacks.grants import KEYS_OF_AWS, acknowledge_all, skip_in_checkov
 
 
 def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: bool, key: kms.IKey | None) -> s3.Bucket:
@@ -37,9 +37,7 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
             )
         ],
     )
-    _acknowledge(bucket)
-    if key is None:
-        acknowledge(bucket, "NIST.800.53.R5-S3DefaultEncryptionKMS", KEYS_OF_AWS)
+    _acknowledge(bucket, key)
     return bucket
 
 
@@ -54,19 +52,21 @@ def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
     return name.replace(Aws.ACCOUNT_ID, str(account)) if account else name
 
 
-def _acknowledge(bucket: s3.Bucket) -> None:
-    """Say why a bucket has neither access logs, nor a copy in another Region."""
+def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:
+    """Say why a bucket has neither access logs, nor a copy in another Region, nor, without `key`, a key of its own."""
     logs = (
         "Who reads which object is recorded by the account's CloudTrail data events, for all buckets in one place; "
         "server access logs would add a log bucket, best-effort, to every Region"
     )
-    acknowledge(bucket, "AwsSolutions-S1", logs, checkov="CKV_AWS_18")
-    acknowledge(bucket, "NIST.800.53.R5-S3BucketLoggingEnabled", logs)
-    acknowledge(
-        bucket,
-        "NIST.800.53.R5-S3BucketReplicationEnabled",
-        "What lies in a Region may have to stay in its jurisdiction, so nothing is copied to another one",
-    )
+    reasons = {
+        "AwsSolutions-S1": logs,
+        "NIST.800.53.R5-S3BucketLoggingEnabled": logs,
+        "NIST.800.53.R5-S3BucketReplicationEnabled": (
+            "What lies in a Region may have to stay in its jurisdiction, so nothing is copied to another one"
+        ),
+    }
+    acknowledge_all(bucket, reasons if key else {**reasons, "NIST.800.53.R5-S3DefaultEncryptionKMS": KEYS_OF_AWS})
+    skip_in_checkov(bucket, "CKV_AWS_18", logs)
 
 
 def send_object_events(bucket: s3.Bucket) -> None:

@@ -131,7 +131,7 @@ class ControlStack(Stack):
         self.alarms.outage(self.orchestrator.log_group)
         self.alarms.denied(self.orchestrator.log_group)
         Dashboard(self, "Dashboard", grid=self._grid)
-        functions = (self.intake.function, self.job_events.function, self.reconciler.function)
+        functions = (self.intake.function, self.job_events.function, self.reconciler.function, self.guard.function)
         groups = [self.orchestrator.log_group, *(function.log_group for function in functions)]
         saved_queries(self, grid=self._grid.name, log_groups=groups)
         budget(self, self._grid)

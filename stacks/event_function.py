@@ -16,7 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
-from stacks.grants import acknowledge, grant, skip_in_checkov
+from stacks.grants import acknowledge_all, grant, skip_all_in_checkov
 from stacks.log_keeping import LogKeeping
 
 ROOT = Path(__file__).parent.parent
@@ -139,9 +139,7 @@ class EventFunction(Construct):
             retry_attempts=2,
             max_event_age=EVENT_AGE,
         )
-        _acknowledge(function)
-        if runtime.environment:
-            skip_in_checkov(function, "CKV_AWS_173", "Its variables are names of resources, no secrets")
+        _acknowledge(function, has_variables=bool(runtime.environment))
         return function
 
     def _without_its_key(self) -> sqs.IQueue:
@@ -153,31 +151,26 @@ class EventFunction(Construct):
         return sqs.Queue.from_queue_arn(self, "OnFailure", self.dead_letters.queue_arn)
 
 
-def _acknowledge(function: lambda_.Function) -> None:
+def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
     """Say why a function differs from what scanners expect of every function."""
-    acknowledge(
-        function,
-        "AwsSolutions-L1",
-        "Python 3.11 is what the whole of traingrid is built and tested on, the training image included",
+    concurrency = "A young account has 10 concurrent invocations in all, of which none can be reserved"
+    letters = (
+        "Its on-failure destination is the queue, and gets the error with the event; a dead-letter queue would not"
     )
-    acknowledge(
-        function,
-        "NIST.800.53.R5-LambdaConcurrency",
-        "A young account has 10 concurrent invocations in all, of which none can be reserved",
-        checkov="CKV_AWS_115",
+    network = (
+        "It speaks to AWS APIs only, in every training Region; from a VPC that would take a NAT gateway at $32 a month"
     )
-    acknowledge(
-        function,
-        "NIST.800.53.R5-LambdaDLQ",
-        "Its on-failure destination is the queue, and gets the error with the event; a dead-letter queue would not",
-        checkov="CKV_AWS_116",
-    )
-    acknowledge(
-        function,
-        "NIST.800.53.R5-LambdaInsideVPC",
-        "It speaks to AWS APIs only, in every training Region; from a VPC that would take a NAT gateway at $32 a month",
-        checkov="CKV_AWS_117",
-    )
+    reasons = {
+        "AwsSolutions-L1": "Python 3.11 is what all of traingrid is built and tested on, the training image included",
+        "NIST.800.53.R5-LambdaConcurrency": concurrency,
+        "NIST.800.53.R5-LambdaDLQ": letters,
+        "NIST.800.53.R5-LambdaInsideVPC": network,
+    }
+    acknowledge_all(function, reasons)
+    skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters, "CKV_AWS_117": network}
+    if has_variables:
+        skips["CKV_AWS_173"] = "Its variables are names of resources, no secrets"
+    skip_all_in_checkov(function, skips)
 
 
 def _lambda_role(scope: Construct) -> iam.Role:

@@ -60,21 +60,34 @@ def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str =
 
     `checkov` is checkov's rule for the same matter, if it has one.
     """
-    Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+    acknowledge_all(construct, {rule: reason})
     if checkov:
         skip_in_checkov(construct, checkov, reason)
 
 
+def acknowledge_all(construct: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Record why a construct breaks rules of cdk-nag, by their ids, in one call to Node.js."""
+    Validations.of(construct).acknowledge(*(Acknowledgment(id=rule, reason=why) for rule, why in reasons.items()))
+
+
 def skip_in_checkov(construct: IConstruct, rule: str, reason: str) -> None:
-    """Record why a construct's own resource breaks a rule of checkov, which reads that in the resource's metadata
+    """Record why a construct's own resource breaks a rule of checkov."""
+    skip_all_in_checkov(construct, {rule: reason})
+
+
+def skip_all_in_checkov(construct: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Record why a construct's own resource breaks rules of checkov, which reads that in the resource's metadata
     (https://www.checkov.io/2.Basics/Suppressing%20and%20Skipping%20Policies.html)."""
     resource = cast(CfnResource, construct.node.default_child)
     skipped = (resource.get_metadata("checkov") or {"skip": []})["skip"]
-    resource.add_metadata("checkov", {"skip": [*skipped, {"id": rule, "comment": reason}]})
+    added = [{"id": rule, "comment": reason} for rule, reason in reasons.items()]
+    resource.add_metadata("checkov", {"skip": [*skipped, *added]})
 
 
 def flat(scope: IConstruct, values: Sequence[str]) -> list[str]:
     """Return strings with CDK tokens as cdk-nag writes them in a finding's id: `<Queue.Arn>`, `<AWS::AccountId>`."""
+    if not any("${" in value for value in values):  # no token is in them, and nothing to ask Node.js for
+        return list(values)
     return [_flat(value) for value in Stack.of(scope).resolve(list(values))]
 
 

@@ -1,11 +1,14 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pytest
 from moto import mock_aws
 
 from tests.domain.deployments import SAMPLE, sample_deployment
+from tests.domain.grids import GOOD
 from traingrid.deployment import Deployment
+from traingrid.grid import Grid, load_grid
 from traingrid.job import Job, Replica
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
@@ -65,3 +68,10 @@ def roaming(job: Job) -> Job:
     """The job with its data in two more Regions."""
     there = Replica(inputs=job.inputs, output=job.output, image=job.image)
     return job.model_copy(update={"replicas": {"eu-west-1": there, "us-west-2": there}, "retries": 0})
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Grid:
+    """What the good grid.yaml says."""
+    (tmp_path / "grid.yaml").write_text(GOOD)
+    return load_grid(tmp_path / "grid.yaml")

@@ -102,6 +102,20 @@ def test_a_job_is_created_once_and_attached_to_ever_after(backend: SageMaker, se
     assert list(service.jobs) == [NAME]
 
 
+def test_a_training_job_is_created_with_the_tags_that_its_cost_is_allocated_by(
+    backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
+) -> None:
+    forged = {"cost-centre": "4711", "traingrid:grid": "somebody-elses"}
+    backend.start(NAME, job.model_copy(update={"tags": forged}), tags)
+    created = {tag["Key"]: tag["Value"] for tag in service.jobs[NAME]["Tags"]}
+    assert created["cost-centre"] == "4711"
+    assert {key: created[key] for key in ("traingrid:grid", "traingrid:submission", "traingrid:job")} == {
+        "traingrid:grid": "traingrid",
+        "traingrid:submission": "0123abcd",
+        "traingrid:job": str(job.index),
+    }
+
+
 @pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ServiceUnavailable")])
 @pytest.mark.parametrize("unseen", [0, 2, 4])
 def test_a_job_whose_creation_seemed_to_fail_is_attached_to_once_it_is_visible(

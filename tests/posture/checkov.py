@@ -63,7 +63,9 @@ def _verdicts(templates: Iterable[Template]) -> dict[str, Verdict]:
     asked, failed = _by_file(results, "passed_checks", "failed_checks"), _by_file(results, "failed_checks")
     return {
         digest: Verdict(
-            rules=frozenset(finding.rule for finding in asked[f"{digest}-bare"]),
+            rules=frozenset(
+                finding.rule for finding in asked.get(f"{digest}-bare", ())
+            ),  # none, of a custom resource alone
             found=frozenset(failed.get(f"{digest}-bare", ())),
             unexplained=frozenset(failed.get(digest, ())),
             unused=frozenset(_skips(template)) - failed.get(f"{digest}-bare", set()),

@@ -69,6 +69,12 @@ def test_alarms_are_set_on_metrics_that_a_sweep_says(alarmed: dict[str, Template
     assert ours <= set(Sweep().counts())
 
 
+def test_a_function_that_is_throttled_and_so_has_no_errors_is_an_alarm_too(alarmed: dict[str, Template]) -> None:
+    failing = [found for _, found in alarms(alarmed) if "-failing-" in found["AlarmName"]]
+    sums = [entry["Expression"] for found in failing for entry in found["Metrics"] if "Expression" in entry]
+    assert sums == ["FILL(errors, 0) + FILL(throttles, 0)"] * 5
+
+
 def test_events_that_wait_for_a_function_are_an_alarm(alarmed: dict[str, Template]) -> None:
     control = alarmed["traingrid-control"]
     late = [found for _, found in alarms({"": control}) if found.get("MetricName") == "AsyncEventAge"]
@@ -81,10 +87,14 @@ def test_events_that_wait_for_a_function_are_an_alarm(alarmed: dict[str, Templat
 def test_a_throttled_ledger_is_seen_by_metrics_that_a_table_has(alarmed: dict[str, Template]) -> None:
     """A table has no ThrottledRequests: that one is counted by table and operation."""
     control = alarmed["traingrid-control"]
-    (alarm,) = [found for _, found in alarms({"": control}) if found["AlarmName"] == "traingrid-throttled-ledger"]
-    metrics = [entry["MetricStat"]["Metric"] for entry in alarm["Metrics"] if "MetricStat" in entry]
+    throttled = [found for _, found in alarms({"": control}) if "throttled-ledger" in found["AlarmName"]]
+    metrics = [
+        entry["MetricStat"]["Metric"] for found in throttled for entry in found["Metrics"] if "MetricStat" in entry
+    ]
     assert {metric["MetricName"] for metric in metrics} == {"ReadThrottleEvents", "WriteThrottleEvents"}
     assert all([dimension["Name"] for dimension in metric["Dimensions"]] == ["TableName"] for metric in metrics)
+    sums = [entry["Expression"] for found in throttled for entry in found["Metrics"] if "Expression" in entry]
+    assert sums == ["FILL(reads, 0)", "FILL(writes, 0)"], "else an alarm that has rung rings for ever"
 
 
 def watched_rule(template: Template, kind: str) -> tuple[dict[str, Any], str]:

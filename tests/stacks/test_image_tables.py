@@ -144,7 +144,7 @@ def test_every_process_of_the_grid_is_told(layer: Path, tmp_path: Path, monkeypa
     control = found["traingrid-control"]
     told = [only(control, "AWS::Batch::JobDefinition")]
     told += [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
-    assert [from_environment(environment(each)["TRAINGRID_FRAMEWORKS"]) for each in told] == [{"tf": image}] * 4
+    assert [from_environment(environment(each)["TRAINGRID_FRAMEWORKS"]) for each in told] == [{"tf": image}] * 5
     pulled = [entry for entry in statements(found["traingrid-us-west-2"]) if "ecr:BatchGetImage" in entry["Action"]]
     assert "arn:aws:ecr:us-west-2:111111111111:repository/tensorflow-training" in pulled[0]["Resource"]
 

@@ -264,7 +264,7 @@ def test_rules_that_somebody_else_owns_are_left_alone_and_ours_is_told(layer: Pa
 def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) -> None:
     found = synthesise(a_grid(1, **TRAINED), layer, tmp_path)
     assert not resources(found["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
-    assert set(found) == {"traingrid-images", "traingrid-control", "traingrid-us-east-1"}
+    assert set(found) == {"traingrid-images", "traingrid-control", "traingrid-us-east-1", "traingrid-guard"}
 
 
 def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: dict[str, Template]) -> None:
@@ -274,7 +274,7 @@ def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: 
         *resources(control, "AWS::Lambda::Function").values(),
         *resources(control, "AWS::Batch::JobDefinition").values(),
     ]
-    assert len(told) == 4
+    assert len(told) == 5
     for each in told:
         written = json.dumps(each).replace("\\", "")
         for target in ("cpu", "gpu"):

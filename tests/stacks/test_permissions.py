@@ -276,7 +276,7 @@ def test_a_service_that_says_for_whom_it_acts_acts_for_this_account_only(control
                 assert "<AWS::AccountId>" in flat(statement["Condition"]["ArnLike"]["aws:SourceArn"])
             else:
                 free.add(name[:-8])  # without CloudFormation's hash
-    assert free == {INTAKE, RECORDER, RECONCILER, "OrchestratorPullRole"}, (
+    assert free == {INTAKE, RECORDER, RECONCILER, "GuardAnswerRole", "OrchestratorPullRole"}, (
         "Lambda, and ECS for pulling, document no condition"
     )
 

@@ -7,7 +7,7 @@ import pytest
 from tests.stacks.templates import Template, a_grid, actions, an_app, on, resources, synthesise
 from traingrid import names
 
-QUESTION_FREE = ("Guard", "Manifests", "Ledger", "Libraries", "Alarms", "Dashboard", "ControlKey")
+QUESTION_FREE = ("Guard", "Manifests", "Ledger", "Libraries", "Alarms", "Dashboard", "ControlKey", "Query")
 """What the answer itself needs, and what no job would miss."""
 
 
@@ -65,6 +65,7 @@ def test_the_guards_stack_asks_the_control_stacks_function(layer: Path, tmp_path
 def test_the_guard_changes_nothing(control: Template) -> None:
     may = actions(control, "GuardAnswerRole")
     of_every_function = {"sqs:SendMessage", "logs:CreateLogStream", "logs:PutLogEvents"}
+    of_every_function |= {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
     assert {
         action for action in may - of_every_function if action.split(":")[1].startswith(("Put", "Update", "Stop"))
     } == set()

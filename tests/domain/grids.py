@@ -1,0 +1,36 @@
+"""A good grid.yaml, what is said of one that is not, and a way from the one to the other."""
+
+from pathlib import Path
+
+import pytest
+
+from traingrid.grid import GridError, load_grid
+
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+GOOD = """\
+name: traingrid
+home: us-east-1
+regions:
+  us-east-1:
+  us-west-2: {data_buckets: [campaigns-pdx]}
+images:
+  resnet: {repository: training, tag: "1"}
+job:
+  image: resnet
+  instance_type: ml.g5.48xlarge
+"""
+
+
+def problems(folder: Path, text: str) -> tuple[str, ...]:
+    """Return what load_grid says of a file with this text, without the folder."""
+    path = folder / "grid.yaml"
+    path.write_text(text)
+    with pytest.raises(GridError) as raised:
+        load_grid(path)
+    return tuple(sentence.removeprefix(f"{folder}/") for sentence in raised.value.problems)
+
+
+def changed(old: str, new: str) -> str:
+    """Return the good grid.yaml with a part that it has replaced."""
+    assert old in GOOD
+    return GOOD.replace(old, new)

@@ -1,0 +1,102 @@
+"""`regions` and `home` of grid.yaml: which there are, their buckets, VPCs and keys."""
+
+import re
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.loaders import Loader
+
+from tests.domain.grids import KEY, changed, problems
+from traingrid.grid import Grid, load_grid
+from traingrid.grid_file import sagemaker_regions
+from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+
+
+def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
+    shapes = Loader().load_service_model("sagemaker", "service-2")["shapes"]
+    assert (shapes["Subnets"]["max"], shapes["VpcSecurityGroupIds"]["max"]) == (MAX_SUBNETS, MAX_SECURITY_GROUPS)
+    for shape, known in (("SubnetId", "subnet-0123456789abcdef0"), ("SecurityGroupId", "sg-0123456789abcdef0")):
+        assert re.fullmatch(shapes[shape]["pattern"], known)
+        assert len(known) <= shapes[shape]["max"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("data_buckets", "buckets", "grid.yaml:5: regions.us-west-2.buckets: there is no such key. Did you mean data_"),
+        ("us-west-2:", "us-wets-2:", "grid.yaml:5: regions.us-wets-2: 'us-wets-2' is not allowed: no Region of that n"),
+        ("us-west-2:", "us-wets-2:", "offers SageMaker. Did you mean us-west-2?"),
+        ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
+        ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "and a bucket lies in one Region"),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-0123456789abcdef0]}",
+            "grid.yaml:5: regions.us-west-2.subnets: a VPC takes both subnets and security_groups, and security_groups",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{security_groups: [sg-01234567]}",
+            "regions.us-west-2.security_groups: a VPC takes both subnets and security_groups, and subnets is missing",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-abc], security_groups: [sg-01234567]}",
+            "grid.yaml:5: regions.us-west-2.subnets.0: 'subnet-abc' is not allowed: it must have the form ^subnet-(",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567], security_groups: [vpc-01234567]}",
+            "regions.us-west-2.security_groups.0: 'vpc-01234567' is not allowed: it must have the form ^sg-(",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            f"{{subnets: [{', '.join(f'subnet-{n:08x}' for n in range(17))}], security_groups: [sg-01234567]}}",
+            "regions.us-west-2.subnets: there must be at most 16",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            f"{{subnets: [subnet-01234567], security_groups: [{', '.join(f'sg-{n:08x}' for n in range(6))}]}}",
+            "regions.us-west-2.security_groups: there must be at most 5",
+        ),
+        (
+            "{data_buckets: [campaigns-pdx]}",
+            "{subnets: [subnet-01234567, subnet-01234567], security_groups: [sg-01234567]}",
+            "regions.us-west-2.subnets: each may be listed once",
+        ),
+        ("[campaigns-pdx]", f"[campaigns-pdx], data_keys: ['{KEY}']", "a key decrypts in its Region only"),
+        (
+            "[campaigns-pdx]",
+            "[campaigns-pdx], data_keys: ['arn:aws:kms:us-west-2:111122223333:alias/mine']",
+            "regions.us-west-2.data_keys.0: 'arn:aws:kms:us-west-2:111122223333:alias/mine' is not allowed",
+        ),
+        ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key stands on line 4 already"),
+    ],
+)
+def test_a_mistake_of_a_region_is_named_with_its_line_its_rule_and_what_to_write(
+    tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
+
+
+def test_regions_are_those_of_sagemaker_without_a_call_to_aws(tmp_path: Path) -> None:
+    assert "Did you mean ap-southeast-2?" in problems(tmp_path, changed("us-west-2", "ap-southest-2"))[0]
+
+
+def test_the_regions_are_those_of_which_boto3_knows_that_they_have_sagemaker() -> None:
+    assert sagemaker_regions() == tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
+
+
+def test_one_region_more_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "grid.yaml").write_text(changed("  us-east-1:\n", "  us-east-1:\n  sa-east-1:\n"))
+    assert list(load_grid(tmp_path / "grid.yaml").regions) == ["us-east-1", "sa-east-1", "us-west-2"]
+
+
+def test_home_need_not_train(tmp_path: Path) -> None:
+    (tmp_path / "grid.yaml").write_text(changed("home: us-east-1", "home: eu-west-1"))
+    assert load_grid(tmp_path / "grid.yaml").home == "eu-west-1"
+
+
+def test_jobs_read_the_grids_bucket_and_those_of_grid_yaml(grid: Grid) -> None:
+    assert grid.data_buckets("123456789012", "us-east-1") == ("traingrid-data-123456789012-us-east-1",)
+    assert grid.data_buckets("123456789012", "us-west-2")[1:] == ("campaigns-pdx",)
