@@ -52,7 +52,7 @@ def run_child(environment: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, _let_go)
     started, supervisor = time.monotonic(), None
     try:
-        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
+        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
         try:
             supervisor = _supervisor(child, deployment)
             return exit_code(supervisor.run(), supervisor.array_file)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import names
 from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
 from traingrid.errors import TraingridError
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.grid import Grid
-
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-"""The parameter in which `cdk bootstrap` says its version, hnb659fds being the qualifier that the CDK takes by default
-(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
 OLDEST_BOOTSTRAP = 6
 """The templates of this CDK refuse an older one (their rule CheckBootstrapVersion)."""
@@ -67,7 +64,7 @@ def bootstrapped(account: str, region: str) -> Finding:
     def look() -> Finding:
         ssm = client("ssm", region)
         try:
-            version = int(ssm.get_parameter(Name=BOOTSTRAP)["Parameter"]["Value"])
+            version = int(ssm.get_parameter(Name=names.BOOTSTRAP)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
             why = "the CDK is not bootstrapped here"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
