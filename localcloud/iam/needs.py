@@ -151,6 +151,16 @@ def _sts(asked: Asked) -> Iterator[tuple[str, str]]:
     yield f"sts:{asked.operation}", asked.text("RoleArn") or "*"
 
 
+def _ecr(asked: Asked) -> Iterator[tuple[str, str]]:
+    name = asked.text("repositoryName")
+    yield f"ecr:{asked.operation}", asked.arn(f"repository/{name}") if name else "*"
+
+
+def _codebuild(asked: Asked) -> Iterator[tuple[str, str]]:
+    project = asked.text("projectName")
+    yield f"codebuild:{asked.operation}", asked.arn(f"project/{project}") if project else "*"
+
+
 _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sagemaker": _sagemaker,
     "dynamodb": _dynamodb,
@@ -160,4 +170,6 @@ _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sqs": _sqs,
     "ssm": _ssm,
     "sts": _sts,
+    "ecr": _ecr,
+    "codebuild": _codebuild,
 }
