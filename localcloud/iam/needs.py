@@ -152,8 +152,8 @@ def _sts(asked: Asked) -> Iterator[tuple[str, str]]:
 
 
 def _ecr(asked: Asked) -> Iterator[tuple[str, str]]:
-    name = asked.text("repositoryName")
-    yield f"ecr:{asked.operation}", asked.arn(f"repository/{name}") if name else "*"
+    name, registry = asked.text("repositoryName"), asked._replace(account=asked.text("registryId") or asked.account)
+    yield f"ecr:{asked.operation}", registry.arn(f"repository/{name}") if name else "*"
 
 
 def _codebuild(asked: Asked) -> Iterator[tuple[str, str]]:
