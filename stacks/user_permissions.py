@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from stacks.child_permissions import let_read_training_logs
 from stacks.grants import grant
 from traingrid import names
+from traingrid.checkup.account import BOOTSTRAP
 from traingrid.grid import Grid
 
 
@@ -41,7 +42,7 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         because="CloudFormation ends the ARN of a stack with an id of its own",
     )
     grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
-    grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
+    grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{BOOTSTRAP}"])
     grant(
         role,
         ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"],

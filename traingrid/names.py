@@ -30,10 +30,6 @@ TRAINING_REPOSITORY = "training"
 BUILT_TAG = "built"
 """How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
 
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-"""The parameter in which `cdk bootstrap` says its version, hnb659fds being the qualifier that the CDK takes by default
-(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
-
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"

@@ -161,6 +161,17 @@ def _codebuild(asked: Asked) -> Iterator[tuple[str, str]]:
     yield f"codebuild:{asked.operation}", asked.arn(f"project/{project}") if project else "*"
 
 
+def _cloudformation(asked: Asked) -> Iterator[tuple[str, str]]:
+    name = asked.text("StackName")
+    stack = name if name.startswith("arn:") else asked.arn(f"stack/{name}/id")
+    yield f"cloudformation:{asked.operation}", stack if name else "*"
+
+
+def _iam(asked: Asked) -> Iterator[tuple[str, str]]:
+    name = asked.text("RoleName")
+    yield f"iam:{asked.operation}", f"arn:aws:iam::{asked.account}:role/{name}" if name else "*"
+
+
 _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sagemaker": _sagemaker,
     "dynamodb": _dynamodb,
@@ -170,6 +181,8 @@ _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sqs": _sqs,
     "ssm": _ssm,
     "sts": _sts,
+    "cloudformation": _cloudformation,
+    "iam": _iam,
     "ecr": _ecr,
     "codebuild": _codebuild,
 }

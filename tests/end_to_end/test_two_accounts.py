@@ -110,14 +110,14 @@ def test_its_state_changes_came_home_and_were_recorded_by_the_recorders_own_role
 ) -> None:
     """The home bus takes them by its policy; nothing is left in a queue for what could not be delivered."""
     name = trained.jobs[0].training_job
-    functions = client("lambda", "us-east-1").list_functions()["Functions"]
-    (recorder,) = [found for found in functions if "JobEventsRecord" in found["FunctionName"]]
-    logs, group = client("logs", "us-east-1"), recorder["LoggingConfig"]["LogGroup"]
-    streams = [found["logStreamName"] for found in logs.describe_log_streams(logGroupName=group)["logStreams"]]
+    logs = client("logs", "us-east-1")
+    groups = [found["logGroupName"] for found in logs.describe_log_groups()["logGroups"]]
     said = [
         event["message"]
-        for stream in streams
-        for event in logs.get_log_events(logGroupName=group, logStreamName=stream)["events"]
+        for group in groups
+        for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
+        for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+        if "JobEventsRecord" in group
     ]
     assert said
     assert not [line for line in said if "ERROR" in line], said
@@ -140,6 +140,23 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
     assert got.exit_code == 0, got.output
     assert list(target.rglob("saved_model.pb"))
     assert plane.deployment.acting_in("us-east-1") is not None
+
+
+def test_doctor_looks_into_both_accounts_and_says_what_it_may_not_see(
+    trained: SubmissionStatus, cloud: LocalCloud
+) -> None:
+    arguments = ["--grid", str(cloud.data_dir / "grid.yaml"), "doctor"]
+    seen = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
+    assert "0 wrong, 0 could not be checked" in seen.output, seen.output
+    assert f"traingrid-output-{OTHER}-us-east-1" in seen.output
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url, account_id=OTHER).items():
+            patch.setenv(name, value)
+        renew()
+        theirs = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
+    renew()
+    assert "0 wrong, 3 could not be checked" in theirs.output, (theirs.output, trained)
+    assert f"eu-west-1 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in theirs.output
 
 
 def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_nothing(
