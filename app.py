@@ -15,7 +15,6 @@ from stacks.image_tables import framework_images
 from stacks.images_stack import ImagesStack
 from stacks.region_stack import RegionStack
 from stacks.registry_stack import RegistryStack
-from stacks.replication import other_regions
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.framework_images import to_environment
@@ -49,7 +48,7 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
     )
     frameworks = framework_images(grid)
     images = ImagesStack(app, grid=grid, layer=layer)
-    for region in other_regions(grid):
+    for region in grid.replicas():
         images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
     control = ControlStack(app, grid=grid, layer=layer, images=images, frameworks=to_environment(frameworks))
     control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from

@@ -275,7 +275,7 @@ class Arena(Stage):
         for batch_job in self._batch_jobs_left():
             self.children().terminate(batch_job, "the experiment is over")
         for region in REGIONS:
-            jobs = TrainingJobs(self.plane.deployment.grid.name, region)
+            jobs = TrainingJobs(self.plane.deployment, region)
             for job in jobs.listed(state="InProgress"):
                 jobs.stop(job.name)
         with suppress(TimeoutError):

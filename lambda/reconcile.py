@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @cache
 def _deployment() -> Deployment:
-    return Deployment.from_environment(os.environ)
+    return Deployment.from_environment(os.environ, "sweep")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from traingrid.recording import record_seen
 
 @cache
 def _deployment() -> Deployment:
-    return Deployment.from_environment(os.environ)
+    return Deployment.from_environment(os.environ, "record")
 
 
 @cache

@@ -49,22 +49,28 @@ def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
         TraingridError: There is no such repository: the grid is not deployed.
     """
     if tag := grid.orchestrator.image_tag:
-        yield _push(endpoint, grid.home, names.orchestrator_repository(grid.name), tag, ORCHESTRATOR)
+        repository = names.orchestrator_repository(grid.name)
+        yield _push(_registry(endpoint, grid.home), repository, tag, ORCHESTRATOR)
     for region in grid.regions:
+        registry = _registry(endpoint, region, grid.elsewhere().get(region, ""))
         for image in grid.images.values():
             if image.repository and image.tag:
-                yield _push(endpoint, region, names.repository(grid.name, image.repository), image.tag, TRAINING)
+                yield _push(registry, names.repository(grid.name, image.repository), image.tag, TRAINING)
 
 
-def _push(endpoint: str, region: str, repository: str, tag: str, image: ProcessImage) -> str:
-    keys = user_environment(endpoint)
-    ecr: Any = boto3.client(
+def _registry(endpoint: str, region: str, account: str = "") -> Any:
+    keys = user_environment(endpoint, account_id=account)
+    return boto3.client(
         "ecr",
         region_name=region,
         endpoint_url=endpoint,
         aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+def _push(ecr: Any, repository: str, tag: str, image: ProcessImage) -> str:
+    region = ecr.meta.region_name
     try:
         images.push(ecr, repository, tag, image)
     except ClientError as error:

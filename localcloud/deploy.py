@@ -32,8 +32,13 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     regions = sorted({grid.home, *grid.regions})
     templates = str(work / "cdk.out")  # synthesised once: each command would do it again
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
-    environments = [f"aws://{_account(endpoint)}/{region}" for region in regions]
-    run_cdk(endpoint, work, "bootstrap", "--app", templates, *environments)
+    home, others = _account(endpoint), grid.elsewhere()
+    at_home = sorted({grid.home, *grid.at_home()})
+    run_cdk(endpoint, work, "bootstrap", "--app", templates, *(f"aws://{home}/{region}" for region in at_home))
+    for account in sorted(set(others.values())):  # by a user of that account, who lets this one deploy there
+        there = [f"aws://{account}/{region}" for region, of in others.items() if of == account]
+        trust = ("--trust", home, "--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AdministratorAccess")
+        run_cdk(endpoint, work, "bootstrap", "--app", templates, *trust, *there, account=account)
     at_once = ("--concurrency", str(len(regions)))
     run_cdk(endpoint, work, "deploy", "--app", templates, "--all", "--require-approval", "never", *at_once)
     for _ in push_images(endpoint, grid):
@@ -52,15 +57,17 @@ def _account(endpoint: str) -> str:
     return str(sts.get_caller_identity()["Account"])
 
 
-def run_cdk(endpoint: str, work: Path, *arguments: str) -> None:
-    """Run the checkout's CDK CLI against a localcloud; its log is `work`/cdk-<first argument>.log.
+def run_cdk(endpoint: str, work: Path, *arguments: str, account: str = "") -> None:
+    """Run the checkout's CDK CLI against a localcloud, as a user of `account` where that is another than its own.
+
+    Its log is `work`/cdk-<first argument>.log.
 
     Raises:
         TraingridError: It failed, or is not installed.
     """
     log = work / f"cdk-{arguments[0]}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment = {**inherited, **user_environment(endpoint), **_QUIET}
+    environment = {**inherited, **user_environment(endpoint, account_id=account), **_QUIET}
     environment["CDK_HOME"] = str(work / "cdk-home")  # in the user's the CLI would remember an account for our keys
     environment["TMPDIR"] = str(work)  # what jsii unpacks there stays behind when the CLI is killed
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"

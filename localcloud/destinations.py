@@ -9,8 +9,6 @@ from moto.awslambda.models import LambdaFunction
 from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
 
-from localcloud.account import account
-
 if TYPE_CHECKING:
     from localcloud.sandbox import Outcome
 
@@ -48,12 +46,12 @@ def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None)
     Returns:
         Whether it arrived.
     """
-    service, region, name = arn.split(":")[2], arn.split(":")[3], arn.rsplit(":", maxsplit=1)[-1]
+    service, region, account, name = arn.split(":")[2:6]
     if service != "sqs":
         _log.warning("localcloud delivers to SQS queues only, so nothing went to %s", arn)
         return False
     try:
-        sqs_backends[account()][region].send_message(name, body, message_attributes=attributes)
+        sqs_backends[account][region].send_message(name, body, message_attributes=attributes)
     except QueueDoesNotExist:
         _log.warning("the queue %s does not exist; a message for it is lost", arn)
         return False

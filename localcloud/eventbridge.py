@@ -22,10 +22,10 @@ from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
 from localcloud import destinations, policies
-from localcloud.account import account
 from localcloud.faults_events import FaultyWay
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
+from localcloud.iam.trust import lets
 from localcloud.logstreams import LogStream
 from localcloud.schedules import Schedules
 from localcloud.target_input import target_input
@@ -75,13 +75,14 @@ class Router:
             self._workers.shutdown(wait=False, cancel_futures=True)
             self._workers = None
 
-    def put(self, region: str, bus: str, event: Event) -> None:
+    def put(self, region: str, bus: str, event: Event, account_id: str) -> None:
         """Take one event for a bus of a Region; SageMaker's are sometimes taken twice, as AWS documents.
 
         Args:
             region: Region of the bus.
             bus: Its name.
             event: The event; see `LocalCloud.put_event`.
+            account_id: Its account.
         """
         filled = {
             "id": str(uuid.uuid4()),
@@ -89,11 +90,11 @@ class Router:
             "resources": [],
             **event,
             "version": "0",
-            "account": account(),
+            "account": account_id,
             "region": event.get("region", region),
         }
         for _ in range(2 if self._repeats(filled) else 1):
-            self._way.send(str(filled["source"]), lambda: self._submit(self._route, region, bus, filled))
+            self._way.send(str(filled["source"]), lambda: self._submit(self._route, (account_id, region, bus), filled))
 
     def _repeats(self, event: Event) -> bool:
         with self._random_lock:
@@ -105,8 +106,9 @@ class Router:
         if workers:
             workers.submit(_logging_failures, work, *arguments)
 
-    def _route(self, region: str, bus: str, event: Event) -> None:
-        found = events_backends[account()][region].event_buses.get(bus)
+    def _route(self, place: tuple[str, str, str], event: Event) -> None:
+        account_id, region, bus = place
+        found = events_backends[account_id][region].event_buses.get(bus)
         for rule in list(found.rules.values()) if found else ():
             self._apply(rule, event)
 
@@ -124,7 +126,7 @@ class Router:
             "id": str(uuid.uuid4()),
             "detail-type": "Scheduled Event",
             "source": "aws.events",
-            "account": account(),
+            "account": rule.account_id,
             "time": _iso(time.time()),
             "region": rule.region_name,
             "resources": [rule.arn],
@@ -153,7 +155,7 @@ class Router:
 
     def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        function = lambda_backends[account()][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
@@ -164,7 +166,7 @@ class Router:
 
     def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        queue = sqs_backends[account()][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+        queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
         if queue is None:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
         statements = json.loads(queue.policy or "{}").get("Statement", [])
@@ -173,26 +175,32 @@ class Router:
             raise DeliveryError("NO_PERMISSIONS", message)
         destinations.send_to_queue(arn, _input(rule, target, event))
 
-    def _to_bus(self, _rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+        """Put an event on another bus, as the target's role; one of another account also has its own policy."""
         arn = target["Arn"]
-        region, name = arn.split(":")[3], arn.rsplit("/", 1)[-1]
-        if name not in events_backends[account()][region].event_buses:
+        region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
+        bus = events_backends[account_id][region].event_buses.get(name)
+        if bus is None:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
-        if role not in {known.name for known in iam_backends[account()]["aws"].roles.values()}:
+        if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
             message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
-        documents = policies_of(role)
+        documents = policies_of(role, rule.account_id)
         if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":
             raise DeliveryError("NO_PERMISSIONS", f"The role {role} may not put events on {arn}")
-        self._submit(self._route, region, name, event)
+        if account_id != rule.account_id and not lets(
+            json.loads(bus.policy or "{}"), "events:PutEvents", target["RoleArn"]
+        ):
+            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not let {target['RoleArn']} put events")
+        self._submit(self._route, (account_id, region, name), event)
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
-        region, group = arn.split(":")[3], arn.split(":", 6)[-1]
-        if group not in logs_backends[account()][region].groups:
+        region, account_id, group = arn.split(":")[3], arn.split(":")[4], arn.split(":", 6)[-1]
+        if group not in logs_backends[account_id][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
-        stream = LogStream(account(), region, group, str(uuid.uuid4()))
+        stream = LogStream(account_id, region, group, str(uuid.uuid4()))
         stream.write(_input(rule, target, event))
         stream.flush()
 

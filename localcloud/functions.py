@@ -15,7 +15,6 @@ from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFuncti
 from werkzeug.wrappers import Request, Response
 
 from localcloud import assets, destinations
-from localcloud.account import account
 from localcloud.sandbox import FunctionSpec, Outcome, Sandbox
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Functions:
 
     def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
         """One try; the function is looked up anew, because an update may have mended it."""
-        function = lambda_backends[account()][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None or self._stopped:
             return
         outcome = self.run(function, event, request_id)
@@ -191,7 +190,7 @@ class Functions:
         sandbox.close()
 
     def _spec(self, function: LambdaFunction) -> FunctionSpec:
-        backend = lambda_backends[account()][function.region]
+        backend = lambda_backends[function.account_id][function.region]
         layers = [backend.layers_versions_by_arn(layer["Arn"]) for layer in function.layers]
         folders = [assets.unpack(layer.code_bytes, layer.code_sha_256, self._folder / "layers") for layer in layers]
         code = assets.unpack(function.code_bytes, function.code_sha_256, self._folder / "code")

@@ -5,6 +5,7 @@ and a key that this server did not issue is refused.
 """
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,13 @@ from localcloud.account import VARIABLE, account
 from localcloud.loopback import refuse_other_machines
 
 DUMMY_KEY = "localcloud"
-"""Access key id and secret of every user of a localcloud server."""
+"""Access key id and secret of every user of a localcloud server. With a hyphen and twelve digits behind it, it is the
+key of another account's user: an account is there as soon as somebody calls with its key."""
 
 CLOUDFORMATION_KEY = "localcloud-cloudformation"
 """Access key id with which CloudFormation calls the other services here; the record shows who called."""
 
+_IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(?P<service>-cloudformation)?(-(?P<account>\d{{12}}))?")
 _NO_AWS_FILES = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -36,12 +39,18 @@ _EXAMPLE_KEY = "AKIAIOSFODNN7EXAMPLE"
 """The key of AWS's documentation, which no account has; moto's GetSessionToken hands it out."""
 
 
-def user_environment(endpoint_url: str, region: str = "us-east-1") -> dict[str, str]:
+def key_in(account_id: str, key: str = DUMMY_KEY) -> str:
+    """The access key with which the user of an account calls, or with another `key` who else does."""
+    return key if account_id in ("", account()) else f"{key}-{account_id}"
+
+
+def user_environment(endpoint_url: str, region: str = "us-east-1", account_id: str = "") -> dict[str, str]:
     """The AWS variables with which any SDK or tool works on this server, and on nothing else.
 
     Args:
         endpoint_url: The server's address.
         region: Default Region of the client.
+        account_id: Another account than the server's own, whose user the variables are for.
 
     Returns:
         Variables to set, which also keep a proxy of the user's out of the way. `AWS_PROFILE` and `AWS_SESSION_TOKEN`
@@ -50,7 +59,7 @@ def user_environment(endpoint_url: str, region: str = "us-east-1") -> dict[str, 
     return {
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
-        "AWS_ACCESS_KEY_ID": DUMMY_KEY,
+        "AWS_ACCESS_KEY_ID": f"{DUMMY_KEY}-{account_id}" if account_id else DUMMY_KEY,
         "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
@@ -103,22 +112,23 @@ def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
 
 
 class _Sessions:
-    """The ARNs of role sessions by access key: moto keeps a list, which grows by one with every process."""
+    """The ARNs of role sessions by access key: moto keeps a list for each account, and every process adds to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listed: list[Any] = []
+        self._listed: dict[str, list[Any]] = {}
         self._arns: dict[str, str] = {}
-        self._read = 0
+        self._read: dict[str, int] = {}
 
     def known(self) -> Mapping[str, str]:
-        listed = sts_backends[account()]["aws"].assumed_roles
-        with self._lock:
-            if listed is not self._listed:  # another server has begun in this process
-                self._listed, self._arns, self._read = listed, {}, 0
-            for assumed in listed[self._read :]:
-                self._arns[assumed.access_key_id] = str(assumed.arn)
-                self._read += 1
+        for account_id, backends in list(sts_backends.items()):
+            listed = backends["aws"].assumed_roles
+            with self._lock:
+                if listed is not self._listed.get(account_id):  # another server has begun in this process
+                    self._listed[account_id], self._read[account_id] = listed, 0
+                for assumed in listed[self._read[account_id] :]:
+                    self._arns[assumed.access_key_id] = str(assumed.arn)
+                    self._read[account_id] += 1
         return self._arns
 
 
@@ -132,10 +142,9 @@ def principal_of(access_key: str) -> str | None:
         A user's, role session's or (dummy key) the account's ARN, or CloudFormation's service name; None for a key
         that nobody here issued.
     """
-    if access_key == DUMMY_KEY:
-        return f"arn:aws:iam::{account()}:root"
-    if access_key == CLOUDFORMATION_KEY:
-        return "cloudformation.amazonaws.com"
+    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
+        whose = found["account"] or account()
+        return "cloudformation.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{account()}:federated-user/localcloud"
     if access_key in (sessions := _sessions.known()):
@@ -144,6 +153,13 @@ def principal_of(access_key: str) -> str | None:
         if any(key.access_key_id == access_key for key in user.access_keys):
             return str(user.arn)
     return None
+
+
+def account_of(access_key: str) -> str:
+    """The account that a call with an access key is for; the server's own for a key that nobody issued."""
+    if found := _IN_AN_ACCOUNT.fullmatch(access_key):
+        return found["account"] or account()
+    return (principal_of(access_key) or f"::::{account()}").split(":")[4]
 
 
 def is_foreign(access_key: str) -> bool:

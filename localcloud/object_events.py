@@ -33,11 +33,11 @@ def install(cloud: "LocalCloud") -> None:
     from a private function without a seam, so that function is replaced.
     """
 
-    def send(account_id: str, bucket: Any, event_name: Any, key: Any) -> None:  # noqa: ARG001 - moto's signature
+    def send(account_id: str, bucket: Any, event_name: Any, key: Any) -> None:
         if event_name.value.removeprefix("s3:").startswith(
             ("ObjectCreated", "ObjectRemoved")
         ):  # moto tells of tags at each put
-            cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key))
+            cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key), account_id)
 
     notifications._send_event_bridge_message = send
     s3_backends.backend = Objects

@@ -1,12 +1,16 @@
 """ECR: what moto's repositories leave out."""
 
 import hashlib
+import json
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from moto.ecr import urls
-from moto.ecr.exceptions import ImageAlreadyExistsException
+from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
+
+from localcloud.iam.trust import lets
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -41,34 +45,58 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         self._get_repository(repository_name)
         digest = digest or f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
         image = super().put_image(repository_name, image_manifest, image_tag, image_manifest_mediatype, digest)
-        for region in self._destinations(repository_name):
-            arguments = (region, repository_name, image_manifest, image_tag, image_manifest_mediatype, digest)
+        for place in self._destinations(repository_name):
+            arguments = (place, repository_name, image_manifest, image_tag, image_manifest_mediatype, digest)
             later = threading.Timer(self.cloud.settings.replication_seconds, self._replicate, arguments)
             later.daemon = True
             self.cloud.on_stop(later.cancel)
             later.start()
         return image
 
-    def _destinations(self, repository_name: str) -> set[str]:
-        """Regions that an image pushed here is replicated to; destinations in other accounts are not modelled."""
+    def describe_images(
+        self, repository_name: str, registry_id: str | None = None, image_ids: list[dict[str, str]] | None = None
+    ) -> Iterable[Image]:
+        """DescribeImages; in another account's registry where the repository's policy lets this account in."""
+        there = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
+        found = there.repositories.get(repository_name)
+        if there is not self and not (found and _lets_account(found.policy, "ecr:DescribeImages", self.account_id)):
+            raise RepositoryNotFoundException(repository_name, registry_id)
+        images: Iterable[Image] = ECRBackend.describe_images(there, repository_name, registry_id, image_ids)
+        return images
+
+    def _destinations(self, repository_name: str) -> set[tuple[str, str]]:
+        """Account and Region of every registry that an image pushed here is replicated to."""
         return {
-            destination["region"]
+            (destination["registryId"], destination["region"])
             for rule in self.replication_config["rules"]
             if not (filters := rule.get("repositoryFilters"))
             or any(repository_name.startswith(each["filter"]) for each in filters)
             for destination in rule["destinations"]
-            if destination["registryId"] == self.account_id
         }
 
-    def _replicate(self, region: str, repository_name: str, *image: str | None) -> None:
+    def _replicate(self, place: tuple[str, str], repository_name: str, *image: str | None) -> None:
         """Put an image into another Region, whose repository is made if there is none, with tags that move.
 
-        What was replicated is not replicated again (Amazon ECR User Guide, "Private image replication").
+        Into another account only if the policy of its registry lets this one; what is missing there is not made. What
+        was replicated is not replicated again (Amazon ECR User Guide, "Private image replication").
         """
-        there = ecr_backends[self.account_id][region]
+        account_id, region = place
+        there = ecr_backends[account_id][region]
+        if account_id != self.account_id and not (
+            repository_name in there.repositories
+            and _lets_account(there.registry_policy, "ecr:ReplicateImage", self.account_id)
+        ):
+            return
         if repository_name not in there.repositories:
             there.create_repository(repository_name, self.account_id, None, None, "MUTABLE", [])
         try:
             ECRBackend.put_image(there, repository_name, *image)
         except ImageAlreadyExistsException:  # somebody pushed it there
             return
+
+
+def _lets_account(policy: str | None, action: str, account_id: str) -> bool:
+    """Whether a policy lets an account in; which of its roles it was is not known where the registry itself asks."""
+    statements = json.loads(policy or "{}").get("Statement", [])
+    plain = [{**statement, "Condition": {}} for statement in statements]
+    return lets({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")

@@ -15,6 +15,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from localcloud import eventbridge, isolation
+from localcloud.account import account
 from localcloud.faults import Faults
 from localcloud.faults_calls import FaultyCalls
 from localcloud.functions import Functions
@@ -28,6 +29,7 @@ HOST = "127.0.0.1"
 _ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
+    "localcloud.callers",
     "localcloud.faults",
     "localcloud.dynamodb",
     "localcloud.cloudformation",
@@ -51,7 +53,9 @@ class Feature(Protocol):
 
 
 class LocalCloud:
-    """One AWS account on this machine. State lives in memory and ends with the server; `data_dir` keeps files.
+    """An AWS on this machine, of one account and of any other that somebody calls with a key of.
+
+    State lives in memory and ends with the server; `data_dir` keeps files.
 
     Only one may run at a time in a process, because moto's state is global to the process; several may follow one
     another, each starting from nothing.
@@ -148,15 +152,16 @@ class LocalCloud:
         """A complete environment for a child process; see `isolation.child_environment`."""
         return isolation.child_environment(self.endpoint_url, self.data_dir / "home", region, role_arn, extra)
 
-    def put_event(self, region: str, event: dict[str, Any]) -> None:
+    def put_event(self, region: str, event: dict[str, Any], account_id: str = "") -> None:
         """Deliver an event of an AWS service to the default bus of a Region, without waiting for its targets.
 
         Args:
             region: Region of the bus.
+            account_id: Account of the bus; the server's own where none is given.
             event: `source`, `detail-type` and `detail` (a dict); `resources`, `time` (a datetime's ISO form) and
                 `id` are filled in when missing, `account`, `region` and `version` always.
         """
-        self.events.put(region, "default", event)
+        self.events.put(region, "default", event, account_id or account())
 
     def __enter__(self) -> Self:
         self.start()

@@ -72,7 +72,7 @@ class Stage:
             job.name
             for region in grid.regions
             for state in ACTIVE_STATES
-            for job in TrainingJobs(grid.name, region).listed(state=state)
+            for job in TrainingJobs(self.plane.deployment, region).listed(state=state)
         ]
 
     def output(self, name: str) -> str:

@@ -1,5 +1,7 @@
 """What a Batch child may do: read its line, keep its item, and run training jobs of its grid."""
 
+from collections.abc import Collection, Iterable
+
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -24,15 +26,17 @@ def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table)
     grant(role, items, [ledger.table_arn])
 
 
-def let_train(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to run training jobs of this grid in this grid's Regions, and to read their logs."""
-    jobs = training_jobs(grid)
-    for regions in alike(grid):
-        conditions = creation_conditions(grid, regions)
+def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+    """Allow a role to run training jobs of this grid in Regions of the role's own account, and to read their logs."""
+    if not regions:
+        return
+    jobs = training_jobs(grid, regions)
+    for group in alike(grid, regions):
+        conditions = creation_conditions(grid, group)
         grant(
             role,
             ["sagemaker:CreateTrainingJob"],
-            training_jobs(grid, regions),
+            training_jobs(grid, group),
             conditions=conditions,
             because=WHOSE,
         )
@@ -47,19 +51,19 @@ def let_train(role: iam.Role, grid: Grid) -> None:
     )
     looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
     grant(role, [*looks, "sagemaker:StopTrainingJob"], jobs, because=WHOSE)
-    _let_write_manifest_files(role, grid)
-    _let_pass_execution_roles(role, grid)
-    _let_read_training_logs(role, grid)
+    _let_write_manifest_files(role, grid, regions)
+    _let_pass_execution_roles(role, grid, regions)
+    let_read_training_logs(role, grid, regions)
 
 
-def _let_write_manifest_files(role: iam.Role, grid: Grid) -> None:
+def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
     """Allow what a stream for each rank takes: to see which objects there are, and to say which rank reads which.
 
     No data is read. Listing the output buckets tells an object that is missing from one that may not be read.
     """
     account = Aws.ACCOUNT_ID
-    outputs = [names.output_bucket(grid.name, account, region) for region in grid.regions]
-    data = [bucket for region in grid.regions for bucket in grid.data_buckets(account, region)]
+    outputs = [names.output_bucket(grid.name, account, region) for region in regions]
+    data = [bucket for region in regions for bucket in grid.data_buckets(account, region)]
     grant(role, ["s3:ListBucket"], [f"arn:aws:s3:::{bucket}" for bucket in (*data, *outputs)])
     grant(
         role,
@@ -69,17 +73,16 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid) -> None:
     )
 
 
-def _let_pass_execution_roles(role: iam.Role, grid: Grid) -> None:
+def _let_pass_execution_roles(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
     """Allow passing exactly one role for each Region, and to SageMaker only."""
-    roles = [names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region) for region in grid.regions]
+    roles = [names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
     to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     grant(role, ["iam:PassRole"], roles, conditions=to_sagemaker)
 
 
-def _let_read_training_logs(role: iam.Role, grid: Grid) -> None:
-    groups = [
-        f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs" for region in grid.regions
-    ]
+def let_read_training_logs(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
+    """Allow a role to read what the containers of the grid's training jobs print."""
+    groups = [f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs" for region in regions]
     grant(
         role,
         ["logs:GetLogEvents"],

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from aws_cdk import Aws, CfnOutput, Environment, Stack
+from aws_cdk import Aws, CfnOutput, Fn, Stack
 from constructs import Construct
 
 from stacks import child_permissions, intake_permissions, watcher_permissions
+from stacks.accounts import home_environment, let_act_elsewhere
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
@@ -35,7 +36,7 @@ class ControlStack(Stack):
         super().__init__(
             scope,
             names.control_stack(grid.name),
-            env=Environment(region=grid.home),
+            env=home_environment(grid),
             description=f"traingrid {grid.name}: control plane",
         )
         self._grid, self._images, self._frameworks = grid, images, frameworks
@@ -65,11 +66,16 @@ class ControlStack(Stack):
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
-        self.reconciler = Reconciler(self, "Reconciler", runtime=to_submit)
+        self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=to_submit)
         self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler)
         self._grant()
         self._watch()
         self._outputs()
+
+    @property
+    def availability_zones(self) -> list[str]:
+        """Two zones of the Region, whatever they are called: in a named account the CDK would look their names up."""
+        return [Fn.select(number, Fn.get_azs()) for number in range(2)]
 
     def _environment(self) -> dict[str, str]:
         """Return what every process of the grid is told."""
@@ -95,10 +101,14 @@ class ControlStack(Stack):
         intake_permissions.let_accept(self.intake.role, bucket, ledger)
         intake_permissions.let_submit(self.intake.role, grid, self.orchestrator)
         child_permissions.let_read_its_line(self.orchestrator.role, bucket, ledger)
-        child_permissions.let_train(self.orchestrator.role, grid)
-        watcher_permissions.let_record_events(self.job_events.role, grid, ledger)
+        child_permissions.let_train(self.orchestrator.role, grid, grid.at_home())
+        let_act_elsewhere(self.orchestrator.role, grid, "launch")
+        watcher_permissions.let_see(self.job_events.role, grid, grid.at_home())
+        watcher_permissions.let_record_events(self.job_events.role, ledger)
+        let_act_elsewhere(self.job_events.role, grid, "record")
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
-        watcher_permissions.let_see_and_stop(self.reconciler.role, grid)
+        watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
+        let_act_elsewhere(self.reconciler.role, grid, "sweep")
         let_look(self.guard.role, grid, bucket, ledger)
         self._let_decrypt()
 

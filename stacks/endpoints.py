@@ -1,4 +1,4 @@
-"""VPC endpoints: how children reach AWS without the internet, and whose things they reach through them."""
+"""VPC endpoints: how children reach AWS without the internet, and who may use them."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_ec2 as ec2
@@ -19,11 +19,14 @@ _PRIVATE = {
 """What a child, and the Fargate agent that starts it, call in the home Region beside S3 and DynamoDB, and what for
 (https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html)."""
 
+_ELSEWHERE = {"Sts": (ec2.InterfaceVpcEndpointAwsService.STS, "sts:*")}
+"""What children call beside that where they take on roles of other accounts."""
+
 
 def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
-    """Add the gateway endpoints of S3 and DynamoDB, which cost nothing, for this account's use of them only."""
+    """Add the gateway endpoints of S3 and DynamoDB, which cost nothing, for this grid's use of them only."""
     storage = vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
-    storage.add_to_policy(_this_account("s3:*"))
+    storage.add_to_policy(_accounts_of_home(grid, "s3:*"))
     # The layers of an image lie in a bucket of ECR's own, and are fetched with ECR's signature
     # (https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms).
     storage.add_to_policy(
@@ -34,11 +37,11 @@ def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
         )
     )
     ledger = vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
-    ledger.add_to_policy(_this_account("dynamodb:*"))
+    ledger.add_to_policy(_accounts_of_home(grid, "dynamodb:*"))
 
 
-def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup) -> None:
-    """Add the interface endpoints of the home Region, in the children's subnets, for this account's use of them only.
+def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, grid: Grid) -> None:
+    """Add the interface endpoints of the home Region, in the children's subnets, for this grid's use of them only.
 
     They take HTTPS from the children and nothing else. Each is $0.01 an hour and zone, idle or not
     (https://aws.amazon.com/privatelink/pricing/).
@@ -51,7 +54,8 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
         allow_all_outbound=False,
     )
     group.add_ingress_rule(children, ec2.Port.tcp(443), "HTTPS from the Batch children")
-    for name, (service, actions) in _PRIVATE.items():
+    wanted = _PRIVATE | (_ELSEWHERE if grid.elsewhere() else {})
+    for name, (service, actions) in wanted.items():
         endpoint = vpc.add_interface_endpoint(
             name,
             service=service,
@@ -59,14 +63,19 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
             security_groups=[group],
             open=False,
         )
-        endpoint.add_to_policy(_this_account(actions))
+        endpoint.add_to_policy(_accounts_of_home(grid, actions))
 
 
-def _this_account(actions: str) -> iam.PolicyStatement:
-    """Return a statement of an endpoint's policy: any principal of this account may; its role says what exactly."""
+def _accounts_of_home(grid: Grid, actions: str) -> iam.PolicyStatement:
+    """Return a statement of an endpoint's policy: any principal of the grid's may; its role says what exactly.
+
+    An endpoint leads to its own Region, so beside this account only one that trains there is let through.
+    """
+    trains_there = grid.elsewhere().get(grid.home)
+    accounts = [Aws.ACCOUNT_ID, trains_there] if trains_there else Aws.ACCOUNT_ID
     return iam.PolicyStatement(
         principals=[iam.AnyPrincipal()],
         actions=[actions],
         resources=["*"],
-        conditions={"StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID}},
+        conditions={"StringEquals": {"aws:PrincipalAccount": accounts}},
     )

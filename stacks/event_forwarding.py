@@ -31,14 +31,17 @@ class EventForwarding(Construct):
         super().__init__(scope, identifier)
         # A rule without a name is called after its stack.
         rules = f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{names.region_stack(grid.name, region)}-*"
+        elsewhere = region in grid.elsewhere()
         role = iam.Role(
             self,
             "Role",
+            role_name=names.forwarding_role(grid.name, region) if elsewhere else None,
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=same_account(rules)),
             description=f"Sends state changes of training jobs from {region} home",
         )
+        home = grid.account if elsewhere else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
-            self, "HomeBus", f"arn:aws:events:{grid.home}:{Aws.ACCOUNT_ID}:event-bus/{names.event_bus(grid.name)}"
+            self, "HomeBus", f"arn:aws:events:{grid.home}:{home}:event-bus/{names.event_bus(grid.name)}"
         )
         self.dead_letters = dead_letters(self, key)
         rule = events.Rule(

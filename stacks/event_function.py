@@ -84,10 +84,11 @@ class EventFunction(Construct):
         schedule: events.Schedule | None = None,
         timeout: Duration | None = None,
         memory_mib: int = 512,
+        role_name: str | None = None,
     ) -> None:
         super().__init__(scope, identifier)
         self.dead_letters = dead_letters(self, runtime.key)
-        self.role = _lambda_role(self)
+        self.role = _lambda_role(self, role_name)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
         if name:
             cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
@@ -173,10 +174,10 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
     skip_all_in_checkov(function, skips)
 
 
-def _lambda_role(scope: Construct) -> iam.Role:
+def _lambda_role(scope: Construct, name: str | None) -> iam.Role:
     """Return a role that only Lambda may assume, and that may do nothing yet.
 
     The trust has no condition, because Lambda documents none for it
     (https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html).
     """
-    return iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    return iam.Role(scope, "Role", role_name=name, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))

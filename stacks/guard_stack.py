@@ -1,8 +1,9 @@
 """The stack that is deployed last and so destroyed first: it asks whether jobs have yet to end before anything goes."""
 
-from aws_cdk import Aws, CustomResource, Environment, Stack
+from aws_cdk import Aws, CustomResource, Stack
 from constructs import Construct
 
+from stacks.accounts import home_environment
 from stacks.region_guard import ANSWER_TIMEOUT
 from traingrid import names
 from traingrid.grid import Grid
@@ -19,7 +20,7 @@ class GuardStack(Stack):
         super().__init__(
             scope,
             names.guard_stack(grid.name),
-            env=Environment(region=grid.home),
+            env=home_environment(grid),
             description=f"traingrid {grid.name}: keeps the grid while jobs run",
         )
         function = f"arn:aws:lambda:{grid.home}:{Aws.ACCOUNT_ID}:function:{names.guard_function(grid.name)}"

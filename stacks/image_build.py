@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +81,8 @@ class BuiltImage:
 class ImageBuild(Construct):
     """The CodeBuild project that builds one image, and what it may do: read its sources, push to one repository.
 
+    `replicas` are the Regions that it is replicated to, each with the account where that is another than home's, or "".
+
     The image's tag is the hash of all that it is made from, and of the Regions that must have it: ECR replicates what
     is pushed, and nothing that was there before
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so one Region more is a new push.
@@ -94,11 +96,12 @@ class ImageBuild(Construct):
         recipe: Recipe,
         repository: ecr.Repository,
         repository_name: str,
-        regions: Sequence[str] = (),
+        replicas: Mapping[str, str],
         keeping: LogKeeping,
     ) -> None:
         super().__init__(scope, identifier)
-        self.repository, self.repository_name, self._regions = repository, repository_name, tuple(sorted(regions))
+        self.repository, self.repository_name = repository, repository_name
+        self._replicas = dict(sorted(replicas.items()))
         source = s3_assets.Asset(
             self, "Source", path=str(ROOT), exclude=_all_but(recipe.sources), ignore_mode=IgnoreMode.GIT
         )
@@ -112,7 +115,7 @@ class ImageBuild(Construct):
         self.project = self._project(recipe, source)
 
     def _tag(self, recipe: Recipe, asset_hash: str) -> str:
-        parts = [asset_hash, recipe.dockerfile, recipe.target, SCRIPT.read_text(), *self._regions]
+        parts = [asset_hash, recipe.dockerfile, recipe.target, SCRIPT.read_text(), *self._places()]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
         return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
 
@@ -124,9 +127,10 @@ class ImageBuild(Construct):
         grant(self.role, push, [self.repository.repository_arn])
         because = "The token is the account's: the action has no resource"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
-        if self._regions:
+        if self._replicas:
             there = [
-                f"arn:aws:ecr:{region}:{Aws.ACCOUNT_ID}:repository/{self.repository_name}" for region in self._regions
+                f"arn:aws:ecr:{region}:{account or Aws.ACCOUNT_ID}:repository/{self.repository_name}"
+                for region, account in self._replicas.items()
             ]
             grant(self.role, ["ecr:DescribeImages"], there)
         self._log.grant_write(self.role)
@@ -170,8 +174,12 @@ class ImageBuild(Construct):
             "TAG": self.tag,
             "DOCKERFILE": recipe.dockerfile,
             "TARGET": recipe.target,
-            "REGIONS": " ".join(self._regions),
+            "REGIONS": " ".join(self._places()),
         }
+
+    def _places(self) -> list[str]:
+        """Return where the image is replicated to: Regions, each with a slash and its account where that is another."""
+        return [f"{region}/{account}".rstrip("/") for region, account in self._replicas.items()]
 
 
 class ImageBuilder(Construct):

@@ -4,8 +4,11 @@ set -eu
 image="$REGISTRY/$REPOSITORY:$TAG"
 folder=$(mktemp -d)
 
+# In a Region, or in one of another account: eu-west-1, eu-west-1/210987654321.
 is_in() {
-    aws ecr describe-images --region "$1" --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG"
+    account=$(echo "$1" | sed -n 's,.*/,,p')
+    aws ecr describe-images --region "${1%/*}" ${account:+--registry-id "$account"} \
+        --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG"
 }
 
 # A tag says what its image was built from, and cannot be moved: an image of this tag is what a deployment left behind

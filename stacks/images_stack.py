@@ -3,17 +3,18 @@
 import json
 from pathlib import Path
 
-from aws_cdk import Aws, CfnOutput, Environment, Stack
+from aws_cdk import Aws, CfnOutput, Stack
 from aws_cdk import aws_ecr as ecr
 from constructs import Construct
 
+from stacks.accounts import home_environment
 from stacks.alarms import Alarms
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.image_build import ORCHESTRATOR, TRAINING, BuiltImage, ImageBuild, ImageBuilder
 from stacks.keys import stack_key, use_key
 from stacks.log_keeping import log_keeping
 from stacks.registry import registry
-from stacks.replication import Replication, other_regions
+from stacks.replication import Replication
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -25,7 +26,7 @@ class ImagesStack(Stack):
         super().__init__(
             scope,
             names.images_stack(grid.name),
-            env=Environment(region=grid.home),
+            env=home_environment(grid),
             description=f"traingrid {grid.name}: images",
         )
         self._grid = grid
@@ -36,7 +37,7 @@ class ImagesStack(Stack):
             for short in grid.repositories()
         }
         builds = self._builds(repositories[names.TRAINING_REPOSITORY])
-        if other_regions(grid):
+        if grid.replicas():
             replication = Replication(self, "Replication", grid=grid)
             for build in builds.values():  # what is pushed before there are rules stays where it is
                 build.node.add_dependency(replication)
@@ -82,6 +83,7 @@ class ImagesStack(Stack):
                 recipe=ORCHESTRATOR,
                 repository=self._orchestrator,
                 repository_name=names.orchestrator_repository(grid.name),
+                replicas={},
                 keeping=keeping,
             )
         for target in grid.targets():
@@ -91,7 +93,7 @@ class ImagesStack(Stack):
                 recipe=TRAINING[target],
                 repository=training,
                 repository_name=names.training_repository(grid.name),
-                regions=other_regions(grid),
+                replicas={region: grid.elsewhere().get(region, "") for region in grid.replicas()},
                 keeping=keeping,
             )
         return builds

@@ -5,6 +5,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from stacks.accounts import account_root, home_role_name
 from stacks.event_forwarding import state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
@@ -32,7 +33,33 @@ class JobEvents(Construct):
             runtime=runtime,
             pattern=state_changes(grid),
             bus=self.bus,
+            role_name=home_role_name(grid, "record"),
         )
+        self._take_events_of_other_accounts(grid)
         self.function = recorder.function
         self.role: iam.Role = recorder.role
         self.dead_letters: sqs.Queue = recorder.dead_letters
+
+    def _take_events_of_other_accounts(self, grid: Grid) -> None:
+        """Let exactly the forwarding roles of other accounts put state changes of training jobs on the bus.
+
+        The roles do not exist yet, so they stand in a condition. What a policy of a bus may hang on:
+        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-bus-perms.html.
+        """
+        for account in sorted(set(grid.elsewhere().values())):
+            regions = [region for region, of in grid.elsewhere().items() if of == account]
+            roles = [names.role_arn(account, names.forwarding_role(grid.name, region)) for region in regions]
+            statement = {
+                "Effect": "Allow",
+                "Principal": {"AWS": account_root(account)},
+                "Action": "events:PutEvents",
+                "Resource": self.bus.event_bus_arn,
+                "Condition": {"ArnEquals": {"aws:PrincipalArn": roles}},
+            }
+            events.CfnEventBusPolicy(
+                self,
+                f"From{account}",
+                event_bus_name=self.bus.event_bus_name,
+                statement_id=f"account-{account}",
+                statement=statement,
+            )

@@ -54,16 +54,17 @@ def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
 
 
 def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
-    """Allow a role of the home Region to read and write in S3 what is encrypted with the training Regions' keys.
+    """Allow a role of the home Region to read and write in S3 what is encrypted with the keys of its account's Regions.
 
     A key that a Region's stack makes has an id that nobody knows here: its alias tells it.
     """
-    if grid.encryption.kind == "s3":
+    regions = grid.at_home()
+    if grid.encryption.kind == "s3" or not regions:
         return
-    via = {"kms:ViaService": [f"s3.{region}.amazonaws.com" for region in grid.regions]}
+    via = {"kms:ViaService": [f"s3.{region}.amazonaws.com" for region in regions]}
     actions = ["kms:Decrypt", "kms:GenerateDataKey"]
     if grid.encryption.keys:
-        keys = [grid.encryption.keys[region] for region in grid.regions]
+        keys = [grid.encryption.keys[region] for region in regions]
         grant(role, actions, keys, conditions={"StringEquals": via})
         return
     # https://docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html
@@ -71,7 +72,7 @@ def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
     grant(
         role,
         actions,
-        [f"arn:aws:kms:{region}:{Aws.ACCOUNT_ID}:key/*" for region in grid.regions],
+        [f"arn:aws:kms:{region}:{Aws.ACCOUNT_ID}:key/*" for region in regions],
         conditions={"StringEquals": via, **alias},
         because="The id of a key is not known in another Region; the condition names it by its alias",
     )

@@ -6,7 +6,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from stacks.accounts import home_role_name
 from stacks.event_function import EventFunction, Runtime
+from traingrid.grid import Grid
 from traingrid.waits import SWEEP_SECONDS
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
@@ -16,7 +18,7 @@ LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
 class Reconciler(Construct):
     """lambda/reconcile, invoked by the clock. An event of its own may repeat: a sweep may be run at any time."""
 
-    def __init__(self, scope: Construct, identifier: str, *, runtime: Runtime) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, runtime: Runtime) -> None:
         super().__init__(scope, identifier)
         sweep = EventFunction(
             self,
@@ -26,6 +28,7 @@ class Reconciler(Construct):
             runtime=runtime,
             schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
             timeout=LONGEST_SWEEP,
+            role_name=home_role_name(grid, "sweep"),
         )
         self.function = sweep.function
         self.role: iam.Role = sweep.role

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from aws_cdk import Aws, CfnOutput, Environment, Stack
+from aws_cdk import Aws, CfnOutput, Stack
 from constructs import Construct
 
+from stacks.accounts import ActingRoles, region_environment
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
@@ -23,7 +24,7 @@ class RegionStack(Stack):
         super().__init__(
             scope,
             names.region_stack(grid.name, region),
-            env=Environment(region=region),
+            env=region_environment(grid, region),
             description=f"traingrid {grid.name}: training in {region}",
         )
         account = Aws.ACCOUNT_ID
@@ -54,6 +55,8 @@ class RegionStack(Stack):
         )
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)
+        if region in grid.elsewhere():
+            ActingRoles(self, "Acting", grid=grid, region=region, key=key)
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
         alarms = Alarms(self, "Alarms", grid=grid, key=key)
         alarms.undelivered(f"home-bus-{region}", forwarding.dead_letters)

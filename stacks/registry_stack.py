@@ -1,15 +1,17 @@
 """A training Region's image repositories, which must be there before an image is replicated to it."""
 
-from aws_cdk import Environment, Stack
+from aws_cdk import Stack
 from constructs import Construct
 
+from stacks.accounts import region_environment
 from stacks.registry import registry
+from stacks.replication import ReplicationPermission, let_builds_look
 from traingrid import names
 from traingrid.grid import Grid
 
 
 class RegistryStack(Stack):
-    """The repositories of a training Region other than the home Region.
+    """The repositories of a training Region that has another registry than the home Region.
 
     ECR would make them by itself when it replicates an image, with tags that move and without scans
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html).
@@ -19,8 +21,14 @@ class RegistryStack(Stack):
         super().__init__(
             scope,
             names.registry_stack(grid.name, region),
-            env=Environment(region=region),
+            env=region_environment(grid, region),
             description=f"traingrid {grid.name}: image repositories in {region}",
         )
-        for short in grid.repositories():
+        repositories = [
             registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
+            for short in grid.repositories()
+        ]
+        if region in grid.elsewhere():
+            ReplicationPermission(self, "Replication", grid=grid, region=region)
+            for repository in repositories:
+                let_builds_look(repository, grid)

@@ -5,8 +5,10 @@ from typing import Any
 
 from aws_cdk import Aws, CfnOutput
 from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from stacks.accounts import account_root
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -30,7 +32,9 @@ class Replication(Construct):
 def replication_rule(grid: Grid) -> dict[str, Any]:
     """Return the rule in the words of ECR's API: all repositories of training images, to all other Regions."""
     return {
-        "destinations": [{"region": region, "registryId": Aws.ACCOUNT_ID} for region in other_regions(grid)],
+        "destinations": [
+            {"region": region, "registryId": grid.account_of(region, Aws.ACCOUNT_ID)} for region in grid.replicas()
+        ],
         "repositoryFilters": [
             {"filter": names.repository(grid.name, short), "filterType": "PREFIX_MATCH"}
             for short in grid.repositories()
@@ -38,6 +42,40 @@ def replication_rule(grid: Grid) -> dict[str, Any]:
     }
 
 
-def other_regions(grid: Grid) -> list[str]:
-    """Return the training Regions beside the home Region, which images are pushed to."""
-    return [region for region in grid.regions if region != grid.home]
+class ReplicationPermission(Construct):
+    """What lets the home Region's registry copy images into one of another account, which has one policy for all.
+
+    The repositories are there, so nobody has to be allowed to make them
+    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry-permissions-create-replication.html).
+    `replicate_images: false` leaves the registry's policy to its owner, who adds the output ReplicationPermission.
+    """
+
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
+        super().__init__(scope, identifier)
+        statement = {
+            "Sid": "ReplicateImages",
+            "Effect": "Allow",
+            "Principal": {"AWS": account_root(grid.account or "")},
+            "Action": ["ecr:ReplicateImage"],
+            "Resource": [
+                f"arn:aws:ecr:{region}:{Aws.ACCOUNT_ID}:repository/{names.repository(grid.name, short)}"
+                for short in grid.repositories()
+            ],
+        }
+        if grid.replicate_images:
+            ecr.CfnRegistryPolicy(self, "Policy", policy_text={"Version": "2012-10-17", "Statement": [statement]})
+        else:
+            CfnOutput(scope, "ReplicationPermission", value=json.dumps(statement))
+
+
+def let_builds_look(repository: ecr.Repository, grid: Grid) -> None:
+    """Let the builds of the home Region's account see which images have come to a repository of another account."""
+    builds = names.role_arn(grid.account or "", f"{names.images_stack(grid.name)}-*")
+    repository.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="BuildsLook",
+            principals=[iam.ArnPrincipal(account_root(grid.account or ""))],
+            actions=["ecr:DescribeImages"],
+            conditions={"ArnLike": {"aws:PrincipalArn": builds}},
+        )
+    )

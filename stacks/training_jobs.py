@@ -18,19 +18,19 @@ Conditions = dict[str, dict[str, Any]]
 """IAM's operators, the keys that each compares, and with what."""
 
 
-def training_jobs(grid: Grid, regions: Iterable[str] = ()) -> list[str]:
-    """Return the ARN patterns of a grid's training jobs, one for each of `regions`, all of its own by default."""
+def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
+    """Return the ARN patterns of a grid's training jobs in the role's own account, one for each of `regions`."""
     prefix = f"training-job/{grid.name}-*"
-    return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in regions or grid.regions]
+    return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in regions]
 
 
-def alike(grid: Grid) -> list[list[str]]:
-    """Return the grid's Regions in groups in which IAM holds a training job to the same conditions.
+def alike(grid: Grid, regions: Iterable[str]) -> list[list[str]]:
+    """Return Regions of the grid in groups in which IAM holds a training job to the same conditions.
 
     Those with a VPC are one group, whatever subnets they have: a subnet lies in one Region, and SageMaker looks for it
     in the job's. A statement for each of twelve Regions would not fit into a role.
     """
-    groups = ([name for name, region in grid.regions.items() if bool(region.subnets) is own] for own in (False, True))
+    groups = ([name for name in regions if bool(grid.regions[name].subnets) is own] for own in (False, True))
     return [group for group in groups if group]
 
 

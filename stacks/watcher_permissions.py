@@ -1,5 +1,7 @@
 """What those may do who start nothing: the recorder of events, and the reconciler, which also stops."""
 
+from collections.abc import Collection
+
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -10,11 +12,16 @@ from traingrid import names
 from traingrid.grid import Grid
 
 
-def let_record_events(role: iam.Role, grid: Grid, ledger: dynamodb.Table) -> None:
-    """Allow a role to see how a job of this grid ended and to write that down; it can start and stop none."""
-    looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
-    grant(role, looks, training_jobs(grid), because=WHOSE)
+def let_record_events(role: iam.Role, ledger: dynamodb.Table) -> None:
+    """Allow a role to write down how a job ended."""
     grant(role, ["dynamodb:UpdateItem"], [ledger.table_arn])
+
+
+def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+    """Allow a role to see how jobs of this grid end in Regions of its own account; it can start and stop none."""
+    looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
+    if regions:
+        grant(role, looks, training_jobs(grid, regions), because=WHOSE)
 
 
 def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
@@ -37,8 +44,13 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -
     )
 
 
-def let_see_and_stop(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to find and to stop training jobs of this grid. It can create none and pass no role."""
+def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+    """Allow a role to find and to stop training jobs of this grid in Regions of its own account.
+
+    It can create none and pass no role.
+    """
+    if not regions:
+        return
     grant(
         role,
         ["sagemaker:ListTrainingJobs"],
@@ -46,4 +58,4 @@ def let_see_and_stop(role: iam.Role, grid: Grid) -> None:
         because="The action knows no resource; what is not of this grid is not looked at",
     )
     stops = ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob", "sagemaker:ListTags"]
-    grant(role, stops, training_jobs(grid), because=WHOSE)
+    grant(role, stops, training_jobs(grid, regions), because=WHOSE)

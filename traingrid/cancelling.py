@@ -189,7 +189,7 @@ class Canceller:
 
     def _stop(self, wanted: Wanted, told: Told) -> None:
         for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
-            region, most = TrainingJobs(self.deployment.grid.name, name), len(told.errors) + _MOST_ERRORS
+            region, most = TrainingJobs(self.deployment, name), len(told.errors) + _MOST_ERRORS
             with told.noting(name):
                 for job in region.listed(state="InProgress", submission=wanted.submission):
                     if len(told.errors) >= most:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from traingrid import framework_images, names
+from traingrid.clients import ActingRole
 from traingrid.errors import UsageError
 from traingrid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
 from traingrid.grid import Grid
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.grid_image import Image
+    from traingrid.names import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +27,14 @@ class Deployment:
 
     Attributes:
         grid: The grid's configuration, as it was deployed.
-        account: The twelve digits of the AWS account.
+        account: The twelve digits of the AWS account that the home Region is in.
         table: Name of the ledger table.
         manifest_bucket: Name of the bucket that takes manifests.
         images: By target, the tag, "@" and the digest of the training image that the deployment has built.
         frameworks: By alias, AWS's own images that the deployment has found.
         job_queue: Name or ARN of the Batch job queue; empty where nothing is submitted.
         job_definition: Name or ARN of the Batch job definition; empty where nothing is submitted.
+        part: What this process does in Regions of other accounts.
     """
 
     grid: Grid
@@ -42,10 +45,15 @@ class Deployment:
     frameworks: Mapping[str, FrameworkImage] = field(default_factory=dict)
     job_queue: str = ""
     job_definition: str = ""
+    part: Part = "use"
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+    def from_environment(cls, environment: Mapping[str, str], part: Part = "use") -> Self:
         """Read the variables that the control stack sets.
+
+        Args:
+            environment: The variables.
+            part: What this process does in Regions of other accounts.
 
         Raises:
             UsageError: A variable is missing, or another version of traingrid wrote the grid.
@@ -60,6 +68,7 @@ class Deployment:
                 frameworks=framework_images.from_environment(environment.get("TRAINGRID_FRAMEWORKS", "{}")),
                 job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
                 job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
+                part=part,
             )
         except KeyError as missing:
             message = f"The environment variable {missing.args[0]} is not set."
@@ -73,6 +82,18 @@ class Deployment:
             message = f"The environment names no image of {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
         return found
+
+    def account_of(self, region: str) -> str:
+        """Return the account of a training Region; the home Region's of one that the grid has no more."""
+        return self.grid.account_of(region, self.account) if region in self.grid.regions else self.account
+
+    def acting_in(self, region: str) -> ActingRole | None:
+        """Return the role that this process takes on in a training Region; None where its own is in that account."""
+        account = self.account_of(region)
+        if account == self.account:
+            return None
+        arn = names.role_arn(account, names.acting_role(self.grid.name, self.part, region))
+        return ActingRole(arn=arn, session=f"{self.grid.name}-{self.part}", home=self.grid.home)
 
     def image_uri(self, image: str, region: str) -> str:
         """Return the URI that a job in `region` pulls: of the alias `image`, or of an image given by its URI.
@@ -90,9 +111,11 @@ class Deployment:
         repository = names.repository(self.grid.name, known.build or known.repository or "")
         digest = self.images.get(known.target or "", "").partition("@")[2]
         if digest:
-            return names.image_of_digest(self.account, region, repository, digest)
+            return names.image_of_digest(self.account_of(region), region, repository, digest)
         # Of a grid that is only planned, nobody knows the digest of what a deployment would build.
-        return names.image_uri(self.account, region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}")
+        return names.image_uri(
+            self.account_of(region), region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}"
+        )
 
     def _framework(self, alias: str, known: Image) -> FrameworkImage:
         """Return an image of AWS's; of a grid that is only planned, nobody knows the whole tag or the registry."""
@@ -104,10 +127,12 @@ class Deployment:
 
     def execution_role_arn(self, region: str) -> str:
         """Return the ARN of the SageMaker execution role of a training Region."""
-        return names.execution_role_arn(self.grid.name, self.account, region)
+        return names.execution_role_arn(self.grid.name, self.account_of(region), region)
 
     def bucket_regions(self) -> dict[str, str]:
         """Return the Region of every bucket that a manifest may read from."""
         return {
-            bucket: region for region in self.grid.regions for bucket in self.grid.data_buckets(self.account, region)
+            bucket: region
+            for region in self.grid.regions
+            for bucket in self.grid.data_buckets(self.account_of(region), region)
         }

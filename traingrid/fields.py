@@ -61,6 +61,7 @@ def _one_line(text: str) -> str:
 RegionName = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$", strict=True), AfterValidator(_known_region)
 ]
+AccountId = Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$", strict=True)]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", strict=True)]
 Text = Annotated[str, StringConstraints(min_length=1, strict=True)]
 # Limits of names and values: the shapes HyperParameterKey, HyperParameterValue, MetricName, ChannelName and

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.fields import (
+    AccountId,
     AlgorithmName,
     BucketName,
     Count,
@@ -32,7 +33,7 @@ from traingrid.fields import (
     broken_rule,
 )
 from traingrid.grid_alarms import Alarms
-from traingrid.grid_encryption import Encryption, KeyArn, region_of
+from traingrid.grid_encryption import Encryption, KeyArn, account_of_key, region_of
 from traingrid.grid_image import Image
 from traingrid.grid_job import JobDefaults
 from traingrid.grid_network import Network
@@ -84,6 +85,8 @@ def _grid_name(name: str) -> str:
 class Region(GridPart):
     """A training Region."""
 
+    account: AccountId | None = Field(default=None, examples=["210987654321"])
+    """AWS account that this Region's data, training jobs and results are in; the home Region's unless it is given."""
     data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
     """Buckets in this Region, beside the grid's own, that its training jobs may read."""
     data_keys: tuple[KeyArn, ...] = Field(
@@ -133,6 +136,8 @@ class Grid(GridPart):
     """First part of the name of everything the grid creates: lower-case letters, digits and single hyphens."""
     home: RegionName = Field(examples=["us-east-1"])
     """Region of the control plane; need not be a training Region."""
+    account: AccountId | None = Field(default=None, examples=["123456789012"])
+    """AWS account of the control plane, and of every Region that names none; needed only where one names another."""
     regions: dict[RegionName, Region] = Field(min_length=1, examples=[{"us-west-2": {}}])
     """Training Regions."""
     abandoned_regions: tuple[RegionName, ...] = Field(default=(), examples=[["eu-west-1"]])
@@ -194,8 +199,20 @@ class Grid(GridPart):
         return encryption
 
     @model_validator(mode="after")
+    def _key_lies_in_its_account(self) -> Self:
+        """Whoever writes where a key is of another account needs that key's policy to say so; ours do not know it."""
+        for region, key in self.encryption.keys.items():
+            users = {self.account} if region == self.home else set()
+            users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
+            if self.account and users != {account_of_key(key)}:
+                listed = ", ".join(sorted(filter(None, users)))
+                rule = f"the key of {region} is in {account_of_key(key)}, and what it encrypts is in {listed}"
+                raise broken_rule(f"{rule}; give one of that account, or let every stack make its own", "encryption")
+        return self
+
+    @model_validator(mode="after")
     def _one_replication_rule(self) -> Self:
-        others = len(self.regions.keys() - {self.home})
+        others = len(self.replicas())
         if self.replicate_images and others > REPLICATION_LIMIT:
             rule = f"ECR replicates images to {REPLICATION_LIMIT} other Regions at most, and these are {others}"
             raise broken_rule(f"{rule}; list fewer, or set `replicate_images: false`", at="regions")
@@ -207,6 +224,15 @@ class Grid(GridPart):
         if both := sorted(set(abandoned) & set(info.data.get("regions", ()))):
             raise broken_rule(f"{', '.join(both)} stands in `regions`, too; take it out of one of them")
         return abandoned
+
+    @field_validator("regions")
+    @classmethod
+    def _home_has_an_account(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
+        for region, settings in regions.items():
+            if settings.account and "account" in info.data and not info.data["account"]:
+                rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
+                raise broken_rule(rule, region)
+        return regions
 
     @field_validator("regions")
     @classmethod
@@ -266,8 +292,28 @@ class Grid(GridPart):
         """Return the targets of the training image that the deployment builds."""
         return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
+    def account_of(self, region: str, home: str) -> str:
+        """Return the account of a training Region; `home` is that of the home Region, which may be a CDK token."""
+        return self.regions[region].account or home
+
+    def at_home(self) -> list[str]:
+        """Return the training Regions in the account of the home Region."""
+        return [region for region in self.regions if region not in self.elsewhere()]
+
+    def elsewhere(self) -> dict[str, str]:
+        """Return the account of every training Region that is not in the account of the home Region."""
+        named = {region: settings.account for region, settings in self.regions.items() if settings.account}
+        return {region: account for region, account in named.items() if account != self.account}
+
+    def replicas(self) -> list[str]:
+        """Return the training Regions whose images are in another registry than the home Region's."""
+        return [region for region in self.regions if region != self.home or region in self.elsewhere()]
+
     def output_key(self, account: str, region: str) -> str:
-        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do."""
+        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do.
+
+        `account` is that of the Region, here and below.
+        """
         if self.encryption.kind == "s3":
             return ""
         return self.encryption.keys.get(region) or f"arn:aws:kms:{region}:{account}:{names.data_key(self.name)}"

@@ -23,6 +23,11 @@ def region_of(key: str) -> str:
     return key.split(":")[3]
 
 
+def account_of_key(key: str) -> str:
+    """Return the account of a KeyArn."""
+    return key.split(":")[4]
+
+
 class Encryption(GridPart):
     """By whose keys the grid's buckets, ledger, queues, logs and images are encrypted at rest."""
 

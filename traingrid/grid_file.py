@@ -97,7 +97,7 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     if details["type"] == "missing":
         return f"{place} this key is missing. {_example(key, field)}"
     context = details.get("ctx", {})
-    refused_key = details["loc"][-1] == "[key]"  # pydantic's mark: not the value of the key but the key itself
+    refused_key = details["loc"][-1:] == ("[key]",)  # pydantic's mark: not the value of the key but the key itself
     value = key[-1] if refused_key else context.get("value", _value(document.data, key))
     literal = shown(value) if isinstance(value, str) else repr(value)
     absent = value is None and key not in document.lines

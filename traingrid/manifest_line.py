@@ -148,7 +148,7 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
 
 def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]) -> Replica:
     """Return what of a job depends on the Region in which it runs."""
-    grid, account, settings = deployment.grid, deployment.account, line.settings
+    grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
     own = output = names.output_prefix(grid.name, account, region, *identity)
     if "output" in settings:
         output = f"s3://{names.output_bucket(grid.name, account, region)}/{settings['output']}/"

@@ -87,7 +87,7 @@ class Rules:
 
     def output(self, uri: object, region: str) -> str:
         """Return the key, below the output bucket of `region`, that a URI there names."""
-        bucket = names.output_bucket(self.grid.name, self.deployment.account, region)
+        bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
         next_step = f"Write s3://{bucket}/folder, or leave it out."
         parsed = _parsed(uri, next_step)
         if parsed.bucket != bucket:
@@ -142,10 +142,10 @@ class Rules:
 
     @cached_property
     def _registries(self) -> dict[str, tuple[str, ...]]:
-        account, name = self.deployment.account, self.grid.name
+        name = self.grid.name
         return {
             region: (
-                names.repository_uri(account, region, name),
+                names.repository_uri(self.deployment.account_of(region), region, name),
                 *(registry.replace("{region}", region) for registry in self.grid.image_registries),
             )
             for region in self.regions

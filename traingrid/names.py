@@ -6,6 +6,7 @@ inspects it. The longest names decide how long a grid's name may be; see `traing
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 MANIFEST_PREFIX = "manifests/"
 """Where users drop manifests in the manifest bucket; only an object under it starts a submission."""
@@ -33,6 +34,10 @@ REGIONS_QUESTION, JOBS_QUESTION = "Custom::TrainingRegions", "Custom::RunningJob
 """Types of the two resources by which CloudFormation asks whether jobs have yet to end: in a Region that an update
 removes, and in a grid that is destroyed."""
 
+BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
+"""The parameter in which `cdk bootstrap` says its version, hnb659fds being the qualifier that the CDK takes by default
+(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
+
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
@@ -40,6 +45,13 @@ TAG_IMAGE = "traingrid:image"
 """Which image a job definition runs, by its tag."""
 TAG_FINGERPRINT = "traingrid:fingerprint"
 """What a training job was asked for, as a hash: AWS may describe it in other words than those of the request."""
+
+Part = Literal["launch", "record", "sweep", "use"]
+"""What somebody of the home Region's account does in another: a child launches, the recorder of events looks how jobs
+ended, the reconciler sweeps, and a person at the command line uses data, results and logs."""
+
+_HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
+"""What the roles of the control plane are called; a person has one of their own."""
 
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 
@@ -176,16 +188,36 @@ def image_of_digest(account: str, region: str, repository_name: str, digest: str
 def execution_role(grid: str, region: str) -> str:
     """Return the name of the role that SageMaker assumes in a training Region.
 
-    The only role with a fixed name: the home Region must be allowed to pass exactly these roles, and cannot look up
-    what CloudFormation called them elsewhere. IAM is global, so the Region in the name keeps two Regions of one
-    account from colliding.
+    It has a fixed name, as all roles that are named in another Region or account: the home Region must be allowed to
+    pass exactly these roles, and cannot look up what CloudFormation called them elsewhere. IAM is global, so the Region
+    in the name keeps two Regions of one account from colliding.
     """
     return f"{grid}-execution-{region}"
 
 
 def execution_role_arn(grid: str, account: str, region: str) -> str:
     """Return the ARN of `execution_role`."""
-    return f"arn:aws:iam::{account}:role/{execution_role(grid, region)}"
+    return role_arn(account, execution_role(grid, region))
+
+
+def home_role(grid: str, part: Part) -> str:
+    """Return the name of the role that a part of the control plane has, where it acts in other accounts."""
+    return f"{grid}-{_HOME_ROLES[part]}"
+
+
+def acting_role(grid: str, part: Part, region: str) -> str:
+    """Return the name of the role that a part takes on to act in a training Region of another account."""
+    return f"{grid}-{part}-{region}"
+
+
+def forwarding_role(grid: str, region: str) -> str:
+    """Return the name of the role with which a training Region of another account sends events home."""
+    return f"{grid}-events-{region}"
+
+
+def role_arn(account: str, role: str) -> str:
+    """Return the ARN of a role, given by its name."""
+    return f"arn:aws:iam::{account}:role/{role}"
 
 
 def training_job(grid: str, submission: str, index: int, attempt: int) -> str:

@@ -59,7 +59,7 @@ def run_child(environment: Mapping[str, str]) -> int:
     started, supervisor = time.monotonic(), None
     say: Say = partial(_say, batch_child=environment.get("AWS_BATCH_JOB_ID", ""))
     try:
-        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment)
+        child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
         say = partial(say, submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
         try:
             supervisor = _supervisor(child, deployment, say)

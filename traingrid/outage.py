@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 
+from traingrid.clients import renew
 from traingrid.failures import SERVICE_ERROR, THROTTLED, of_refusal
 from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
@@ -67,7 +67,7 @@ class _Patient(Generic[T]):
     def _wait(self, error: Exception, tries: int) -> None:
         seconds = backoff_seconds(tries, OUTAGE_CAP)
         if is_expired(error):
-            boto3.setup_default_session()  # forgets the old credentials; the container's are asked for anew
+            renew()
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # once may happen every hour

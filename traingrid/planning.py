@@ -88,7 +88,7 @@ def planned(
         deployment: The grid.
         look: Says what a job would find; that of `looking` where none is given.
     """
-    look = look or looking()
+    look = look or looking(deployment)
     for job in iter_jobs(lines, deployment, NO_SUBMISSION):
         yield Planned(job=job, found=look(job))
 
@@ -101,13 +101,18 @@ def image_request(uri: str) -> dict[str, Any]:
     return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [wanted]}
 
 
-def looking() -> Callable[[Job], Found]:
+def looking(deployment: Deployment) -> Callable[[Job], Found]:
     """Return a function that asks S3 and ECR what of a job does not exist, in all of its Regions.
 
     Each data set and image is asked for once. What the caller may not see is neither there nor missing: roles of the
     grid see other things than a person does.
     """
-    s3, ecr = cache(lambda region: client("s3", region)), cache(lambda region: client("ecr", region))
+
+    def asking(service: str) -> Callable[[str], Any]:
+        return cache(lambda region: client(service, region, deployment.acting_in(region)))
+
+    s3, ecr = asking("s3"), asking("ecr")
+    storage = cache(lambda region: Storage(region, role=deployment.acting_in(region)))
 
     @cache
     def data(region: str, uri: str) -> _Seen:
@@ -120,7 +125,7 @@ def looking() -> Callable[[Job], Found]:
 
     @cache
     def objects(region: str, uri: str, number: int) -> _Seen:
-        return _seen(lambda: len(list(islice(data_objects(Storage(region), prefix_of(uri)), number))) == number)
+        return _seen(lambda: len(list(islice(data_objects(storage(region), prefix_of(uri)), number))) == number)
 
     def look(job: Job) -> Found:
         troubles, unchecked = [], list[str]()

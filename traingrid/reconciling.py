@@ -109,7 +109,7 @@ class Reconciler:
             children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
-            training_jobs=cache(lambda region: TrainingJobs(grid.name, region, brisk)),
+            training_jobs=cache(lambda region: TrainingJobs(deployment, region, brisk)),
             backend=cache(lambda region: SageMaker(deployment, region, brisk)),
             grace_seconds=grace_seconds,
         )

@@ -98,7 +98,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            training_jobs=lambda region: TrainingJobs(grid.name, region, brisk),
+            training_jobs=lambda region: TrainingJobs(deployment, region, brisk),
             stack_status=_stack_status,
         )
 
@@ -170,7 +170,10 @@ class RegionGuard:
         return f" To destroy it around them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
 
     def _running(self, region: str) -> list[str]:
-        """Return the training jobs that run in a Region. One that does not answer has what the ledger says it has."""
+        """Return the training jobs that run in a Region. One that does not answer has what the ledger says it has.
+
+        So has one of another account, in which the guard has no role.
+        """
         try:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
             return [job.name for job in active]

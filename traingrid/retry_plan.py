@@ -144,7 +144,7 @@ class RetryPlan:
             job.identity.index: job.name
             for region in sorted(regions_of(ended.values()).union(grid.regions))
             for state in ACTIVE_STATES
-            for job in TrainingJobs(grid.name, region).listed(state=state, submission=submission)
+            for job in TrainingJobs(self.deployment, region).listed(state=state, submission=submission)
         }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.clients import Maker, client, once
+from traingrid.clients import ActingRole, Maker, client, once
 from traingrid.errors import UsageError
 from traingrid.outage import is_outage
 from traingrid.s3_uri import ObjectVersion, S3Uri
@@ -33,15 +33,17 @@ class Storage:
 
     Args:
         region: The Region whose endpoint is asked; the environment's where none is given.
+        make: Makes the client.
+        role: Whom it acts as, in another account.
     """
 
-    def __init__(self, region: str | None = None, make: Maker = client) -> None:
-        self._s3: Any = make("s3", region)
-        self._region = region
+    def __init__(self, region: str | None = None, make: Maker = client, role: ActingRole | None = None) -> None:
+        self._s3: Any = make("s3", region, role)
+        self._region, self._role = region, role
 
     @cached_property
     def _sent_once(self) -> Any:
-        return once("s3", self._region)
+        return once("s3", self._region, self._role)
 
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
         """Return an object's bytes, at most one more than `limit` so that the caller sees that it is too large.

@@ -14,6 +14,7 @@ from traingrid.world import TrainingJob, attempts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
 
 _PAGE = 100  # the most that ListTrainingJobs gives at once (API reference, MaxResults)
@@ -24,15 +25,15 @@ class TrainingJobs:
     """The training jobs of a grid in one Region. It can create none.
 
     Args:
-        grid: The grid's name.
+        deployment: The grid.
         region: The Region.
         make: Makes the client of SageMaker.
     """
 
-    def __init__(self, grid: str, region: str, make: Maker = gentle) -> None:
-        self._grid = grid
+    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
+        self._grid = deployment.grid.name
         self._region = region
-        self._sagemaker: Any = make("sagemaker", region)
+        self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
         """Yield the training jobs whose names are of this grid.

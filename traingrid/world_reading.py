@@ -49,13 +49,13 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         TraingridError: A Region that the grid has no more does not answer, and lines of the ledger have trained there.
     """
     grid, home = deployment.grid, deployment.grid.home
-    regions = {region: TrainingJobs(grid.name, region) for region in grid.regions}
+    regions = {region: TrainingJobs(deployment, region) for region in grid.regions}
     batch_jobs = _batch_jobs(deployment, submission)
     jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
     ledger = Ledger(deployment.table, home)
     items = _read(ledger, submission)
     elsewhere = {
-        region: TrainingJobs(grid.name, region) for region in regions_of(items[1].values()).difference(regions)
+        region: TrainingJobs(deployment, region) for region in regions_of(items[1].values()).difference(regions)
     }
     if elsewhere:
         jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]

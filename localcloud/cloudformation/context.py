@@ -12,7 +12,7 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.cloudformation.exceptions import UnformattedGetAttTemplateException
 from moto.cloudformation.utils import random_suffix
 
-from localcloud.isolation import CLOUDFORMATION_KEY
+from localcloud.isolation import CLOUDFORMATION_KEY, key_in
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -23,11 +23,11 @@ class ProvisioningError(Exception):
 
 
 class Clients:
-    """Clients of the server's own APIs, made once per service and Region."""
+    """Clients of the server's own APIs, made once per service, Region and account."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
-        self._session = boto3.Session(aws_access_key_id=CLOUDFORMATION_KEY, aws_secret_access_key=CLOUDFORMATION_KEY)
+        self._session = boto3.Session()
         self._lock = threading.Lock()
         self.get = functools.cache(self._make)
 
@@ -36,11 +36,17 @@ class Clients:
         """The server's address."""
         return self._cloud.endpoint_url
 
-    def _make(self, service: str, region: str) -> Any:
+    def _make(self, service: str, region: str, account: str) -> Any:
+        key = key_in(account, CLOUDFORMATION_KEY)
         config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
         with self._lock:  # making a client is not thread-safe, using one is (boto3, "Session")
             return self._session.client(  # type: ignore[call-overload]
-                service, region_name=region, endpoint_url=self._cloud.endpoint_url, config=config
+                service,
+                region_name=region,
+                endpoint_url=self._cloud.endpoint_url,
+                config=config,
+                aws_access_key_id=key,
+                aws_secret_access_key=key,
             )
 
 
@@ -90,7 +96,7 @@ class Context:
 
     def client(self, service: str) -> Any:
         """A boto3 client of the stack's Region."""
-        return self.clients.get(service, self.region)
+        return self.clients.get(service, self.region, self.account)
 
     def arn(self, service: str, resource: str, *, is_global: bool = False) -> str:
         """An ARN in the stack's account and Region."""

@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> int:
     ecr.add_parser("get-login-password").add_argument("--region")
     describe = ecr.add_parser("describe-images")
     describe.add_argument("--region")
+    describe.add_argument("--registry-id")
     describe.add_argument("--repository-name", required=True)
     describe.add_argument("--image-ids", required=True)
     given = parser.parse_args(arguments)
@@ -41,7 +42,9 @@ def _answer(given: argparse.Namespace) -> str:
     if given.command == "get-login-password":
         return str(ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"])
     kind, _, value = given.image_ids.partition("=")
-    found = ecr.describe_images(repositoryName=given.repository_name, imageIds=[{kind: value}])["imageDetails"]
+    registry = {"registryId": given.registry_id} if given.registry_id else {}
+    wanted = {"repositoryName": given.repository_name, "imageIds": [{kind: value}], **registry}
+    found = ecr.describe_images(**wanted)["imageDetails"]
     return json.dumps({"imageDetails": found}, default=str)
 
 

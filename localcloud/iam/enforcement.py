@@ -1,9 +1,10 @@
 """WSGI middleware that refuses what a role's policies do not allow.
 
-It decides for the programs that a service runs with a role: functions, Batch children, training containers, and what
-SageMaker moves for these. The account's own user may do everything, and so may CloudFormation and the roles that a user
-assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say. EventBridge asks for itself before it
-sends an event to another bus; what else happens inside the server (a lost event on its way to a queue) asks nobody.
+It decides for the programs that a service runs with a role: functions, Batch children, training containers, what
+SageMaker moves for these, and whom of another account they become. An account's own user may do everything, and so may
+CloudFormation and the roles that a user assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say.
+EventBridge asks for itself before it sends an event to another bus; what else happens inside the server (a lost event
+on its way to a queue) asks nobody.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,10 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud import isolation
-from localcloud.account import account
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.needs import Asked, Need, needs
-from localcloud.iam.roles import policies_of
+from localcloud.iam.roles import policies_of, trust_of
+from localcloud.iam.trust import lets
 from localcloud.protocols import read_call
 from localcloud.record import StartResponse, WsgiApp, buffered
 from localcloud.refusals import refusal
@@ -44,17 +45,20 @@ class Enforcer:
         """Refuse a request, or pass it on."""
         signature = signature_of(environ)
         principal = isolation.principal_of(signature.access_key) if signature else None
-        if signature is None or principal is None or _SESSION not in principal:
+        if signature is None or principal is None or principal.endswith(".amazonaws.com"):
             return self._application(environ, start_response)
-        documents = policies_of(principal.partition(_SESSION)[2].partition("/")[0])
-        if documents is None:
+        documents = _policies(principal)
+        if documents is None and signature.service != "sts":
             return self._application(environ, start_response)
         wanted = _needs(environ, signature)
         for need in wanted:
-            said = verdict(documents, need.action, need.resource, need.context)
+            said = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
+            if said == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
+                said = "ImplicitlyDenied"  # AWS says the same of a role that there is not
             if said != "Allowed":
                 return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
-        if wanted and wanted[0].action in _READS and not _may_list(documents, wanted[0].resource):
+        reads = documents is not None and wanted and wanted[0].action in _READS
+        if documents is not None and reads and not _may_list(documents, wanted[0].resource):
             return self._without_telling(environ, start_response, signature, _message(principal, wanted[0], UNSAID))
         return self._application(environ, start_response)
 
@@ -81,7 +85,23 @@ def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
     call = read_call(signature.service, request)
     if call is None:
         return [Need(f"{signature.service}:?", "*", {})]
-    return needs(Asked(signature.service, call.action, call.parameters, signature.region, account()))
+    account = isolation.account_of(signature.access_key)
+    return needs(Asked(signature.service, call.action, call.parameters, signature.region, account))
+
+
+def _policies(principal: str) -> list[dict[str, Any]] | None:
+    """What a role session may do; None for a user, who may do everything, and for a user's session to deploy."""
+    if _SESSION not in principal:
+        return None
+    return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])
+
+
+def _trusted(principal: str, role_arn: str) -> bool:
+    """Whether a role lets somebody become it; a session counts as its role (aws:PrincipalArn in the IAM User Guide)."""
+    who = principal
+    if _SESSION in principal:
+        who = f"arn:aws:iam::{principal.split(':')[4]}:role/{principal.partition(_SESSION)[2].partition('/')[0]}"
+    return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", who)
 
 
 def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:

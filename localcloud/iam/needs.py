@@ -152,13 +152,24 @@ def _sts(asked: Asked) -> Iterator[tuple[str, str]]:
 
 
 def _ecr(asked: Asked) -> Iterator[tuple[str, str]]:
-    name = asked.text("repositoryName")
-    yield f"ecr:{asked.operation}", asked.arn(f"repository/{name}") if name else "*"
+    name, registry = asked.text("repositoryName"), asked._replace(account=asked.text("registryId") or asked.account)
+    yield f"ecr:{asked.operation}", registry.arn(f"repository/{name}") if name else "*"
 
 
 def _codebuild(asked: Asked) -> Iterator[tuple[str, str]]:
     project = asked.text("projectName")
     yield f"codebuild:{asked.operation}", asked.arn(f"project/{project}") if project else "*"
+
+
+def _cloudformation(asked: Asked) -> Iterator[tuple[str, str]]:
+    name = asked.text("StackName")
+    stack = name if name.startswith("arn:") else asked.arn(f"stack/{name}/id")
+    yield f"cloudformation:{asked.operation}", stack if name else "*"
+
+
+def _iam(asked: Asked) -> Iterator[tuple[str, str]]:
+    name = asked.text("RoleName")
+    yield f"iam:{asked.operation}", f"arn:aws:iam::{asked.account}:role/{name}" if name else "*"
 
 
 _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
@@ -170,6 +181,8 @@ _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sqs": _sqs,
     "ssm": _ssm,
     "sts": _sts,
+    "cloudformation": _cloudformation,
+    "iam": _iam,
     "ecr": _ecr,
     "codebuild": _codebuild,
 }

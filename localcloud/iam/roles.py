@@ -7,21 +7,38 @@ from typing import Any
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 
-from localcloud.account import account
 from localcloud.iam.evaluation import listed
 
+OF_THE_CDK = "cdk-"
+"""How the names of the roles begin with which a user of the CDK deploys; the bootstrap stack makes them."""
 
-def policies_of(role_name: str) -> list[dict[str, Any]] | None:
-    """The policies of a role; None for one that also users may assume, and for one that is gone."""
-    try:
-        role = iam_backends[account()]["aws"].get_role(role_name)
-    except NotFoundException:
-        return None
-    trust = role.assume_role_policy_document
-    if not _for_services_only(trust if isinstance(trust, str) else json.dumps(trust)):
+
+def policies_of(role_name: str, account_id: str) -> list[dict[str, Any]] | None:
+    """The policies of a role; None for one that a user takes on in its own account, or to deploy, and for one that is
+    gone."""
+    role = _role(role_name, account_id)
+    if (
+        role is None
+        or role_name.startswith(OF_THE_CDK)
+        or _for_users_at_home(trust_of(role_name, account_id), account_id)
+    ):
         return None
     managed = [policy.document for policy in role.managed_policies.values()]
     return [_read(document) for document in (*role.policies.values(), *managed)]
+
+
+def trust_of(role_name: str, account_id: str) -> dict[str, Any]:
+    """Who may become a role; an empty policy for a role that there is not."""
+    role = _role(role_name, account_id)
+    trust = role.assume_role_policy_document if role else "{}"
+    return _read(trust) if isinstance(trust, str) else dict(trust)
+
+
+def _role(role_name: str, account_id: str) -> Any:
+    try:
+        return iam_backends[account_id]["aws"].get_role(role_name)
+    except NotFoundException:
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -30,9 +47,9 @@ def _read(document: str) -> dict[str, Any]:
     return found
 
 
-@lru_cache(maxsize=1024)
-def _for_services_only(trust: str) -> bool:
-    principals = [statement.get("Principal", {}) for statement in listed(json.loads(trust)["Statement"])]
-    return bool(principals) and all(
-        isinstance(principal, dict) and set(principal) == {"Service"} for principal in principals
+def _for_users_at_home(trust: dict[str, Any], account_id: str) -> bool:
+    principals = [statement.get("Principal", {}) for statement in listed(trust["Statement"])]
+    return not principals or any(
+        principal == "*" or any(account_id in name or name == "*" for name in listed(principal.get("AWS", [])))
+        for principal in principals
     )

@@ -285,4 +285,4 @@ class Runner:
         self._tell()
 
     def _tell(self) -> None:
-        self._cloud.put_event(self.job.region, self.job.event())
+        self._cloud.put_event(self.job.region, self.job.event(), self.job.account)

@@ -166,6 +166,7 @@ def test_a_model_is_downloaded_or_the_command_says_why_not(
     *,
     tmp_path: Path,
     bucket: str,
+    deployment: Deployment,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     content: bytes | None,
@@ -179,6 +180,9 @@ def test_a_model_is_downloaded_or_the_command_says_why_not(
         @classmethod
         def of(cls, _grid: Path) -> "Plane":
             return cls()
+
+        def __init__(self) -> None:
+            self.deployment = deployment
 
         def job(self, _submission: str, _index: int) -> JobStatus:
             return job

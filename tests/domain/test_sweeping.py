@@ -278,7 +278,7 @@ def test_a_reconciler_gives_every_call_up_within_a_minute(
 ) -> None:
     made: list[tuple[str, float]] = []
 
-    def kept(service: str, _region: str | None, config: Any) -> None:
+    def kept(service: str, _region: str | None, _role: object, config: Any) -> None:
         sends = config.retries["total_max_attempts"]
         if sends > 1:  # else it is for submitting, which a reconciler never does
             made.append((service, sends * (config.connect_timeout + config.read_timeout)))

@@ -11,7 +11,6 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
-from traingrid.checkup.account import BOOTSTRAP
 from traingrid.cli.main import cli
 from traingrid.clients import client
 from traingrid.errors import TraingridError
@@ -75,7 +74,7 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
     template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
     iam = client("iam", "us-east-1")
     for region in regions:
-        client("ssm", region).put_parameter(Name=BOOTSTRAP, Value="21", Type="String")
+        client("ssm", region).put_parameter(Name=names.BOOTSTRAP, Value="21", Type="String")
         cloudformation, s3, ecr = (client(name, region) for name in ("cloudformation", "s3", "ecr"))
         where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         cloudformation.create_stack(StackName=names.region_stack("doctored", region), TemplateBody=template)

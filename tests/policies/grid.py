@@ -65,9 +65,9 @@ def the_grid() -> Grid:
     )
 
 
-def the_templates(layer: Path, folder: Path) -> dict[str, Template]:
-    """Return the templates of the grid, every reference in them filled in with an ARN as AWS would."""
-    made = synthesise(the_grid(), layer, folder)
+def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[str, Template]:
+    """Return the templates of the grid, or of another, every reference in them filled in with an ARN as AWS would."""
+    made = synthesise(grid or the_grid(), layer, folder)
     return {
         stack: _filled(template, template, stack.removeprefix("traingrid-") if stack in _OF_REGIONS else HOME)
         for stack, template in made.items()

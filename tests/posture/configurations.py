@@ -37,6 +37,9 @@ CONFINED: dict[str, Any] = {
     },
     "us-west-2": None,
 }
+HOME, OTHER = "123456789012", "210987654321"
+ELSEWHERE: dict[str, Any] = {"us-east-1": {"account": OTHER}, "us-west-2": None}
+"""The home Region trains in another account."""
 TOLD = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
 
 CONFIGURATIONS: dict[str, Grid] = {
@@ -62,5 +65,10 @@ CONFIGURATIONS: dict[str, Grid] = {
     "keys and private network": a_grid(2, encryption="kms", network="private"),
     "training images built, by others replicated": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),
+    "two accounts": a_grid(ELSEWHERE, account=HOME),
+    "two accounts, keys and private network": a_grid(
+        {"us-west-2": {"account": OTHER}, "eu-west-1": None}, account=HOME, encryption="kms", network="private"
+    ),
+    "two accounts, each rule and policy its owner's": a_grid(ELSEWHERE, account=HOME, replicate_images=False),
     "the longest name": a_grid({REGIONS[5]: None}, name="a" * 24, home="ap-northeast-3"),
 }

@@ -30,6 +30,7 @@ class Synthesised:
         grid: What was synthesised.
         templates: By the names of their stacks.
         regions: The Region of every stack.
+        accounts: The account of every stack; "unknown-account" where it goes to whichever deploys it.
         after: What every stack is deployed after.
         nag: What cdk-nag says of the construct tree, by rule pack.
     """
@@ -37,6 +38,7 @@ class Synthesised:
     grid: Grid
     templates: dict[str, Template]
     regions: dict[str, str]
+    accounts: dict[str, str]
     after: dict[str, set[str]]
     nag: dict[str, Scan]
 
@@ -73,6 +75,7 @@ def synthesise(grid: Grid, folder: Path) -> Synthesised:
         grid=grid,
         templates={stack.stack_name: stack.template for stack in assembly.stacks},
         regions={stack.stack_name: stack.environment.region for stack in assembly.stacks},
+        accounts={stack.stack_name: stack.environment.account for stack in assembly.stacks},
         after={stack.stack_name: _dependencies(folder / "out", stack.stack_name) for stack in assembly.stacks},
         nag=scans,
     )

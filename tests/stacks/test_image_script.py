@@ -72,6 +72,14 @@ def test_an_image_that_is_there_is_neither_built_nor_pushed_again(programs: Path
     assert (code, calls) == (0, [LOOK.format(region) for region in ("us-east-1", "eu-west-1", "us-west-2")])
 
 
+def test_an_image_is_awaited_in_the_registry_of_another_account(programs: Path) -> None:
+    for region in ("us-east-1", "eu-west-1"):
+        (programs.parent / region).touch()
+    code, calls = run(programs, REGIONS="eu-west-1/210987654321")
+    there = LOOK.format("eu-west-1").replace("--repo", "--registry-id 210987654321 --repo")
+    assert (code, calls) == (0, [LOOK.format("us-east-1"), there])
+
+
 @pytest.mark.parametrize("broken", ["login", "buildx", "push"])
 def test_a_step_that_fails_fails_the_build(programs: Path, broken: str) -> None:
     (programs.parent / f"broken-{broken}").touch()

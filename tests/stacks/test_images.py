@@ -31,7 +31,9 @@ def variables(project: dict[str, Any]) -> dict[str, str]:
     return {entry["Name"]: flat(entry["Value"]) for entry in project["Environment"]["EnvironmentVariables"]}
 
 
-def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, regions: tuple[str, ...] = ()) -> ImageBuild:
+def built(
+    recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, replicas: tuple[str, ...] = (), account: str = ""
+) -> ImageBuild:
     """Return the build of a recipe from the files below `root`."""
     stack = Stack(App(), "Stack")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +44,7 @@ def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, regions: tuple[str, 
             recipe=recipe,
             repository=registry(stack, "Repository", name="grid/name"),
             repository_name="grid/name",
-            regions=regions,
+            replicas=dict.fromkeys(replicas, account),
             keeping=LogKeeping(retention=logs.RetentionDays.ONE_DAY, key=None),
         )
 
@@ -71,12 +73,13 @@ def test_the_tag_says_what_an_image_is_made_from_and_nothing_else(checkout: Path
 
 
 def test_a_region_more_or_another_way_to_build_is_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = built(regions=("eu-west-1",)).tag
-    assert built(regions=("eu-west-1", "us-west-2")).tag != before
+    before = built(replicas=("eu-west-1",)).tag
+    assert built(replicas=("eu-west-1", "us-west-2")).tag != before
+    assert built(replicas=("eu-west-1",), account="210987654321").tag != before
     script = tmp_path / "build.sh"
     script.write_text(image_build.SCRIPT.read_text() + "# better\n")
     monkeypatch.setattr(image_build, "SCRIPT", script)
-    assert built(regions=("eu-west-1",)).tag != before
+    assert built(replicas=("eu-west-1",)).tag != before
 
 
 def test_the_sources_of_the_orchestrator_are_all_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:

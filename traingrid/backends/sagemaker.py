@@ -41,7 +41,8 @@ class SageMaker:
     def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
         self._deployment = deployment
         self._region = region
-        self._sagemaker: Any = make("sagemaker", region)
+        self._role = deployment.acting_in(region)
+        self._sagemaker: Any = make("sagemaker", region, self._role)
         self._creating: Any = None
         self._storage: Storage | None = None
         self._logs: Any = None
@@ -86,7 +87,7 @@ class SageMaker:
         """Write what the request names and nobody else makes: the ManifestFiles of a stream for each rank."""
         if not by_rank(job.inputs, job.streams):
             return
-        self._storage = self._storage or Storage(self._region)
+        self._storage = self._storage or Storage(self._region, role=self._role)
         try:
             write_rank_manifests(self._storage, job, name)
         except TooFewObjectsError as error:
@@ -101,7 +102,7 @@ class SageMaker:
 
     def _create(self, name: str, request: dict[str, Any]) -> Seen | None:
         """Send CreateTrainingJob once; if it is not clear what came of that, see whether there is such a job now."""
-        self._creating = self._creating or once("sagemaker", self._region)
+        self._creating = self._creating or once("sagemaker", self._region, self._role)
         try:
             self._creating.create_training_job(**request)
         except HTTPClientError as error:
@@ -150,7 +151,7 @@ class SageMaker:
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
         request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
         grid = self._deployment.grid
-        key = grid.output_key(self._deployment.account, self._region)
+        key = grid.output_key(self._deployment.account_of(self._region), self._region)
         return confined(request, grid.training, grid.regions[self._region], key)
 
     def describe(self, name: str) -> Seen | None:
@@ -175,7 +176,7 @@ class SageMaker:
 
     def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts are named as SageMaker names them: algo-1, algo-2, ..."""
-        self._logs = self._logs or client("logs", self._region)
+        self._logs = self._logs or client("logs", self._region, self._role)
         try:
             for stream in self._streams(name):
                 host = stream.removeprefix(f"{name}/").rpartition("-")[0]

@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid import names
 from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
+from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from traingrid.clients import ActingRole
     from traingrid.grid import Grid
-
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-"""The parameter in which `cdk bootstrap` says its version, hnb659fds being the qualifier that the CDK takes by default
-(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
 OLDEST_BOOTSTRAP = 6
 """The templates of this CDK refuse an older one (their rule CheckBootstrapVersion)."""
+
+TRUSTING = "--trust {} --cloudformation-execution-policies arn:aws:iam::aws:policy/AdministratorAccess"
+"""How an account lets another deploy into it (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
 
 def caller(home: str) -> tuple[str, str]:
@@ -40,14 +42,40 @@ def caller(home: str) -> tuple[str, str]:
     return identity["Account"], identity["Arn"]
 
 
-def switched_on(grid: Grid) -> Iterator[Finding]:
-    """Yield for the home Region and each training Region whether the account has it switched on."""
-    regions = sorted({grid.home, *grid.regions})
+def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:
+    """Return whom a caller of the home Region's account, `home`, acts as in a training Region of another one."""
+    return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
+
+
+def reaches(region: str, role: ActingRole) -> bool:
+    """Return whether the caller may act as a role."""
+    try:
+        client("sts", region, role).get_caller_identity()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+def not_looked_at(region: str, account: str) -> Finding:
+    """Return that nobody has looked into a Region of another account than the caller's."""
+    why = "nothing of the grid is deployed there that would let this caller look, or its own IAM does not"
+    mend = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
+    return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, mend=mend)
+
+
+def switched_on(home: str, regions: Collection[str], role: ActingRole | None = None) -> Iterator[Finding]:
+    """Yield for Regions of one account whether it has them switched on.
+
+    Args:
+        home: The Region that is asked.
+        regions: The Regions.
+        role: Whom the caller acts as, in another account.
+    """
     statuses: dict[str, str] = {}
 
     def look(region: str) -> Finding:
         if not statuses:
-            found = client("ec2", grid.home).describe_regions(AllRegions=True)["Regions"]
+            found = client("ec2", home, role).describe_regions(AllRegions=True)["Regions"]
             statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
@@ -56,18 +84,25 @@ def switched_on(grid: Grid) -> Iterator[Finding]:
             return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, mend=mend)
         return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
 
-    for region in regions:
+    for region in sorted(regions):
         yield looked(region, "Region", partial(look, region), "ec2:DescribeRegions")
 
 
-def bootstrapped(account: str, region: str) -> Finding:
-    """Return whether a Region is bootstrapped for this CDK."""
-    mend = f"npx cdk bootstrap aws://{account}/{region}"
+def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
+    """Return whether a Region is bootstrapped for this CDK.
+
+    Args:
+        account: Its account.
+        region: The Region.
+        role: Whom the caller acts as, in another account.
+        trust: The account that deploys there, where it is another.
+    """
+    mend = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"
 
     def look() -> Finding:
-        ssm = client("ssm", region)
+        ssm = client("ssm", region, role)
         try:
-            version = int(ssm.get_parameter(Name=BOOTSTRAP)["Parameter"]["Value"])
+            version = int(ssm.get_parameter(Name=names.BOOTSTRAP)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
             why = "the CDK is not bootstrapped here"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)

@@ -18,17 +18,18 @@ from traingrid.region_guard import removed_by_force
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from traingrid.clients import ActingRole
     from traingrid.grid import Grid
 
 _DEPLOY = "npx cdk deploy --all"
 
 
-def stack(name: str, region: str) -> Finding:
+def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
     """Return whether a stack is there and whole."""
 
     def look() -> Finding:
         try:
-            status = client("cloudformation", region).describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+            status = client("cloudformation", region, role).describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
         except ClientError as error:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
@@ -54,7 +55,9 @@ def built(grid: Grid) -> dict[str, str]:
     return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
 
 
-def things_of(grid: Grid, account: str, region: str, training_images: str) -> Iterator[Finding]:
+def things_of(
+    grid: Grid, account: str, region: str, training_images: str, role: ActingRole | None = None
+) -> Iterator[Finding]:
     """Yield what jobs in a training Region need beside its stack.
 
     Args:
@@ -62,47 +65,52 @@ def things_of(grid: Grid, account: str, region: str, training_images: str) -> It
         account: Its account.
         region: The training Region.
         training_images: What a deployment has built, as `Deployment.images` in JSON.
+        role: Whom the caller acts as, in another account.
     """
     for bucket in grid.data_buckets(account, region):
-        yield _bucket(bucket, region)
-    yield _bucket(names.output_bucket(grid.name, account, region), region)
-    yield _role(names.execution_role(grid.name, region), region)
+        yield _bucket(bucket, region, role)
+    yield _bucket(names.output_bucket(grid.name, account, region), region, role)
+    yield _role(names.execution_role(grid.name, region), region, role)
     deployment = Deployment(
         grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images)
     )
-    for alias in grid.images:
+    for alias, known in grid.images.items():
+        if known.build and known.target not in deployment.images:
+            why = "the stack of images in the home Region, which says which one was built, cannot be read"
+            yield Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
+            continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
-            yield image(f"image {alias}", uri, region)
+            yield image(f"image {alias}", uri, region, role)
 
 
-def image(what: str, uri: str, region: str) -> Finding:
+def image(what: str, uri: str, region: str, role: ActingRole | None = None) -> Finding:
     """Return whether an image of this account is in its repository."""
     tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
 
     def look() -> bool:
-        return bool(client("ecr", region).describe_images(**image_request(uri))["imageDetails"])
+        return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
 
     mend = f"{_DEPLOY}, which builds it" if "@" in uri else f"build and push it as {uri} (docs/images.md)"
     absent = _absent(region, f"{what} ({tag})", mend)
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 
 
-def _bucket(bucket: str, region: str) -> Finding:
+def _bucket(bucket: str, region: str, role: ActingRole | None) -> Finding:
     def look() -> bool:
-        client("s3", region).head_bucket(Bucket=bucket)
+        client("s3", region, role).head_bucket(Bucket=bucket)
         return True
 
     mend = f"create it in {region}, or mend its name in grid.yaml; a bucket of the grid's own: {_DEPLOY}"
     return _unless(_absent(region, f"bucket {bucket}", mend), look, "s3:ListBucket", "404", "NoSuchBucket", "301")
 
 
-def _role(role: str, region: str) -> Finding:
+def _role(name: str, region: str, role: ActingRole | None) -> Finding:
     def look() -> bool:
-        client("iam", region).get_role(RoleName=role)
+        client("iam", region, role).get_role(RoleName=name)
         return True
 
-    return _unless(_absent(region, f"role {role}", _DEPLOY), look, "iam:GetRole", "NoSuchEntity")
+    return _unless(_absent(region, f"role {name}", _DEPLOY), look, "iam:GetRole", "NoSuchEntity")
 
 
 def _absent(region: str, what: str, mend: str) -> Finding:

@@ -13,6 +13,7 @@ from traingrid.clients import client
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from traingrid.clients import ActingRole
     from traingrid.grid import Grid
     from traingrid.job import Job
 
@@ -70,15 +71,14 @@ def of_jobs(jobs: Iterable[Job]) -> list[Need]:
     ]
 
 
-def granted(region: str, needs: list[Need]) -> Iterator[Finding]:
-    """Yield for each need of a Region whether its quota lets the jobs run."""
+def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
+    """Yield for each need of a Region whether its quota lets the jobs run; `role` acts there, in another account."""
     quotas: dict[str, Any] = {}
 
     def look(need: Need) -> Finding:
         if not quotas:
-            pages = (
-                client("service-quotas", region).get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
-            )
+            quota_list = client("service-quotas", region, role).get_paginator("list_service_quotas")
+            pages = quota_list.paginate(ServiceCode="sagemaker")
             quotas.update({quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]})
         return _judged(need, quotas.get(need.quota))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.checkup.quotas import Need
+    from traingrid.clients import ActingRole
     from traingrid.grid import Grid
 
 
@@ -28,31 +30,66 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
         account: The account of the credentials.
         needs: What jobs need of quotas.
     """
-    on = list(accounts.switched_on(grid))
+    home = grid.account or account
+    own = {region for region in grid.regions if grid.account_of(region, home) == account}
+    own |= {grid.home} if home == account else set()
+    on = list(accounts.switched_on(grid.home, own))
     yield from on
     reachable = [found.region for found in on if found.verdict is not Verdict.WRONG]
-    built = deployed.built(grid)
+    wanted = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
     with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
-        for found in pool.map(lambda region: list(_in_region(grid, account, region, needs, built)), reachable):
+        for found in pool.map(lambda region: list(_in_region(wanted, account, region)), reachable):
             yield from found
     yield from left_stacks(grid)
+    if home != account:
+        yield accounts.not_looked_at(grid.home, home)
+    for region in grid.regions:
+        if (owner := grid.account_of(region, home)) != account:
+            role = accounts.acting_as(grid, home, region) if home == account else None
+            yield from _elsewhere(wanted, owner, region, role)
 
 
-def _in_region(
-    grid: Grid, account: str, region: str, needs: Sequence[Need], built: Mapping[str, str]
-) -> Iterator[Finding]:
-    yield accounts.bootstrapped(account, region)
-    if region == grid.home:
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """What is looked for everywhere; `built` is what deployments have built."""
+
+    grid: Grid
+    needs: Sequence[Need]
+    built: Mapping[str, str]
+
+
+def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
+    """Yield what is found in a Region of the caller's own account."""
+    grid = wanted.grid
+    home = grid.account or account
+    yield accounts.bootstrapped(account, region, trust="" if home == account else home)
+    if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.control_stack(grid.name), region)
         yield deployed.stack(names.guard_stack(grid.name), region)
-        if uri := built.get("OrchestratorImage"):
+        if uri := wanted.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region)
-    elif region in grid.regions:
-        yield deployed.stack(names.registry_stack(grid.name, region), region)
-    if region in grid.regions:
-        yield from quotas.granted(region, [need for need in needs if need.region == region])
-        stack = deployed.stack(names.region_stack(grid.name, region), region)
-        yield stack
-        if stack.verdict is Verdict.GOOD:
-            yield from deployed.things_of(grid, account, region, built.get("TrainingImages", "{}"))
+    if region in grid.regions and grid.account_of(region, home) == account:
+        yield from _of_training(wanted, account, region)
+
+
+def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
+    """Yield what is found in a Region of another account, or that the caller may not look there."""
+    if role is None or not accounts.reaches(region, role):
+        yield accounts.not_looked_at(region, account)
+        return
+    yield from accounts.switched_on(wanted.grid.home, [region], role)
+    yield accounts.bootstrapped(account, region, role, trust=wanted.grid.account or "")
+    yield from _of_training(wanted, account, region, role)
+
+
+def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | None = None) -> Iterator[Finding]:
+    """Yield what jobs need in a training Region; `role` is whom the caller acts as in another account."""
+    grid = wanted.grid
+    if region in grid.replicas():
+        yield deployed.stack(names.registry_stack(grid.name, region), region, role)
+    yield from quotas.granted(region, [need for need in wanted.needs if need.region == region], role)
+    stack = deployed.stack(names.region_stack(grid.name, region), region, role)
+    yield stack
+    if stack.verdict is Verdict.GOOD:
+        yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", "{}"), role)

@@ -7,7 +7,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from botocore.exceptions import ClientError
@@ -58,12 +58,15 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     files = list(_files(folder))
     if not files:
         raise UsageError(f"{folder} holds no file.", "Give a folder with train/ and validation/ in it.")
-    bucket, name = names.data_bucket(deployment.grid.name, deployment.account, region), name or folder.resolve().name
+    bucket, name = (
+        names.data_bucket(deployment.grid.name, deployment.account_of(region), region),
+        name or folder.resolve().name,
+    )
     try:
         target = S3Uri.parse(f"s3://{bucket}/{name}")
     except ValueError as error:
         raise UsageError(f"A data set cannot be called {name!r}: {error}.", "Give another --name.") from error
-    s3 = client("s3", region)
+    s3 = client("s3", region, deployment.acting_in(region))
     for path in files:
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
     return target
@@ -88,14 +91,15 @@ def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]
 @click.pass_obj
 def download(grid_file: Path, submission: str, index: int, folder: Path | None) -> None:
     """Download and unpack the model of one job of SUBMISSION (INDEX counts its lines from 0)."""
-    job = ControlPlane.of(grid_file).job(submission, index)
+    plane = ControlPlane.of(grid_file)
+    job = plane.job(submission, index)
     why = f"`traingrid status {submission}` says why."
     if not job.artifact:
         raise TraingridError(f"Job {index} of {submission} has no model: it is {job.state}.", why)
     source = S3Uri.parse(job.artifact)
     target = folder or Path(f"{submission}-{index}")
     try:
-        _unpack(source, job.region, target)
+        _unpack(source, client("s3", job.region, plane.deployment.acting_in(job.region)), target)
     except ClientError as error:
         if error.response["Error"]["Code"] != "404":
             raise
@@ -106,9 +110,9 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     click.echo(f"{source} -> {target}/")
 
 
-def _unpack(source: S3Uri, region: str, target: Path) -> None:
+def _unpack(source: S3Uri, s3: Any, target: Path) -> None:
     with tempfile.TemporaryFile() as archive:
-        client("s3", region).download_fileobj(source.bucket, source.key, archive)
+        s3.download_fileobj(source.bucket, source.key, archive)
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:gz") as members:
             members.extractall(target, filter="data")  # refuses links and paths that lead out of the folder

@@ -27,6 +27,7 @@ from traingrid.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from traingrid.clients import ActingRole
     from traingrid.deployment import Deployment
 
 MAX_BYTES = 200 * 1024 * 1024
@@ -45,6 +46,7 @@ class Source:
         region: The Region of `uri`.
         files: How many files are in it.
         archive: The bytes of the .tar.gz.
+        role: Whom the upload acts as, in another account.
     """
 
     folder: Path
@@ -52,6 +54,7 @@ class Source:
     region: str
     files: int
     archive: bytes
+    role: ActingRole | None = None
 
     def __str__(self) -> str:
         size = f"{-(-len(self.archive) // 1024):,} KiB"
@@ -73,7 +76,7 @@ class PackedManifest:
     def upload(self, say: Callable[[str], None]) -> None:
         """Put every archive where the manifest says that it is, and say so."""
         for source in self.sources:
-            Storage(source.region).write(source.uri, source.archive, "application/gzip")
+            Storage(source.region, role=source.role).write(source.uri, source.archive, "application/gzip")
             say(f"uploaded {source}")
 
 
@@ -160,9 +163,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _source(folder: Path, files: int, archive: bytes, region: str, deployment: Deployment) -> Source:
-    bucket = names.data_bucket(deployment.grid.name, deployment.account, region)
+    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
     uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(archive).hexdigest()}.tar.gz")
-    return Source(folder=folder, uri=uri, region=region, files=files, archive=archive)
+    return Source(
+        folder=folder, uri=uri, region=region, files=files, archive=archive, role=deployment.acting_in(region)
+    )
 
 
 def _with_source(lines: list[bytes], row: Row, uri: str) -> bytes:

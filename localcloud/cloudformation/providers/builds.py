@@ -1,4 +1,6 @@
-"""CodeBuild's projects, and ECR's replication rules."""
+"""CodeBuild's projects, and what an ECR registry has one of: its replication rules and its policy."""
+
+import json
 
 from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
@@ -52,7 +54,35 @@ class Replication(Provider):
         context.client("ecr").put_replication_configuration(**wanted)
 
 
+class RegistryPolicy(Provider):
+    """AWS::ECR::RegistryPolicy: of a registry that has none before."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Put the policy, unless somebody else has put one."""
+        ecr = context.client("ecr")
+        try:
+            ecr.get_registry_policy()
+        except ecr.exceptions.RegistryPolicyNotFoundException:
+            self._put(context, properties)
+            return provisioned(context, kind, context.account, RegistryId=context.account)
+        message = f"Resource of type '{kind}' with identifier '{context.account}' already exists."
+        raise ProvisioningError(message)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new policy."""
+        self._put(context, properties)
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - there is but one
+        """Leave no policy."""
+        context.client("ecr").delete_registry_policy()
+
+    def _put(self, context: Context, properties: Properties) -> None:
+        context.client("ecr").put_registry_policy(policyText=json.dumps(properties["PolicyText"]))
+
+
 PROVIDERS: dict[str, Provider] = {
     "AWS::CodeBuild::Project": Project(),
     "AWS::ECR::ReplicationConfiguration": Replication(),
+    "AWS::ECR::RegistryPolicy": RegistryPolicy(),
 }

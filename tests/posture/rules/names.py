@@ -45,9 +45,10 @@ NAMES = {
 
 def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
     used = Counter(
-        (kind, name, "" if kind in EVERYWHERE else made.regions[stack]) for stack, kind, name in _named(made)
+        (kind, name, made.accounts[stack], "" if kind in EVERYWHERE else made.regions[stack])
+        for stack, kind, name in _named(made)
     )
-    for (kind, name, region), times in used.items():
+    for (kind, name, _, region), times in used.items():
         if times > 1:
             yield f"{kind} {name} would exist {times} times in {region or 'the account'}"
 

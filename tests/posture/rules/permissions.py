@@ -71,6 +71,10 @@ def a_role_is_taken_by_services_and_accounts_of_the_grid_only(made: Synthesised)
             strangers = [account for account in re.findall(r"\d{12}", principal) if account not in said]
             if "*" in principal or strangers:
                 yield f"{where} is taken by {principal}"
+            keys = {key for compared in statement.get("Condition", {}).values() for key in compared}
+            for_people = role.get("RoleName", "").startswith(f"{made.grid.name}-use-")
+            if "AWS" in statement["Principal"] and "aws:PrincipalArn" not in keys and not for_people:
+                yield f"{where} is taken by anybody of {principal}"
 
 
 def no_role_has_a_policy_of_aws(made: Synthesised) -> Iterator[str]:
@@ -157,7 +161,11 @@ RULES = (
     ),
     Rule(
         a_role_is_taken_by_services_and_accounts_of_the_grid_only,
-        (put(ROLE, f"{TRUST}.Principal", {"AWS": "*"}), put(ROLE, f"{TRUST}.Principal", {"AWS": "210987654321"})),
+        (
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "*"}),
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "999999999999"}),
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "arn:aws:iam::123456789012:root"}),
+        ),
     ),
     Rule(
         the_policies_of_a_role_fit_into_iams_limits,

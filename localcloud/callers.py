@@ -1,0 +1,27 @@
+"""Whose account a call is for: that of the access key it is signed with."""
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from moto.core.responses import BaseResponse
+
+from localcloud import isolation
+from localcloud.signature import signature_of
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+
+def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - every feature is installed alike
+    """Ask the access key.
+
+    moto 5.2.5 takes every call for the account that `localcloud.account` has told it of, if there is one. It has no
+    seam there, so the method is replaced.
+    """
+    BaseResponse.get_current_account = _account
+
+
+def _account(response: Any) -> str:
+    query = urlsplit(str(response.uri)).query
+    signed = signature_of({"HTTP_AUTHORIZATION": response.headers.get("Authorization", ""), "QUERY_STRING": query})
+    return isolation.account_of(signed.access_key if signed else "")

@@ -1,0 +1,36 @@
+"""Policies of resources, as far as accounts need them: whom a role, a bus or a registry lets in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.iam.conditions import holds
+from localcloud.iam.evaluation import listed, matches
+
+
+def lets(document: Mapping[str, Any], action: str, principal: str) -> bool:
+    """Whether a policy lets a principal in: by its own ARN, or by its account's, whose IAM then has to agree.
+
+    Args:
+        document: The policy.
+        action: E.g. "sts:AssumeRole".
+        principal: The ARN of a role, a user or an account's root.
+    """
+    context: dict[str, str | list[str]] = {
+        "aws:PrincipalArn": principal,
+        "aws:PrincipalAccount": principal.split(":")[4],
+    }
+    said = [
+        statement["Effect"]
+        for statement in listed(document.get("Statement", []))
+        if _names(statement.get("Principal", {}), principal)
+        and any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
+        and holds(statement.get("Condition", {}), context)
+    ]
+    return "Allow" in said and "Deny" not in said
+
+
+def _names(said: Any, principal: str) -> bool:
+    """Whether a statement's Principal is one: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html."""
+    named = listed(said.get("AWS", [])) if isinstance(said, dict) else [said]
+    account = principal.split(":")[4]
+    return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in named)

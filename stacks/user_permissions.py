@@ -1,0 +1,50 @@
+"""What a person of the home Region's account may do in a Region of another one, by the command line's own calls."""
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+
+from stacks.child_permissions import let_read_training_logs
+from stacks.grants import grant
+from traingrid import names
+from traingrid.grid import Grid
+
+
+def let_use(role: iam.Role, grid: Grid, region: str) -> None:
+    """Allow a role to bring data, to take results, to read logs, and to see which images there are."""
+    account = Aws.ACCOUNT_ID
+    own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
+    buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
+    grant(role, ["s3:ListBucket"], buckets)
+    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A person reads any result")
+    grant(
+        role,
+        ["s3:PutObject", "s3:AbortMultipartUpload"],
+        [f"arn:aws:s3:::{own}/*"],
+        because="A person names data sets as they like; a bucket that is not the grid's own is not written",
+    )
+    repositories = [
+        f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
+        for short in grid.repositories()
+    ]
+    grant(role, ["ecr:DescribeImages"], repositories)
+    let_read_training_logs(role, grid, [region])
+
+
+def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
+    """Allow a role what `traingrid doctor` looks at beside that; it changes nothing."""
+    account = Aws.ACCOUNT_ID
+    stacks = [names.region_stack(grid.name, region), names.registry_stack(grid.name, region)]
+    grant(
+        role,
+        ["cloudformation:DescribeStacks"],
+        [f"arn:aws:cloudformation:{region}:{account}:stack/{stack}/*" for stack in stacks],
+        because="CloudFormation ends the ARN of a stack with an id of its own",
+    )
+    grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
+    grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
+    grant(
+        role,
+        ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"],
+        ["*"],
+        because="The actions know no resource",
+    )

@@ -1,0 +1,179 @@
+"""Training Regions in other accounts: what grid.yaml may say of them, what is called how, and who acts as whom."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from traingrid.clients import ActingRole, client, once, renew
+from traingrid.deployment import Deployment
+from traingrid.grid import Grid, GridError, load_grid
+from traingrid.manifest import parse
+from traingrid.storage import Storage
+from traingrid.submission import jobs_of_lines
+from traingrid.training_jobs import TrainingJobs
+
+HOME, OTHER = "123456789012", "210987654321"
+TWO = f"""\
+name: traingrid
+home: us-east-1
+account: "{HOME}"
+regions:
+  us-east-1: {{account: "{OTHER}"}}
+  us-west-2:
+  eu-west-1: {{account: "{HOME}"}}
+images:
+  resnet: {{repository: training, tag: "1"}}
+job:
+  image: resnet
+  instance_type: ml.g5.48xlarge
+"""
+KEYS = "encryption: {kind: kms, keys: {%s}}\n"
+
+
+def key(region: str, account: str) -> str:
+    return f'{region}: "arn:aws:kms:{region}:{account}:key/1234abcd-12ab-34cd-56ef-1234567890ab"'
+
+
+def loaded(folder: Path, text: str) -> Grid:
+    (folder / "grid.yaml").write_text(text)
+    return load_grid(folder / "grid.yaml")
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Deployment:
+    """A grid whose home Region trains in another account, beside two Regions that train in the home Region's."""
+    grid = loaded(tmp_path, TWO)
+    bucket = f"traingrid-manifests-{HOME}-us-east-1"
+    return Deployment(grid=grid, account=HOME, table="ledger", manifest_bucket=bucket)
+
+
+def test_a_region_is_elsewhere_only_if_its_account_is_not_homes(two: Deployment) -> None:
+    assert two.grid.elsewhere() == {"us-east-1": OTHER}
+    assert two.grid.at_home() == ["us-west-2", "eu-west-1"]
+    assert two.grid.replicas() == ["us-east-1", "us-west-2", "eu-west-1"]
+    assert Grid.from_environment(two.grid.to_environment()).elsewhere() == {"us-east-1": OTHER}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "grid.yaml:4: regions.us-east-1: who may act in anoth"),
+        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "write the home Region's, `account`, too"),
+        (TWO.replace(f'"{OTHER}"', OTHER), "regions.us-east-1.account: 210987654321 is not allowed: this must be text"),
+        (TWO.replace(OTHER, "2109"), "regions.us-east-1.account: '2109' is not allowed: it must have the form ^[0-9]{"),
+        (TWO.replace(OTHER, "2109"), 'Write for example `account: "210987654321"`: AWS account that this Region'),
+        (
+            TWO.replace(f' {{account: "{OTHER}"}}', "")
+            + KEYS % ", ".join([key("us-east-1", HOME), key("us-west-2", OTHER), key("eu-west-1", HOME)]),
+            f"encryption: the key of us-west-2 is in {OTHER}, and what it encrypts is in {HOME}; give one of that acco",
+        ),
+        (
+            TWO + KEYS % ", ".join([key("us-east-1", HOME), key("us-west-2", HOME), key("eu-west-1", HOME)]),
+            f"the key of us-east-1 is in {HOME}, and what it encrypts is in {HOME}, {OTHER}; give one of that account",
+        ),
+    ],
+)
+def test_an_impossible_mix_of_accounts_is_refused_with_key_rule_and_remedy(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    with pytest.raises(GridError) as raised:
+        loaded(tmp_path, text)
+    assert sentence in "\n".join(raised.value.problems)
+
+
+def test_keys_of_the_accounts_that_use_them_are_taken(tmp_path: Path) -> None:
+    apart = TWO.replace("us-east-1: {", "ap-south-1: {")
+    named = [key("us-east-1", HOME), key("ap-south-1", OTHER), key("us-west-2", HOME), key("eu-west-1", HOME)]
+    assert loaded(tmp_path, apart + KEYS % ", ".join(named)).encryption.keys.keys() >= {"ap-south-1"}
+
+
+def test_everything_of_a_region_is_called_after_its_own_account(two: Deployment) -> None:
+    line = f"region,s3_uri\nus-east-1,s3://traingrid-data-{OTHER}-us-east-1/x\n".encode()
+    (job,) = jobs_of_lines(parse(line, two), two, "0123abcd")
+    assert job.image == f"{OTHER}.dkr.ecr.us-east-1.amazonaws.com/traingrid/training:1"
+    assert job.output == f"s3://traingrid-output-{OTHER}-us-east-1/0123abcd/0/"
+    assert two.execution_role_arn("us-east-1") == f"arn:aws:iam::{OTHER}:role/traingrid-execution-us-east-1"
+    assert two.bucket_regions() == {
+        f"traingrid-data-{OTHER}-us-east-1": "us-east-1",
+        f"traingrid-data-{HOME}-us-west-2": "us-west-2",
+        f"traingrid-data-{HOME}-eu-west-1": "eu-west-1",
+    }
+
+
+@pytest.mark.parametrize("part", ["launch", "record", "sweep", "use"])
+def test_a_part_acts_as_itself_at_home_and_as_its_own_role_elsewhere(two: Deployment, part: Any) -> None:
+    variables = {
+        "TRAINGRID_GRID": two.grid.to_environment(),
+        "TRAINGRID_ACCOUNT": HOME,
+        "TRAINGRID_TABLE": "ledger",
+        "TRAINGRID_MANIFEST_BUCKET": two.manifest_bucket,
+    }
+    deployment = Deployment.from_environment(variables, part)
+    assert deployment.acting_in("us-west-2") is deployment.acting_in("eu-west-1") is None
+    role = deployment.acting_in("us-east-1")
+    assert role is not None
+    assert role.arn == f"arn:aws:iam::{OTHER}:role/traingrid-{part}-us-east-1"
+    assert role.home == "us-east-1"
+
+
+@pytest.fixture
+def accounts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two empty accounts, in this process; the environment's keys are of the first."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        renew()
+        yield
+    renew()
+
+
+def whose(role: ActingRole | None) -> str:
+    return str(client("sts", "us-east-1", role).get_caller_identity()["Account"])
+
+
+@pytest.mark.usefixtures("accounts")
+def test_a_client_with_a_role_acts_in_the_roles_account_and_others_stay_where_they_are(two: Deployment) -> None:
+    assert (whose(None), whose(two.acting_in("us-east-1"))) == (HOME, OTHER)
+    jobs = TrainingJobs(two, "us-east-1")
+    assert list(jobs.listed()) == []
+    Storage("us-east-1")._s3.create_bucket(Bucket="at-home")
+    seen = Storage("us-east-1", role=two.acting_in("us-east-1"))._s3.list_buckets()["Buckets"]
+    assert (seen, len(Storage("us-east-1")._s3.list_buckets()["Buckets"])) == ([], 1)
+
+
+@pytest.mark.usefixtures("accounts")
+def test_credentials_are_asked_for_once_for_all_clients_and_again_before_they_run_out(
+    two: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    lives = [timedelta(minutes=5), timedelta(hours=1)]  # botocore asks anew ten minutes before the end
+    assume = boto3.client("sts").assume_role(RoleArn=f"arn:aws:iam::{OTHER}:role/x", RoleSessionName="test")
+
+    class Sts:
+        def assume_role(self, **request: str) -> dict[str, Any]:
+            asked.append(request["RoleArn"])
+            expires = datetime.now(UTC) + lives[min(len(asked), len(lives)) - 1]
+            return {"Credentials": {**assume["Credentials"], "Expiration": expires}}
+
+    role = two.acting_in("us-east-1")
+    made = [client("s3", "us-east-1", role), once("s3", "us-east-1", role)]
+    monkeypatch.setattr("traingrid.clients.brisk", lambda *_: Sts())
+    for s3 in (*made, *made):
+        s3.list_buckets()
+    assert asked == [f"arn:aws:iam::{OTHER}:role/traingrid-use-us-east-1"] * 2
+
+
+@pytest.mark.usefixtures("accounts")
+def test_after_credentials_have_run_out_a_new_client_asks_for_new_ones(two: Deployment) -> None:
+    role = two.acting_in("us-east-1")
+    before = client("sts", "us-east-1", role)._get_credentials().access_key
+    assert client("s3", "us-east-1", role)._get_credentials().access_key == before
+    renew()
+    assert client("s3", "us-east-1", role)._get_credentials().access_key != before

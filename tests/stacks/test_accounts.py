@@ -1,0 +1,228 @@
+"""A grid of two accounts: which stack goes where, who trusts whom, and that one account needs none of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stacks.templates import Template, a_grid, an_app, flat, on, only, resources, statements
+
+HOME, OTHER = "123456789012", "210987654321"
+CHILD, RECONCILER, RECORDER = "OrchestratorRole", "ReconcilerSweepRole", "JobEventsRecordRole"
+REGIONS = {"us-east-1": {"account": OTHER}, "us-west-2": None, "eu-west-1": {"account": OTHER}}
+PARTS = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
+
+
+class Made:
+    """The stacks of a grid.
+
+    Attributes:
+        templates: By name.
+        places: The account and Region that each goes to.
+        missing: What the CDK CLI would have to look up in the account.
+    """
+
+    def __init__(self, layer: Path, folder: Path, **changes: Any) -> None:
+        stacks = an_app(a_grid(REGIONS, account=HOME, **changes), layer, folder).synth().stacks
+        self.templates: dict[str, Template] = {stack.stack_name: stack.template for stack in stacks}
+        self.places = {stack.stack_name: (stack.environment.account, stack.environment.region) for stack in stacks}
+        self.missing = json.loads((folder / "manifest.json").read_text()).get("missing", [])
+
+
+@pytest.fixture(scope="module")
+def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(layer, tmp_path_factory.mktemp("accounts"), encryption="kms", network="private")
+
+
+@pytest.fixture(scope="module")
+def control(made: Made) -> Template:
+    return made.templates["traingrid-control"]
+
+
+@pytest.fixture(scope="module")
+def virginia(made: Made) -> Template:
+    """The home Region, in the other account."""
+    return made.templates["traingrid-us-east-1"]
+
+
+def trust(template: Template, role: str) -> list[Any]:
+    (found,) = [
+        entry["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        for entry in resources(template, "AWS::IAM::Role").values()
+        if entry["Properties"].get("RoleName") == role
+    ]
+    return list(found)
+
+
+def test_the_stacks_of_a_region_go_to_its_account_and_nothing_is_looked_up_there(made: Made) -> None:
+    assert made.places == {
+        "traingrid-images": (HOME, "us-east-1"),
+        "traingrid-control": (HOME, "us-east-1"),
+        "traingrid-guard": (HOME, "us-east-1"),
+        "traingrid-us-east-1": (OTHER, "us-east-1"),
+        "traingrid-registry-us-east-1": (OTHER, "us-east-1"),
+        "traingrid-us-west-2": (HOME, "us-west-2"),
+        "traingrid-registry-us-west-2": (HOME, "us-west-2"),
+        "traingrid-eu-west-1": (OTHER, "eu-west-1"),
+        "traingrid-registry-eu-west-1": (OTHER, "eu-west-1"),
+    }
+    assert made.missing == []
+    assert "Fn::GetAZs" in json.dumps(made.templates["traingrid-control"])
+
+
+def test_with_one_account_stacks_go_wherever_they_are_deployed_and_no_role_is_for_another(
+    layer: Path, tmp_path: Path
+) -> None:
+    stacks = an_app(a_grid(2), layer, tmp_path).synth().stacks
+    assert {stack.environment.account for stack in stacks} == {"unknown-account"}
+    named = {
+        role["Properties"].get("RoleName")
+        for stack in stacks
+        for role in resources(stack.template, "AWS::IAM::Role").values()
+    }
+    assert named == {None, "traingrid-execution-us-east-1", "traingrid-execution-us-west-2"}
+    assert not [stack for stack in stacks if "sts:AssumeRole" in str(list(statements(stack.template)))]
+
+
+@pytest.mark.parametrize(("part", "who"), PARTS.items())
+def test_a_part_of_the_control_plane_takes_on_exactly_its_roles_and_they_take_nobody_else(
+    control: Template, virginia: Template, part: str, who: str
+) -> None:
+    (role,) = [
+        logical
+        for logical, entry in resources(control, "AWS::IAM::Role").items()
+        if entry["Properties"].get("RoleName") == f"traingrid-{who}"
+    ]
+    assert on(control, role, "sts:AssumeRole") == {
+        f"arn:aws:iam::{OTHER}:role/traingrid-{part}-{region}" for region in ("us-east-1", "eu-west-1")
+    }
+    (statement,) = trust(virginia, f"traingrid-{part}-us-east-1")
+    assert statement["Principal"] == {"AWS": f"arn:aws:iam::{HOME}:root"}
+    assert statement["Action"] == "sts:AssumeRole"
+    assert statement["Condition"] == {"ArnEquals": {"aws:PrincipalArn": f"arn:aws:iam::{HOME}:role/traingrid-{who}"}}
+
+
+def test_at_home_a_child_trains_in_the_regions_of_its_own_account_only(control: Template) -> None:
+    created = on(control, CHILD, "sagemaker:CreateTrainingJob")
+    assert created == {"arn:aws:sagemaker:us-west-2:<AWS::AccountId>:training-job/traingrid-*"}
+    assert on(control, CHILD, "iam:PassRole") == {"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-us-west-2"}
+    keys = on(control, CHILD, "kms:Decrypt")
+    assert {arn for arn in keys if ":key/" in arn} == {"arn:aws:kms:us-west-2:<AWS::AccountId>:key/*"}
+
+
+def test_launching_elsewhere_is_held_to_what_a_child_is_held_to_at_home(control: Template, virginia: Template) -> None:
+    def about(template: Template, role: str) -> list[str]:
+        named = ("CreateTrainingJob", "PassRole", "AddTags", "UpdateTrainingJob", "StopTrainingJob", "GetLogEvents")
+        found = [entry for entry in statements(template, role) if any(name in str(entry["Action"]) for name in named)]
+        return [json.dumps(entry, sort_keys=True).replace("us-west-2", "us-east-1") for entry in found]
+
+    assert about(virginia, "ActingLaunch") == about(control, CHILD)
+    assert len(about(virginia, "ActingLaunch")) == 8
+
+
+def test_who_sweeps_or_records_elsewhere_creates_nothing_and_passes_no_role(virginia: Template) -> None:
+    may = {
+        role: {action for entry in statements(virginia, role) for action in entry["Action"]}
+        for role in ("ActingSweep", "ActingRecord")
+    }
+    looks = {"sagemaker:DescribeTrainingJob", "sagemaker:ListTags"}
+    assert may["ActingRecord"] == looks
+    assert may["ActingSweep"] == looks | {"sagemaker:ListTrainingJobs", "sagemaker:StopTrainingJob"}
+
+
+def test_a_grid_that_trains_elsewhere_only_lets_no_role_of_the_control_plane_train(layer: Path, tmp_path: Path) -> None:
+    grid = a_grid({"us-east-1": {"account": OTHER}}, account=HOME, encryption="kms")
+    control = next(
+        stack.template for stack in an_app(grid, layer, tmp_path).synth().stacks if stack.stack_name.endswith("control")
+    )
+    assert {
+        action for entry in statements(control) for action in entry["Action"] if action.startswith("sagemaker:")
+    } == {"sagemaker:ListTrainingJobs"}, "which the guard of Regions asks with, and which sees its own account only"
+
+
+def test_events_of_another_account_come_home_by_its_forwarding_roles_alone(
+    control: Template, virginia: Template
+) -> None:
+    policy = only(control, "AWS::Events::EventBusPolicy")
+    assert flat(policy["Statement"]["Resource"]).endswith(".Arn>")
+    del policy["Statement"]["Resource"]
+    assert policy["Statement"] == {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:iam::{OTHER}:root"},
+        "Action": "events:PutEvents",
+        "Condition": {
+            "ArnEquals": {
+                "aws:PrincipalArn": [
+                    f"arn:aws:iam::{OTHER}:role/traingrid-events-{region}" for region in ("us-east-1", "eu-west-1")
+                ]
+            }
+        },
+    }
+    bus = f"arn:aws:events:us-east-1:{HOME}:event-bus/traingrid"
+    assert on(virginia, "Forwarding", "events:PutEvents") == {bus}
+    (rule,) = [
+        entry["Properties"]
+        for name, entry in resources(virginia, "AWS::Events::Rule").items()
+        if name.startswith("Forwarding")
+    ]
+    assert rule["Targets"][0]["Arn"] == bus
+    assert len(trust(virginia, "traingrid-events-us-east-1")) == 1
+
+
+def test_images_are_replicated_to_registries_of_other_accounts_which_let_them_in(made: Made) -> None:
+    rules = only(made.templates["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
+    (rule,) = rules["ReplicationConfiguration"]["Rules"]
+    assert [(place["Region"], flat(place["RegistryId"])) for place in rule["Destinations"]] == [
+        ("us-east-1", OTHER),
+        ("us-west-2", "<AWS::AccountId>"),
+        ("eu-west-1", OTHER),
+    ]
+    (statement,) = only(made.templates["traingrid-registry-us-east-1"], "AWS::ECR::RegistryPolicy")["PolicyText"][
+        "Statement"
+    ]
+    assert statement["Principal"] == {"AWS": f"arn:aws:iam::{HOME}:root"}
+    assert statement["Action"] == ["ecr:ReplicateImage"]
+    assert [flat(arn) for arn in statement["Resource"]] == [
+        "arn:aws:ecr:us-east-1:<AWS::AccountId>:repository/traingrid/training"
+    ]
+    assert not resources(made.templates["traingrid-registry-us-west-2"], "AWS::ECR::RegistryPolicy")
+
+
+def test_a_registry_whose_policy_is_somebody_elses_is_left_alone_and_the_statement_is_told(
+    layer: Path, tmp_path: Path
+) -> None:
+    made = Made(layer, tmp_path, replicate_images=False)
+    registry = made.templates["traingrid-registry-us-east-1"]
+    assert not resources(registry, "AWS::ECR::RegistryPolicy")
+    assert "ecr:ReplicateImage" in flat(registry["Outputs"]["ReplicationPermission"]["Value"])
+
+
+def test_a_build_may_see_what_has_come_to_another_account_and_waits_for_it(layer: Path, tmp_path: Path) -> None:
+    images = {"built": {"build": "training", "target": "cpu"}}
+    made = Made(layer, tmp_path, images=images, job={"image": "built", "instance_type": "ml.m5.large"})
+    repository = only(made.templates["traingrid-registry-us-east-1"], "AWS::ECR::Repository")
+    (look,) = repository["RepositoryPolicyText"]["Statement"]
+    assert look["Action"] == "ecr:DescribeImages"
+    assert look["Condition"] == {"ArnLike": {"aws:PrincipalArn": f"arn:aws:iam::{HOME}:role/traingrid-images-*"}}
+    template = made.templates["traingrid-images"]
+    there = on(template, "TrainingBuildcpu", "ecr:DescribeImages")
+    assert {arn for arn in there if arn.startswith("arn:aws:ecr:")} == {
+        f"arn:aws:ecr:eu-west-1:{OTHER}:repository/traingrid/training",
+        f"arn:aws:ecr:us-east-1:{OTHER}:repository/traingrid/training",
+        "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/training",
+    }
+    told = json.dumps(resources(template, "AWS::CodeBuild::Project"))
+    assert f"eu-west-1/{OTHER} us-east-1/{OTHER} us-west-2" in told
+
+
+def test_a_private_network_lets_children_take_on_roles_and_the_other_account_of_its_region_through(
+    control: Template,
+) -> None:
+    endpoints = resources(control, "AWS::EC2::VPCEndpoint").values()
+    services = {flat(endpoint["Properties"]["ServiceName"]).rpartition(".")[2] for endpoint in endpoints}
+    assert "sts" in services
+    for endpoint in endpoints:
+        first = endpoint["Properties"]["PolicyDocument"]["Statement"][0]
+        accounts = [flat(account) for account in first["Condition"]["StringEquals"]["aws:PrincipalAccount"]]
+        assert accounts == ["<AWS::AccountId>", OTHER]
