@@ -6,7 +6,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks import child_permissions, user_permissions, watcher_permissions
-from stacks.grants import grant, skip_in_checkov
+from stacks.grants import grant
 from stacks.keys import use_key
 from traingrid import names
 from traingrid.grid import Grid
@@ -69,13 +69,10 @@ class ActingRoles(Construct):
         home = self._grid.account or ""
         whole = iam.ArnPrincipal(account_root(home))
         only = names.role_arn(home, names.home_role(self._grid.name, part)) if part != "use" else ""
-        role = iam.Role(
+        return iam.Role(
             self,
             part.capitalize(),
             role_name=names.acting_role(self._grid.name, part, self._region),
             assumed_by=whole.with_conditions({"ArnEquals": {"aws:PrincipalArn": only}}) if only else whole,
             description=f"What account {home} does in {self._region}: {part}",
         )
-        because = "Its condition names the one role that takes it on" if only else "Whom home lets, home's IAM says"
-        skip_in_checkov(role, "CKV_AWS_61", because)
-        return role

@@ -22,9 +22,13 @@ WITHOUT_A_RESOURCE = {
     "batch:DescribeJobs",
     "batch:ListJobs",
     "cloudwatch:PutMetricData",
-    *(f"ec2:Describe{what}" for what in ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")),
+    *(
+        f"ec2:Describe{what}"
+        for what in ("DhcpOptions", "NetworkInterfaces", "Regions", "SecurityGroups", "Subnets", "Vpcs")
+    ),
     "ecr:GetAuthorizationToken",
     "sagemaker:ListTrainingJobs",
+    "servicequotas:ListServiceQuotas",
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
