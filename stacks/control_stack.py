@@ -6,7 +6,7 @@ from pathlib import Path
 from aws_cdk import Aws, CfnOutput, Environment, Stack
 from constructs import Construct
 
-from stacks import child_permissions, intake_permissions, watcher_permissions
+from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
@@ -88,6 +88,10 @@ class ControlStack(Stack):
         watcher_permissions.let_record_events(self.job_events.role, grid, ledger)
         watcher_permissions.let_close_lines(self.reconciler.role, bucket, ledger)
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid)
+        queue_permissions.let_queue(self.orchestrator.role, grid)
+        queue_permissions.let_see_queued(self.job_events.role, grid)
+        queue_permissions.let_see_queued(self.reconciler.role, grid)
+        queue_permissions.let_end_queued(self.reconciler.role, grid)
         self._let_decrypt()
 
     def _let_decrypt(self) -> None:

@@ -37,7 +37,7 @@ def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
     ledger.add_to_policy(_this_account("dynamodb:*"))
 
 
-def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup) -> None:
+def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, *, grid: Grid) -> None:
     """Add the interface endpoints of the home Region, in the children's subnets, for this account's use of them only.
 
     They take HTTPS from the children and nothing else. Each is $0.01 an hour and zone, idle or not
@@ -51,7 +51,8 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
         allow_all_outbound=False,
     )
     group.add_ingress_rule(children, ec2.Port.tcp(443), "HTTPS from the Batch children")
-    for name, (service, actions) in _PRIVATE.items():
+    queues = {"Batch": (ec2.InterfaceVpcEndpointAwsService.BATCH, "batch:*")} if grid.service_queue(grid.home) else {}
+    for name, (service, actions) in {**_PRIVATE, **queues}.items():
         endpoint = vpc.add_interface_endpoint(
             name,
             service=service,

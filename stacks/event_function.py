@@ -82,9 +82,17 @@ class EventFunction(Construct):
         self.dead_letters = dead_letters(self, runtime.key)
         self.role = _lambda_role(self)
         self.function = self._function(handler, description, runtime, timeout or Duration.seconds(60), memory_mib)
-        rule = events.Rule(
-            self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
+        self._invoke_on(
+            events.Rule(self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule)
         )
+
+    def also_on(
+        self, identifier: str, *, pattern: events.EventPattern, bus: events.IEventBus, description: str
+    ) -> None:
+        """Invoke the function for other events, too."""
+        self._invoke_on(events.Rule(self, identifier, description=description, event_pattern=pattern, event_bus=bus))
+
+    def _invoke_on(self, rule: events.Rule) -> None:
         rule.add_target(
             targets.LambdaFunction(
                 self.function,

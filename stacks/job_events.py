@@ -5,7 +5,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.event_forwarding import state_changes
+from stacks.event_forwarding import queue_changes, state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 from traingrid.grid import Grid
@@ -33,6 +33,13 @@ class JobEvents(Construct):
             pattern=state_changes(grid),
             bus=self.bus,
         )
+        if any(map(grid.service_queue, grid.regions)):
+            recorder.also_on(
+                "QueuedRule",
+                pattern=queue_changes(grid),
+                bus=self.bus,
+                description="Records state changes of queued jobs in the ledger",
+            )
         self.function = recorder.function
         self.role: iam.Role = recorder.role
         self.dead_letters: sqs.Queue = recorder.dead_letters

@@ -42,7 +42,7 @@ class Network(Construct):
         children = self._security_group(vpc)
         reach_storage(vpc, grid)
         if private:
-            private_endpoints(self, vpc, children)
+            private_endpoints(self, vpc, children, grid=grid)
         record_flows(self, vpc, keeping)
         self.placement = Placement(
             vpc=vpc,

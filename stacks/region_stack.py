@@ -10,6 +10,7 @@ from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
 from stacks.keys import read_with, stack_key, use_key
 from stacks.registry import registry
+from stacks.service_queues import TrainingQueue
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -53,6 +54,8 @@ class RegionStack(Stack):
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
+        if settings := grid.regions[region].service_queue:
+            TrainingQueue(self, "TrainingQueue", grid=grid, settings=settings)
         Alarms(self, "Alarms", grid=grid, key=key).undelivered(f"home-bus-{region}", forwarding.dead_letters)
 
         CfnOutput(self, "DataBucket", value=data.bucket_name)

@@ -38,6 +38,7 @@ from traingrid.grid_job import JobDefaults
 from traingrid.grid_network import Network
 from traingrid.grid_orchestrator import Orchestrator
 from traingrid.grid_part import GridPart
+from traingrid.grid_queues import ONLY_SHARE, ServiceQueue, Share, Weight, refuse_launch, refuse_shares
 from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS, Training
 
 NAME_LIMIT = 24
@@ -94,6 +95,8 @@ class Region(GridPart):
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
     """Security groups of that VPC that its training jobs are in."""
+    service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
+    """A service queue of AWS Batch, for lines with `launch: queued`; none unless it is given."""
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:
@@ -131,6 +134,9 @@ class Grid(GridPart):
     """Region of the control plane; need not be a training Region."""
     regions: dict[RegionName, Region] = Field(min_length=1, examples=[{"us-west-2": {}}])
     """Training Regions."""
+    shares: dict[Share, Weight] = Field(default={}, max_length=20, examples=[{"production": 4, "research": 1}])
+    """Who shares the queues, each with a weight: of four times the weight, four times the places. First come, first
+    served unless they are given."""
     images: dict[Text, Image] = Field(min_length=1, examples=[{"resnet": {"repository": "training", "tag": "1"}}])
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
@@ -214,6 +220,20 @@ class Grid(GridPart):
             raise PydanticCustomError("unknown_image", "`images` has no such alias", context)
         return job
 
+    @field_validator("job")
+    @classmethod
+    def _launch_is_possible(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
+        if "regions" in info.data and "shares" in info.data:  # absent if wrong themselves: then that is to tell
+            queues = {name: region.service_queue for name, region in info.data["regions"].items()}
+            refuse_launch(job.launch, job.share, info.data["shares"], queues)
+        return job
+
+    @model_validator(mode="after")
+    def _shares_are_the_same_everywhere(self) -> Self:
+        queues = {name: region.service_queue for name, region in self.regions.items()}
+        refuse_shares(self.shares, queues, self.allowed_instance_types())
+        return self
+
     @field_validator("training")
     @classmethod
     def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
@@ -237,6 +257,15 @@ class Grid(GridPart):
     def repositories(self) -> tuple[str, ...]:
         """Return the short names of the ECR repositories of every training Region, `training` always among them."""
         return tuple(sorted({"training", *(image.repository for image in self.images.values() if image.repository)}))
+
+    def service_queue(self, region: str) -> str:
+        """Return the name of a Region's service queue; empty where it has none, or is none of the grid's."""
+        queue = self.regions[region].service_queue if region in self.regions else None
+        return names.service_queue(self.name, quota=bool(queue.quota_shares)) if queue else ""
+
+    def share_of(self, share: str) -> str:
+        """Return the share of a job that was submitted as one of `share`, which may be empty or one of former days."""
+        return share if share in self.shares else next(iter(self.shares), ONLY_SHARE)
 
     def image_uri(self, image: str, account: str, region: str) -> str:
         """Return the URI that a job in `region` pulls: of the alias `image`, or of an image given by its URI.

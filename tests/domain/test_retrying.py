@@ -38,7 +38,7 @@ class FakeBatch:
         self.submitted: list[tuple[S3Uri, int, str]] = []
         self.takes = 1_000
 
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str) -> str:
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str, *, share: str, priority: int) -> str:
         if len(self.submitted) == self.takes:
             raise SubmitFailedError("the queue is disabled", refused=True)
         self.submitted.append((jobs, count, chunk))
