@@ -22,6 +22,9 @@ DUMMY_KEY = "localcloud"
 """Access key id and secret of every user of a localcloud server."""
 
 CLOUDFORMATION_KEY = "localcloud-cloudformation"
+BATCH_KEY = "localcloud-batch"
+_SERVICES = {CLOUDFORMATION_KEY: "cloudformation.amazonaws.com", BATCH_KEY: "batch.amazonaws.com"}
+"""The services that call others, by their access key."""
 """Access key id with which CloudFormation calls the other services here; the record shows who called."""
 
 _NO_AWS_FILES = {
@@ -129,13 +132,13 @@ def principal_of(access_key: str) -> str | None:
     """The ARN behind an access key that this server knows.
 
     Returns:
-        A user's, role session's or (dummy key) the account's ARN, or CloudFormation's service name; None for a key
-        that nobody here issued.
+        A user's, role session's or (dummy key) the account's ARN, or the name of a service that calls others; None for
+        a key that nobody here issued.
     """
     if access_key == DUMMY_KEY:
         return f"arn:aws:iam::{account()}:root"
-    if access_key == CLOUDFORMATION_KEY:
-        return "cloudformation.amazonaws.com"
+    if access_key in _SERVICES:
+        return _SERVICES[access_key]
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{account()}:federated-user/localcloud"
     if access_key in (sessions := _sessions.known()):

@@ -1,7 +1,17 @@
 """Which provider provisions which resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
-from localcloud.cloudformation.providers import alarms, buckets, compute, identity, keys, messaging, networks, storage
+from localcloud.cloudformation.providers import (
+    alarms,
+    buckets,
+    compute,
+    identity,
+    keys,
+    messaging,
+    networks,
+    queues,
+    storage,
+)
 from localcloud.cloudformation.providers.base import Provider
 from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
 
@@ -14,6 +24,7 @@ _PROVIDERS: dict[str, Provider] = {
     **keys.PROVIDERS,
     **messaging.PROVIDERS,
     **networks.PROVIDERS,
+    **queues.PROVIDERS,
     **{kind: NoOperation() for kind in NO_OPERATION},
 }
 

@@ -84,7 +84,7 @@ class EventInvokeConfig(Provider):
 
 
 class BatchResource(Provider):
-    """A compute environment, job queue or job definition; the API's names begin in lower case."""
+    """A compute or service environment, job queue or job definition; the API's names begin in lower case."""
 
     def __init__(self, create: str, name: str, arn: str, update: str = "", fixed: tuple[str, ...] = ()) -> None:
         self._create, self._name, self._arn, self._update, self._fixed = create, name, arn, update, fixed
@@ -112,6 +112,7 @@ class BatchResource(Provider):
             return self.create(context, old.cf_resource_type, wanted)
         key = self._name.removesuffix("Name")
         apart = ("Tags", "Type", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
+        apart += ("JobQueueType", "ServiceEnvironmentType")
         wanted = {**without(properties, *apart), key: old.physical_resource_id}
         if "ComputeResources" in wanted:
             wanted["ComputeResources"] = without(wanted["ComputeResources"], "Type")
@@ -149,6 +150,10 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "AWS::Batch::JobQueue": BatchResource(
         "CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue", ("JobQueueName",)
+    ),
+    "AWS::Batch::ServiceEnvironment": BatchResource(
+        "CreateServiceEnvironment", "serviceEnvironmentName", "serviceEnvironmentArn", "UpdateServiceEnvironment",
+        ("ServiceEnvironmentName",),
     ),
     "AWS::Batch::JobDefinition": BatchResource("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
 }  # fmt: skip
