@@ -15,7 +15,13 @@ from typing import Any
 from botocore.loaders import Loader
 
 _ALL = ("",)
-OPERATIONS = {"dynamodb": _ALL, "logs": _ALL, "s3": _ALL, "sagemaker": ("TrainingJob", "ListTags")}
+OPERATIONS = {
+    "dynamodb": _ALL,
+    "logs": _ALL,
+    "s3": _ALL,
+    "sagemaker": ("TrainingJob", "ListTags"),
+    "batch": ("ServiceJob",),
+}
 """The services that a child calls, and what the names of the operations have that it may call: one of these words."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.queued import launching
 from traingrid.child import Child, find_job
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
@@ -90,7 +90,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     _say(f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child")
 
     def backend_in(region: str) -> Backend:
-        return patient(lambda: SageMaker(deployment, region), _say)
+        return patient(lambda: launching(deployment, region, job.launch), _say)
 
     return Supervisor(
         grid=deployment.grid.name,

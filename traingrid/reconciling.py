@@ -20,12 +20,13 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.queued import watching
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import brisk
 from traingrid.closing import Closer, Line
 from traingrid.ledger import Ledger, is_cancelled
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.reach import Reach
 from traingrid.rotation import rotated
 from traingrid.s3_uri import S3Uri
@@ -109,8 +110,8 @@ class Reconciler:
             children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
-            training_jobs=cache(lambda region: TrainingJobs(grid.name, region, brisk)),
-            backend=cache(lambda region: SageMaker(deployment, region, brisk)),
+            training_jobs=cache(lambda region: training_jobs_in(grid, region, brisk)),
+            backend=cache(lambda region: watching(deployment, region, brisk)),
             grace_seconds=grace_seconds,
         )
 

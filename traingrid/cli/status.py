@@ -14,7 +14,7 @@ from rich.text import Text
 
 from traingrid import names
 from traingrid.backends.base import LogPosition
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.queued import watching
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.cli.console import console, printable
@@ -162,5 +162,5 @@ def logs(grid_file: Path, submission: str, index: int) -> None:
     job = plane.job(submission, index)
     if not job.training_job:
         raise TraingridError(f"Job {index} has no training job yet: {job.state} {job.phase}.", printable(job.reason))
-    for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
+    for host, line in watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
         click.echo(f"[{host}] {printable(line)}")
