@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.policies import child_cases, function_cases, key_cases, region_cases, trust_cases
+from tests.policies import child_cases, function_cases, key_cases, queue_cases, region_cases, trust_cases
 from tests.policies.case import ALLOWED, EXPLICITLY, IMPLICITLY, Case
 from tests.policies.grid import ROLES, Document, documents, the_templates, trust
 from tests.policies.simulator import verdicts
 
 CASES: tuple[Case, ...] = tuple(
-    case for module in (child_cases, function_cases, key_cases, region_cases, trust_cases) for case in module.cases()
+    case
+    for module in (child_cases, function_cases, key_cases, queue_cases, region_cases, trust_cases)
+    for case in module.cases()
 )
 
 

@@ -37,6 +37,16 @@ CONFINED: dict[str, Any] = {
 }
 TOLD = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
 
+QUEUE: dict[str, Any] = {"service_queue": {"instances": 16}}
+QUOTA: dict[str, Any] = {
+    "service_queue": {
+        "quota_shares": {"research": {"ml.g5.48xlarge": 4}, "production": {"ml.g5.48xlarge": 12}},
+        "lend": True,
+    }
+}
+QUEUED = {"image": "resnet", "instance_type": "ml.g5.48xlarge", "launch": "queued"}
+SHARES = {"research": 1, "production": 4}
+
 CONFIGURATIONS: dict[str, Grid] = {
     "one Region, which is home": a_grid(1),
     "one Region, home elsewhere": a_grid({"eu-west-1": None}, home="us-east-2"),
@@ -58,5 +68,8 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
     "people to tell and a budget": a_grid(2, alarms=TOLD),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
-    "the longest name": a_grid({REGIONS[5]: None}, name="a" * 24, home="ap-northeast-3"),
+    "service queues": a_grid({"us-east-1": QUEUE, "us-west-2": QUEUE}, job=QUEUED),
+    "quota shares that lend": a_grid({"us-east-1": QUOTA, "us-west-2": QUEUE}, shares=SHARES, network="private"),
+    "a queue at home that is shared": a_grid(1, shares=SHARES, encryption="kms"),
+    "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
 }
