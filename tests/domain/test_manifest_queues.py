@@ -9,6 +9,7 @@ from traingrid.deployment import Deployment
 from traingrid.grid import Grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
+from traingrid.planning import Found, planned
 from traingrid.submission import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
@@ -101,6 +102,13 @@ def test_a_job_that_would_wait_for_ever_is_refused(
     ((field, said),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
     assert field == "instance_count"
     assert f"never runs more than {most} of ml.p3.16xlarge at once" in said
+
+
+def test_the_plan_says_where_a_line_would_wait(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research", launch="direct")
+    lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
+    said = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
+    assert said == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
 
 
 def test_a_request_that_a_service_job_cannot_carry_is_refused(deployment: Deployment) -> None:

@@ -23,6 +23,7 @@ from traingrid.audit import audit
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
+from traingrid.retrying import Retrier
 from traingrid.world_reading import read_world
 
 GRID = """\
@@ -166,17 +167,54 @@ def kill_all(cloud: LocalCloud) -> None:
     until(lambda: not set(killed) & set(children(cloud)))
 
 
+def test_an_end_reaches_the_ledger_though_nobody_watches(
+    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
+) -> None:
+    plan(5.0)
+    submission = submit(plane, "unwatched.csv", manifest(plane, "eu-west-1|"))["submission"]
+    until(lambda: [item.get("phase") for item in plane.ledger.jobs(submission)] == ["Training"])
+    head = plane.ledger.submission(submission)
+    assert head is not None
+    plane.children.terminate(head["batch_job"], "its host is gone")
+    kill_all(cloud)
+    assert plane.status(submission).jobs[0].state == "InProgress"
+    until(lambda: plane.status(submission).jobs[0].state == "Completed")
+    assert violations(plane, cloud, submission) == []
+
+
+def test_a_failed_line_is_queued_once_more_by_a_retry(
+    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
+) -> None:
+    cloud.faults.set(Plan(stubs=(Stub(seconds=0.5, outcome="Failed", reason="AlgorithmError: exit code 1"),)))
+    submission = submit(plane, "failing.csv", manifest(plane, "us-east-1|"))["submission"]
+    (failed,) = ended(plane, submission).jobs
+    assert (failed.state, failed.reason) == ("Failed", "AlgorithmError: exit code 1")
+    plan(0.5)
+    retrier = Retrier(
+        deployment=plane.deployment,
+        ledger=plane.ledger,
+        storage=plane.storage,
+        batch=plane.batch,
+        children=plane.children,
+    )
+    assert retrier.retry(submission, "Ada").indices == [0]
+    (job,) = ended(plane, submission).jobs
+    assert (job.state, job.attempt) == ("Completed", 2)
+    assert len(made_by_batch(cloud, submission)) == 2
+    assert violations(plane, cloud, submission) == []
+
+
 def test_a_cancel_ends_what_waits_and_what_trains(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
 ) -> None:
     plan(120.0)
-    lines = ("us-east-1|,2", "us-east-1|,1", "eu-west-1|,1")
+    lines = ("us-east-1|,2", "us-east-1|,2", "eu-west-1|,1")  # of the first two, whichever child is faster
     submission = submit(plane, "cancelled.csv", manifest(plane, *lines, columns=",instance_count"))["submission"]
 
     def phases() -> list[str]:
-        return [job.phase for job in plane.status(submission).jobs]
+        return sorted(job.phase for job in plane.status(submission).jobs)
 
-    until(lambda: phases() == ["Training", "Queued", "Training"])
+    until(lambda: phases() == ["Queued", "Training", "Training"])
     canceller = Canceller(
         deployment=plane.deployment, ledger=plane.ledger, children=plane.children, storage=plane.storage
     )

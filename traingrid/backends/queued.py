@@ -6,6 +6,7 @@ service job, and so at most one training job at a time. The training job's own n
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -15,8 +16,9 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
 from traingrid.clients import Maker, client, once
 from traingrid.errors import UsageError
-from traingrid.failures import INVALID_REQUEST
+from traingrid.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.service_jobs import ServiceJobs, seen_of, training_job_of
+from traingrid.waits import VISIBLE_WITHIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +48,7 @@ class Queued(SageMaker):
         super().__init__(deployment, region, make)
         self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
         self._submitting: Any = None
+        self._refused_at: dict[str, float] = {}
 
     def _send(self, request: dict[str, Any], job: Job) -> None:
         asked = service_job_request(request, job, self._deployment.grid)
@@ -61,7 +64,9 @@ class Queued(SageMaker):
             raise refusal from error
         seen = self.describe(name)
         if seen is None:
-            raise LaunchError(INVALID_REQUEST, refusal.what) from error
+            # Not before it would be listed: till then it may be that an earlier request was taken and not answered.
+            late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
+            raise LaunchError(INVALID_REQUEST if late else SERVICE_ERROR, refusal.what, unresolved=not late) from error
         return seen
 
     def describe(self, name: str) -> Seen | None:

@@ -114,7 +114,7 @@ class ServiceJob:
 
     def end_attempt(self, reason: str) -> None:
         """Keep what came of the training job of this attempt."""
-        known = {"serviceResourceId": _resource(self.training_job), "startedAt": self.started_at}
+        known: dict[str, Any] = {"serviceResourceId": _resource(self.training_job), "startedAt": self.started_at}
         known |= {"stoppedAt": now_ms(), "statusReason": reason}
         self.attempts.append({key: value for key, value in known.items() if value is not None})
 

@@ -1,7 +1,8 @@
 """Starts service jobs when their queue has room, and follows the training jobs that they become.
 
 A training job that gets no instances, or hits a quota, is no end: its service job waits and is tried again, and that
-counts as no attempt (User Guide, "Service job retry strategies in AWS Batch").
+counts as no attempt (User Guide, "Service job retry strategies in AWS Batch"). Nothing that runs is taken away: a quota
+share that lends waits here until the borrower has ended, where Batch would preempt it.
 """
 
 import threading

@@ -111,9 +111,9 @@ class BatchResource(Provider):
             wanted = {**properties, self._name: name} if not self._update else properties
             return self.create(context, old.cf_resource_type, wanted)
         key = self._name.removesuffix("Name")
-        apart = ("Tags", "Type", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
-        apart += ("JobQueueType", "ServiceEnvironmentType")
-        wanted = {**without(properties, *apart), key: old.physical_resource_id}
+        apart = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
+        kinds = ("Type", "JobQueueType", "ServiceEnvironmentType")
+        wanted = {**without(properties, *apart, *kinds), key: old.physical_resource_id}
         if "ComputeResources" in wanted:
             wanted["ComputeResources"] = without(wanted["ComputeResources"], "Type")
         getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, wanted))
