@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.clients import Maker, gentle
 from traingrid.ownership import is_of_grid
-from traingrid.service_jobs import ServiceJobs, state_of, training_job_of
+from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_of
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.world import TrainingJob
 
@@ -41,8 +41,9 @@ class QueuedTrainingJobs(TrainingJobs):
         return chain(super().listed(state, submission), self._service_jobs(state, submission))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
-        active = state in ACTIVE_STATES and not submission
-        for job in self._jobs.summaries(f"{self._grid}-{submission}", active=active):
+        # What waits has ended as soon as it is told to. Of one submission it is one list by its name, in any state.
+        statuses = {"InProgress": ACTIVE, "Stopping": STARTED}.get(state, ()) if not submission else ()
+        for job in self._jobs.summaries(f"{self._grid}-{submission}", statuses):
             identity = names.parse_training_job(self._grid, job["jobName"])
             if not identity or submission not in ("", identity.submission) or state not in ("", state_of(job)):
                 continue

@@ -11,11 +11,11 @@ from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.clients import Maker, client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-WAITING = ("SUBMITTED", "PENDING", "RUNNABLE")
-ACTIVE = (*WAITING, "SCHEDULED", "STARTING", "RUNNING")
-"""Statuses of a service job that has not ended, and those before there is a training job
+WAITING, STARTED = ("SUBMITTED", "PENDING", "RUNNABLE"), ("SCHEDULED", "STARTING", "RUNNING")
+ACTIVE = (*WAITING, *STARTED)
+"""Statuses of a service job that has not ended: before it was handed to SageMaker, and since
 (https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html)."""
 
 _FROM_SAGEMAKER = "Received status from SageMaker: "
@@ -51,14 +51,15 @@ class ServiceJobs:
         """Return DescribeServiceJob's reply for a service job, by its id or ARN."""
         return dict(self._batch.describe_service_job(jobId=job))
 
-    def summaries(self, prefix: str, *, active: bool) -> Iterator[dict[str, Any]]:
+    def summaries(self, prefix: str, statuses: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield what ListServiceJobs says of the service jobs whose names begin so.
 
         Args:
             prefix: How the names begin.
-            active: Only those that have not ended; else all that Batch still knows.
+            statuses: Only those in one of these statuses; all that Batch still knows where none are given.
         """
-        lists = [{"jobStatus": status} for status in ACTIVE] if active else [{"filters": _by_name(f"{prefix}*")}]
+        by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
+        lists = [{"jobStatus": status} for status in statuses] or by_name
         seen = set()
         for which in lists:
             for job in self._listed(**which):
