@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from localcloud.deploy import deploy
-from localcloud.faults import EventFault, Plan, Quota, Stub
+from localcloud.faults import CallFault, Effect, EventFault, Plan, Quota, Stub
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
@@ -156,6 +156,19 @@ def test_a_child_that_is_killed_finds_its_service_job_again(
         if submission in entry["parameters"]["jobName"]
     ]
     assert len({entry["response"]["jobId"] for entry in submitted}) == 1
+    assert violations(plane, cloud, submission) == []
+
+
+@pytest.mark.parametrize("effect", ["kill_before", "kill_after", "lose_reply", "error_after"])
+def test_whatever_becomes_of_a_submission_there_is_one_training_job(
+    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None], effect: Effect
+) -> None:
+    plan(0.5, calls=(CallFault(effect=effect, service="batch", action="SubmitServiceJob", times=2),))
+    submission = submit(plane, f"{effect}.csv", manifest(plane, "us-east-1|", "eu-west-1|"))["submission"]
+    status = ended(plane, submission)
+    assert [job.state for job in status.jobs] == ["Completed", "Completed"]
+    assert len(cloud.faults.struck_calls()) == 2
+    assert len(made_by_batch(cloud, submission)) == 2
     assert violations(plane, cloud, submission) == []
 
 
