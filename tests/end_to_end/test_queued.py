@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from localcloud.deploy import deploy
-from localcloud.faults import CallFault, Effect, EventFault, Plan, Quota, Stub
+from localcloud.faults import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
@@ -156,6 +156,17 @@ def test_a_child_that_is_killed_finds_its_service_job_again(
         if submission in entry["parameters"]["jobName"]
     ]
     assert len({entry["response"]["jobId"] for entry in submitted}) == 1
+    assert violations(plane, cloud, submission) == []
+
+
+def test_no_capacity_is_waited_for_by_batch_and_is_no_attempt(
+    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
+) -> None:
+    plan(0.5, capacity=(Capacity(times=2),))
+    submission = submit(plane, "scarce.csv", manifest(plane, "us-east-1|"))["submission"]
+    (job,) = ended(plane, submission).jobs
+    assert (job.state, job.attempt, job.region) == ("Completed", 1, "us-east-1")
+    assert len(made_by_batch(cloud, submission)) == 3
     assert violations(plane, cloud, submission) == []
 
 

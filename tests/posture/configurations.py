@@ -68,7 +68,7 @@ CONFIGURATIONS: dict[str, Grid] = {
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
     "people to tell and a budget": a_grid(2, alarms=TOLD),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
-    "service queues": a_grid({"us-east-1": QUEUE, "us-west-2": QUEUE}, job=QUEUED),
+    "service queues in twelve Regions": a_grid(dict.fromkeys(REGIONS, QUEUE), job=QUEUED),
     "quota shares that lend": a_grid({"us-east-1": QUOTA, "us-west-2": QUEUE}, shares=SHARES, network="private"),
     "a queue at home that is shared": a_grid(1, shares=SHARES, encryption="kms"),
     "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
