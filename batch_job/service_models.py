@@ -26,6 +26,7 @@ OPERATIONS = {
     "s3": _ALL,
     "sagemaker": ("TrainingJob", "ListTags"),
     "sts": ("AssumeRole",),
+    "batch": ("ServiceJob",),
 }
 """The services that a child calls, and what the names of the operations have that it may call: one of these words."""
 

@@ -29,11 +29,11 @@ from traingrid.children import Children, arrays
 from traingrid.clients import client
 from traingrid.intake import ManifestVersion
 from traingrid.ledger import FINAL_STATES
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id
 from traingrid.sweep import Sweep
-from traingrid.training_jobs import TrainingJobs
 from traingrid.violation import Violation
 from traingrid.world import World
 from traingrid.world_reading import read_world
@@ -275,7 +275,7 @@ class Arena(Stage):
         for batch_job in self._batch_jobs_left():
             self.children().terminate(batch_job, "the experiment is over")
         for region in REGIONS:
-            jobs = TrainingJobs(self.plane.deployment, region)
+            jobs = training_jobs_in(self.plane.deployment, region)
             for job in jobs.listed(state="InProgress"):
                 jobs.stop(job.name)
         with suppress(TimeoutError):

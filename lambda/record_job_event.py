@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from traingrid import names
+from traingrid.backends.queued import watching
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.deployment import Deployment
 from traingrid.ledger import Ledger
@@ -28,12 +29,17 @@ def _ledger() -> Ledger:
 @cache
 def _backend(region: str) -> SageMaker:
     """Kept from one event to the next: making its client takes longer than all that an event asks for."""
-    return SageMaker(_deployment(), region)
+    return watching(_deployment(), region)
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """Handle "SageMaker Training Job State Change". The event only wakes us: it may be late or repeated."""
-    name, region = event["detail"]["TrainingJobName"], event["region"]
+    """Handle "SageMaker Training Job State Change" and "Batch Service Job State Change".
+
+    The event only wakes us: it may be late or repeated. A service job has the name that its line's training job would
+    have.
+    """
+    detail, region = event["detail"], event["region"]
+    name = detail.get("TrainingJobName") or detail["jobName"]
     grid = _deployment().grid.name
     changed = record_seen(grid, _ledger(), _backend(region), name)
     job = names.parse_training_job(grid, name)

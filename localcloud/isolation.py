@@ -24,6 +24,9 @@ DUMMY_KEY = "localcloud"
 key of another account's user: an account is there as soon as somebody calls with its key."""
 
 CLOUDFORMATION_KEY = "localcloud-cloudformation"
+BATCH_KEY = "localcloud-batch"
+_SERVICES = {CLOUDFORMATION_KEY: "cloudformation.amazonaws.com", BATCH_KEY: "batch.amazonaws.com"}
+"""The services that call others, by their access key."""
 """Access key id with which CloudFormation calls the other services here; the record shows who called."""
 
 _IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(?P<service>-cloudformation)?(-(?P<account>\d{{12}}))?")
@@ -139,12 +142,14 @@ def principal_of(access_key: str) -> str | None:
     """The ARN behind an access key that this server knows.
 
     Returns:
-        A user's, role session's or (dummy key) the account's ARN, or CloudFormation's service name; None for a key
-        that nobody here issued.
+        A user's, role session's or (dummy key) the account's ARN, or the name of a service that calls others; None for
+        a key that nobody here issued.
     """
     if found := _IN_AN_ACCOUNT.fullmatch(access_key):
         whose = found["account"] or account()
         return "cloudformation.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
+    if access_key in _SERVICES:
+        return _SERVICES[access_key]
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{account()}:federated-user/localcloud"
     if access_key in (sessions := _sessions.known()):

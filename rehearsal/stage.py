@@ -17,7 +17,8 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.queued_jobs import training_jobs_in
+from traingrid.training_jobs import ACTIVE_STATES
 
 PATIENCE_SECONDS = 240.0
 """How long the least of things may take on a machine that does much else."""
@@ -72,7 +73,7 @@ class Stage:
             job.name
             for region in grid.regions
             for state in ACTIVE_STATES
-            for job in TrainingJobs(self.plane.deployment, region).listed(state=state)
+            for job in training_jobs_in(self.plane.deployment, region).listed(state=state)
         ]
 
     def output(self, name: str) -> str:

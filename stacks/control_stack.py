@@ -6,7 +6,7 @@ from pathlib import Path
 from aws_cdk import Aws, CfnOutput, Fn, Stack
 from constructs import Construct
 
-from stacks import child_permissions, intake_permissions, watcher_permissions
+from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
 from stacks.accounts import home_environment, let_act_elsewhere
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
@@ -111,6 +111,10 @@ class ControlStack(Stack):
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
         let_look(self.guard.role, grid, bucket, ledger)
+        queue_permissions.let_queue(self.orchestrator.role, grid)
+        queue_permissions.let_see_queued(self.job_events.role, grid)
+        queue_permissions.let_see_queued(self.reconciler.role, grid)
+        queue_permissions.let_end_queued(self.reconciler.role, grid)
         self._let_decrypt()
         if self._grid.account:
             self._acknowledge_accounts()

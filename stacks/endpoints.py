@@ -54,7 +54,8 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
         allow_all_outbound=False,
     )
     group.add_ingress_rule(children, ec2.Port.tcp(443), "HTTPS from the Batch children")
-    wanted = _PRIVATE | (_ELSEWHERE if grid.elsewhere() else {})
+    queues = {"Batch": (ec2.InterfaceVpcEndpointAwsService.BATCH, "batch:*")} if grid.service_queue(grid.home) else {}
+    wanted = _PRIVATE | queues | (_ELSEWHERE if grid.elsewhere() else {})
     for name, (service, actions) in wanted.items():
         endpoint = vpc.add_interface_endpoint(
             name,

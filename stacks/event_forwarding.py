@@ -24,6 +24,19 @@ def state_changes(grid: Grid) -> events.EventPattern:
     )
 
 
+def queue_changes(grid: Grid) -> events.EventPattern:
+    """Return the pattern of the state changes of a grid's service jobs, which have the names of its training jobs.
+
+    What Batch makes of them has names of Batch's own making, which `state_changes` does not match
+    (https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html).
+    """
+    return events.EventPattern(
+        source=["aws.batch"],
+        detail_type=["Batch Service Job State Change"],
+        detail={"jobName": [{"prefix": f"{grid.name}-"}]},
+    )
+
+
 class EventForwarding(Construct):
     """A rule on a Region's default bus that sends the grid's state changes to the home bus."""
 
@@ -44,14 +57,18 @@ class EventForwarding(Construct):
             self, "HomeBus", f"arn:aws:events:{grid.home}:{home}:event-bus/{names.event_bus(grid.name)}"
         )
         self.dead_letters = dead_letters(self, key)
-        rule = events.Rule(
-            self,
-            "Rule",
-            description=f"Sends state changes of training jobs to {grid.home}",
-            event_pattern=state_changes(grid),
-        )
+        self._forward(f"Sends state changes of training jobs to {grid.home}", state_changes(grid), home_bus, role)
+        if grid.service_queue(region):
+            self._forward(
+                f"Sends state changes of queued jobs to {grid.home}", queue_changes(grid), home_bus, role, "Queued"
+            )
+
+    def _forward(
+        self, description: str, pattern: events.EventPattern, bus: events.IEventBus, role: iam.Role, kind: str = ""
+    ) -> None:
+        rule = events.Rule(self, f"{kind}Rule", description=description, event_pattern=pattern)
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
-        rule.add_target(targets.EventBus(home_bus, role=role, dead_letter_queue=self.dead_letters))
+        rule.add_target(targets.EventBus(bus, role=role, dead_letter_queue=self.dead_letters))
         # The CDK's target has no argument for it, and without it EventBridge goes on for 24 hours.
         retry = {"MaximumEventAgeInSeconds": EVENT_AGE.to_seconds(), "MaximumRetryAttempts": EVENT_RETRIES}
         cast(events.CfnRule, rule.node.default_child).add_property_override("Targets.0.RetryPolicy", retry)

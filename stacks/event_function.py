@@ -93,18 +93,19 @@ class EventFunction(Construct):
         if name:
             cast(lambda_.CfnFunction, self.function.node.default_child).function_name = name
         if pattern or schedule:
-            self._invoke(description, pattern, bus, schedule)
+            self._invoke_on(
+                events.Rule(
+                    self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
+                )
+            )
 
-    def _invoke(
-        self,
-        description: str,
-        pattern: events.EventPattern | None,
-        bus: events.IEventBus | None,
-        schedule: events.Schedule | None,
+    def also_on(
+        self, identifier: str, *, pattern: events.EventPattern, bus: events.IEventBus, description: str
     ) -> None:
-        rule = events.Rule(
-            self, "Rule", description=description, event_pattern=pattern, event_bus=bus, schedule=schedule
-        )
+        """Invoke the function for other events, too."""
+        self._invoke_on(events.Rule(self, identifier, description=description, event_pattern=pattern, event_bus=bus))
+
+    def _invoke_on(self, rule: events.Rule) -> None:
         rule.add_target(
             targets.LambdaFunction(
                 self.function,

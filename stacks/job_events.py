@@ -6,7 +6,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.accounts import account_root, home_role_name
-from stacks.event_forwarding import state_changes
+from stacks.event_forwarding import queue_changes, state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 from traingrid.grid import Grid
@@ -36,6 +36,13 @@ class JobEvents(Construct):
             role_name=home_role_name(grid, "record"),
         )
         self._take_events_of_other_accounts(grid)
+        if any(map(grid.service_queue, grid.regions)):
+            recorder.also_on(
+                "QueuedRule",
+                pattern=queue_changes(grid),
+                bus=self.bus,
+                description="Records state changes of queued jobs in the ledger",
+            )
         self.function = recorder.function
         self.role: iam.Role = recorder.role
         self.dead_letters: sqs.Queue = recorder.dead_letters

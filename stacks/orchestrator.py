@@ -12,6 +12,7 @@ from stacks.accounts import home_role_name
 from stacks.grants import grant, same_account
 from stacks.log_keeping import LogKeeping
 from stacks.network import Network
+from stacks.service_queues import shared_by_weight
 from traingrid import names
 from traingrid.failures import FOR_GOOD
 from traingrid.grid import Grid
@@ -63,6 +64,7 @@ class Orchestrator(Construct):
             retry_strategies=retry_strategies(),
             timeout=LIFETIME,
             propagate_tags=True,
+            scheduling_priority=0 if grid.shares else None,
         )
         # The image's digest comes from another stack: this tag is how its change is a change of this template.
         Tags.of(self.definition).add(names.TAG_IMAGE, image_tag)
@@ -76,10 +78,13 @@ class Orchestrator(Construct):
             security_groups=list(self._placement.security_groups),
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
+        # A queue that is shared cannot become one that is not, nor the other way round: it is another queue.
+        name, shared = names.job_queue(grid.name, shared=bool(grid.shares)), "Shared" * bool(grid.shares)
         return batch.JobQueue(
             self,
-            "Queue",
-            job_queue_name=names.job_queue(grid.name),
+            f"{shared}Queue",
+            job_queue_name=name,
+            scheduling_policy=shared_by_weight(self, "Shares", name=name, grid=grid) if shared else None,
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 

@@ -12,6 +12,7 @@ from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
 from stacks.keys import read_with, stack_key, use_key
+from stacks.service_queues import TrainingQueue
 from traingrid import names
 from traingrid.framework_images import FrameworkImage
 from traingrid.grid import Grid
@@ -58,6 +59,8 @@ class RegionStack(Stack):
         if region in grid.elsewhere():
             ActingRoles(self, "Acting", grid=grid, region=region, key=key)
         forwarding = EventForwarding(self, "Forwarding", grid=grid, region=region, key=key)
+        if settings := grid.regions[region].service_queue:
+            TrainingQueue(self, "TrainingQueue", grid=grid, settings=settings)
         alarms = Alarms(self, "Alarms", grid=grid, key=key)
         alarms.undelivered(f"home-bus-{region}", forwarding.dead_letters)
         alarms.key_in_danger("data")

@@ -45,7 +45,16 @@ class Batch:
         self._reading: Any = make("batch", region)
         self._submitting: Any = once("batch", region)
 
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int | str = 0) -> str:
+    def submit(  # noqa: PLR0913  # what one request says
+        self,
+        submission: str,
+        jobs: S3Uri,
+        count: int,
+        chunk: int | str = 0,
+        *,
+        share: str = "",
+        priority: int = 0,
+    ) -> str:
         """Submit one array job, or a plain job where `count` is 1, and return its id.
 
         SubmitJob has no idempotency token, so it is sent once. A reply that is lost is looked up by the job's name,
@@ -56,6 +65,8 @@ class Batch:
             jobs: The normalised jobs in S3, in the version that the children read.
             count: How many jobs there are in it.
             chunk: Which of the submission's arrays this is, from 0, or what another one is called.
+            share: Whose jobs they are; means something where the queue is shared by weights only.
+            priority: How early they start, compared with the others of that share.
 
         Raises:
             SubmitFailedError: Batch refused the job, or cannot say whether it took it.
@@ -71,6 +82,9 @@ class Batch:
         }
         if count > 1:
             request["arrayProperties"] = {"size": count}
+        if self._deployment.grid.shares:  # Batch refuses a share in any other queue, and demands one in this
+            request["shareIdentifier"] = self._deployment.grid.share_of(share)
+            request["schedulingPriorityOverride"] = priority
         try:
             return str(self._submitting.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:

@@ -22,8 +22,8 @@ from traingrid import ledger as ledgers
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import FINAL_STATES, index_of, is_cancelled
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import submitted_jobs
-from traingrid.training_jobs import TrainingJobs
 from traingrid.world import elsewhere
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Canceller:
 
     def _stop(self, wanted: Wanted, told: Told) -> None:
         for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
-            region, most = TrainingJobs(self.deployment, name), len(told.errors) + _MOST_ERRORS
+            region, most = training_jobs_in(self.deployment, name), len(told.errors) + _MOST_ERRORS
             with told.noting(name):
                 for job in region.listed(state="InProgress", submission=wanted.submission):
                     if len(told.errors) >= most:

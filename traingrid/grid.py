@@ -39,6 +39,7 @@ from traingrid.grid_job import JobDefaults
 from traingrid.grid_network import Network
 from traingrid.grid_orchestrator import Orchestrator
 from traingrid.grid_part import GridPart
+from traingrid.grid_queues import ONLY_SHARE, ServiceQueue, Share, Weight, refuse_launch, refuse_shares
 from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS, Training
 
 NAME_LIMIT = 24
@@ -101,6 +102,8 @@ class Region(GridPart):
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
     """Security groups of that VPC that its training jobs are in."""
+    service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
+    """A service queue of AWS Batch, for lines with `launch: queued`; none unless it is given."""
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:
@@ -143,6 +146,9 @@ class Grid(GridPart):
     abandoned_regions: tuple[RegionName, ...] = Field(default=(), examples=[["eu-west-1"]])
     """Regions that left the grid for good, whatever still runs there: nobody stops it, and no result is recorded.
     A deployment refuses to remove any other Region before its jobs have ended."""
+    shares: dict[Share, Weight] = Field(default={}, max_length=20, examples=[{"production": 4, "research": 1}])
+    """Who shares the queues, each with a weight: of four times the weight, four times the places. First come, first
+    served unless they are given."""
     images: dict[Text, Image] = Field(min_length=1, examples=[{"resnet": {"repository": "training", "tag": "1"}}])
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
@@ -232,6 +238,9 @@ class Grid(GridPart):
             if settings.account and "account" in info.data and not info.data["account"]:
                 rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
                 raise broken_rule(rule, region)
+            if settings.service_queue and settings.account not in (None, info.data.get("account")):
+                rule = "a service queue is one of the home Region's account, and this Region is in another"
+                raise broken_rule(f"{rule}; leave one of the two out, and launch its lines direct", region)
         return regions
 
     @field_validator("regions")
@@ -264,6 +273,20 @@ class Grid(GridPart):
             raise PydanticCustomError("unknown_image", "`images` has no such alias", context)
         return job
 
+    @field_validator("job")
+    @classmethod
+    def _launch_is_possible(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
+        if "regions" in info.data and "shares" in info.data:  # absent if wrong themselves: then that is to tell
+            queues = {name: region.service_queue for name, region in info.data["regions"].items()}
+            refuse_launch(job.launch, job.share, info.data["shares"], queues)
+        return job
+
+    @model_validator(mode="after")
+    def _shares_are_the_same_everywhere(self) -> Self:
+        queues = {name: region.service_queue for name, region in self.regions.items()}
+        refuse_shares(self.shares, queues, self.allowed_instance_types())
+        return self
+
     @field_validator("training")
     @classmethod
     def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
@@ -291,6 +314,15 @@ class Grid(GridPart):
     def targets(self) -> tuple[str, ...]:
         """Return the targets of the training image that the deployment builds."""
         return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
+
+    def service_queue(self, region: str) -> str:
+        """Return the name of a Region's service queue; empty where it has none, or is none of the grid's."""
+        queue = self.regions[region].service_queue if region in self.regions else None
+        return names.service_queue(self.name, quota=bool(queue.quota_shares)) if queue else ""
+
+    def share_of(self, share: str) -> str:
+        """Return the share of a job that was submitted as one of `share`, which may be empty or one of former days."""
+        return share if share in self.shares else next(iter(self.shares), ONLY_SHARE)
 
     def account_of(self, region: str, home: str) -> str:
         """Return the account of a training Region; `home` is that of the home Region, which may be a CDK token."""

@@ -4,6 +4,7 @@ import json
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args
 
 from botocore.loaders import Loader
@@ -163,6 +164,8 @@ def _fields(key: KeyPath) -> dict[str, FieldInfo]:
     while rest and model is not None:
         field = model.model_fields.get(str(rest.pop(0)))
         annotation: Any = field.annotation if field else None
+        if NoneType in get_args(annotation):  # a mapping that may be left out
+            annotation = get_args(annotation)[0]
         if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and rest:
             rest.pop(0)  # the alias or the Region: a mapping from names to models
             annotation = get_args(annotation)[-1]

@@ -176,7 +176,8 @@ class Intake:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), chunk)
+        first = max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), chunk, share=jobs[0].share, priority=first)
         return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
 
     def _claim(self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str) -> tuple[str, Item]:

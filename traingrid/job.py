@@ -81,6 +81,10 @@ class Job(BaseModel):
     retries: int = Field(
         default=0, ge=0, description="How often a training that failed by no fault of its own is repeated"
     )
+    launch: Literal["direct", "queued"] = Field(
+        default="direct", description="Whether a child creates the training job itself, or queues it in its Region"
+    )
+    share: str = Field(default="", description="Whose job it is, where queues are shared")
     replicas: dict[str, Replica] = Field(
         default={}, description="Other Regions that hold the same data, in their order"
     )

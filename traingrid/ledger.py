@@ -37,7 +37,7 @@ _JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
 # What belongs to one attempt, and not to the next one.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
-    *("training_seconds", "billable_seconds", "fingerprint"),
+    *("training_seconds", "billable_seconds", "fingerprint", "service_job"),
 )
 
 

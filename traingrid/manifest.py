@@ -13,6 +13,7 @@ from traingrid.accelerators import accelerators
 from traingrid.manifest_check import checked_line
 from traingrid.manifest_errors import ErrorReport, LineError, ManifestError, file_error
 from traingrid.manifest_line import Line
+from traingrid.manifest_queues import different_shares
 from traingrid.manifest_rows import MAX_BYTES, Row, Rows
 from traingrid.manifest_rules import Rules
 
@@ -77,6 +78,8 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
     if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):
         found = f"it promises {rows.declared} jobs and has {len(lines)}{'' if rows.ended else ', the last one cut off'}"
         return file_error(found, "Upload the whole file, or mend the number.").errors
+    if of_several := different_shares(lines, grid):
+        return of_several
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
     asked = {
         "instances": sum(number for number, _ in hosts),

@@ -12,6 +12,7 @@ from traingrid.manifest_columns import FIELDS, MAPPINGS, unknown_field
 from traingrid.manifest_errors import LineError
 from traingrid.manifest_limits import most
 from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
+from traingrid.manifest_queues import wrong_queue
 from traingrid.manifest_values import RefusedError, literal
 from traingrid.ownership import tags_of
 
@@ -60,7 +61,7 @@ class _Check:
             self._check_channels((data or inputs, *replicas.values()), settings)
         if self.errors:
             return self.errors[:_MAX_ERRORS]
-        return Line(
+        line = Line(
             number=row.number,
             region=region,
             name=name,
@@ -69,6 +70,9 @@ class _Check:
             settings=settings,
             replicas=replicas,
         )
+        for label, value, refused in wrong_queue(line, self.rules.deployment):
+            self._refuse(label, value, refused)
+        return self.errors[:_MAX_ERRORS] or line
 
     def _read(self, name: str, read: Callable[[Any], _T], required: str = "") -> _T | None:
         """Return a field's value, or None if it is not there or is wrong, which is then among the errors."""

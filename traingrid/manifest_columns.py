@@ -24,7 +24,7 @@ FIELDS = (
     *("image", "algorithm", "source", "entry_point"),
     *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
     *("spot", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
-    *("priority", "retries"),
+    *("priority", "retries", "launch", "share"),
 )
 _FROM_THE_DEPLOYMENT = re.compile(
     r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"

@@ -112,6 +112,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         tensorboard=is_ours(line.settings, deployment.grid),
         priority=line.priority(),
         retries=line.setting("retries", defaults),
+        launch=line.setting("launch", defaults),
+        share=line.setting("share", defaults) or "",
         replicas={
             region: _place(line, region, data, deployment, (submission, index))
             for region, data in line.replicas.items()

@@ -209,6 +209,12 @@ def _retries(value: object) -> int:
     return count(0, most("MaximumRetryAttempts"))(value)
 
 
+def _share(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 64 or not value.isprintable():
+        raise RefusedError("it is no name of a share", "Write one of `shares` in grid.yaml.")
+    return value
+
+
 SETTINGS: dict[str, Callable[[object], Any]] = {
     "input_mode": input_mode,
     "streams": choice("host", "rank"),
@@ -223,6 +229,8 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "entry_point": entry_point,
     "metrics": metrics,
     "priority": count(0, 9999),
+    "launch": choice("direct", "queued"),
+    "share": _share,
     "retries": _retries,
 }
 """The fields whose values need nothing but themselves to be checked."""

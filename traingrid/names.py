@@ -52,6 +52,8 @@ ended, the reconciler sweeps, and a person at the command line uses data, result
 
 _HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
 """What the roles of the control plane are called; a person has one of their own."""
+QUEUED_PREFIX = "AWSBatch"
+_QUEUED_CHARACTERS = 63 - 32
 
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 
@@ -140,9 +142,32 @@ def event_bus(grid: str) -> str:
     return grid
 
 
-def job_queue(grid: str) -> str:
-    """Return the name of the Batch job queue."""
-    return grid
+def job_queue(grid: str, *, shared: bool = False) -> str:
+    """Return the name of the Batch job queue.
+
+    One that is shared by weights has a name of its own: Batch makes neither kind of the other
+    (https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateJobQueue.html), so it is another queue.
+    """
+    return f"{grid}-shared" if shared else grid
+
+
+def service_queue(grid: str, *, quota: bool = False) -> str:
+    """Return the name, the same in every training Region, of the queue that training jobs wait in.
+
+    Also that of its service environment and scheduling policy, which Batch keeps apart. One with quota shares is never
+    made of one without, nor the other way round, and so has another name.
+    """
+    return f"{grid}-training-quota" if quota else f"{grid}-training"
+
+
+def queued_training_job(grid: str) -> str:
+    """Return how the name begins of every training job that AWS Batch makes of a service job of the grid.
+
+    It is "AWSBatch", the name that we ask for, and an id of 32 digits, as the examples in
+    https://docs.aws.amazon.com/batch/latest/userguide/getting-started-sagemaker.html show. That is more than the 63
+    characters of a name allow, and nothing says what is left out; so only what fits in any case is promised here.
+    """
+    return f"{QUEUED_PREFIX}{grid}-"[:_QUEUED_CHARACTERS]
 
 
 def job_definition(grid: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.queued import launching
 from traingrid.child import Child, find_job
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
@@ -100,7 +100,7 @@ def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
     say(said, event="begun", name=job.name, line=job.line)
 
     def backend_in(region: str) -> Backend:
-        return patient(lambda: SageMaker(deployment, region), partial(say, region=region))
+        return patient(lambda: launching(deployment, region, job.launch), partial(say, region=region))
 
     return Supervisor(
         grid=deployment.grid.name,

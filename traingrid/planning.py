@@ -74,6 +74,9 @@ class Planned:
             return f"would fail: {self.found.trouble}"
         if self.is_unchecked:
             return f"not checked: {', '.join(self.found.unchecked)}"
+        if self.job.launch == "queued":
+            share = f" of {self.job.share}" if self.job.share else ""
+            return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
         elsewhere = ", ".join(self.job.regions[1:])
         return "would train" + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 

@@ -20,12 +20,14 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.base import QUEUED
+from traingrid.backends.queued import watching
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import brisk
 from traingrid.closing import Closer, Line
-from traingrid.ledger import Ledger, is_cancelled
+from traingrid.ledger import WAITING, Ledger, is_cancelled
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.reach import Reach
 from traingrid.rotation import rotated
 from traingrid.s3_uri import S3Uri
@@ -109,8 +111,8 @@ class Reconciler:
             children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
-            training_jobs=cache(lambda region: TrainingJobs(deployment, region, brisk)),
-            backend=cache(lambda region: SageMaker(deployment, region, brisk)),
+            training_jobs=cache(lambda region: training_jobs_in(deployment, region, brisk)),
+            backend=cache(lambda region: watching(deployment, region, brisk)),
             grace_seconds=grace_seconds,
         )
 
@@ -138,8 +140,8 @@ class Reconciler:
         live = (item for submission in submissions.values() for item in submission.live.values())
         active += self._active(elsewhere(live, self.regions), reach, listed_by)
         done.running = len(active)
-        states = (item["state"] for found in submissions.values() for item in found.live.values())
-        done.lines = dict(Counter(states))
+        live = (item for found in submissions.values() for item in found.live.values())
+        done.lines = dict(Counter(WAITING if item.get("phase") == QUEUED else item["state"] for item in live))
         self._stop_unwanted(active, submissions, reach, until, done)
         self._look_after(submissions, {job.name for job in active}, reach, until, done)
         reach.raise_failures()

@@ -20,13 +20,15 @@ from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
 from traingrid.ledger import Ledger
 from traingrid.open_lines import OpenLine, OpenLines
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.training_jobs import ACTIVE_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from traingrid.deployment import Deployment
+    from traingrid.training_jobs import TrainingJobs
 
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _SHOWN = 3  # submissions in a sentence: an answer has 4,096 bytes at most
@@ -98,7 +100,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            training_jobs=lambda region: TrainingJobs(deployment, region, brisk),
+            training_jobs=lambda region: training_jobs_in(deployment, region, brisk),
             stack_status=_stack_status,
         )
 

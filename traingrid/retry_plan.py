@@ -9,8 +9,9 @@ from traingrid.children import arrays
 from traingrid.errors import TraingridError
 from traingrid.ledger import PENDING, WAITING, index_of, is_cancelled
 from traingrid.mended_lines import mended_jobs
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import retried_jobs, submitted_jobs
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.training_jobs import ACTIVE_STATES
 from traingrid.world import is_by_hand, regions_of
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class RetryPlan:
             job.identity.index: job.name
             for region in sorted(regions_of(ended.values()).union(grid.regions))
             for state in ACTIVE_STATES
-            for job in TrainingJobs(self.deployment, region).listed(state=state, submission=submission)
+            for job in training_jobs_in(self.deployment, region).listed(state=state, submission=submission)
         }
 
 

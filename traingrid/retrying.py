@@ -185,6 +185,7 @@ class Retrier:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), f"retry-{number}")
+        again, first = f"retry-{number}", max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
         self.ledger.record_array(submission, {"batch_job": batch_job, "file": str(pinned), "count": len(jobs)})
         return batch_job

@@ -26,7 +26,8 @@ class Sweep:
         unreachable: Regions and submissions with which not everything could be done, and why. A Region that did not
             answer was left alone.
         left: How many lines there was no time to look at; the next sweeps begin elsewhere.
-        lines: How many lines have not ended, by state, as the sweep has found them.
+        lines: How many lines have not ended, by state, as the sweep has found them; one that waits in a service queue
+            is Waiting here, because nothing of it trains.
         running: How many training jobs of the grid run.
     """
 

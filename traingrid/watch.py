@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import LogPosition, LogUnreadableError, Seen
+from traingrid.backends.base import QUEUED, LogPosition, LogUnreadableError, Seen
 from traingrid.ledger import FINAL_STATES
 from traingrid.log_lines import TRAINING
 from traingrid.progress import Progress
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROGRESS_INTERVAL_SECONDS = 15.0
 """Between two writes of progress: a training may print a line a second, and nobody reads the ledger that often."""
 # Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
-_NOT_RUNNING = {"", "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+_NOT_RUNNING = {"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
 
 
 @dataclass(kw_only=True)

@@ -14,8 +14,8 @@ from traingrid.children import Children
 from traingrid.clients import gentle
 from traingrid.errors import TraingridError
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
+from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
-from traingrid.training_jobs import TrainingJobs
 from traingrid.world import World, attempts, owns, regions_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.training_jobs import TrainingJobs
     from traingrid.world import Line, TrainingJob
 
 
@@ -49,13 +50,13 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
         TraingridError: A Region that the grid has no more does not answer, and lines of the ledger have trained there.
     """
     grid, home = deployment.grid, deployment.grid.home
-    regions = {region: TrainingJobs(deployment, region) for region in grid.regions}
+    regions = {region: training_jobs_in(deployment, region) for region in grid.regions}
     batch_jobs = _batch_jobs(deployment, submission)
     jobs = [job for region in regions.values() for job in region.listed(submission=submission)]
     ledger = Ledger(deployment.table, home)
     items = _read(ledger, submission)
     elsewhere = {
-        region: TrainingJobs(deployment, region) for region in regions_of(items[1].values()).difference(regions)
+        region: training_jobs_in(deployment, region) for region in regions_of(items[1].values()).difference(regions)
     }
     if elsewhere:
         jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]

@@ -4,14 +4,16 @@ from typing import TYPE_CHECKING
 
 from localcloud.batch import backend
 from localcloud.batch.scheduler import Scheduler
+from localcloud.batch.services.scheduler import ServiceScheduler
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our Batch in the place of moto's and start its scheduler."""
-    scheduler = Scheduler(cloud)
-    backend.replace(scheduler)
-    scheduler.start()
-    cloud.on_stop(scheduler.stop)
+    """Put our Batch in the place of moto's and start its schedulers."""
+    scheduler, services = Scheduler(cloud), ServiceScheduler(cloud)
+    backend.replace(scheduler, services)
+    for each in (scheduler, services):
+        each.start()
+        cloud.on_stop(each.stop)

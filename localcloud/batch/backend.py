@@ -7,7 +7,7 @@ are honoured; TerminateJob signals; DescribeJobs and ListJobs answer as AWS does
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from moto.batch import urls
@@ -19,6 +19,8 @@ from moto.batch.utils import make_arn_for_job
 from localcloud.batch import listing, submission
 from localcloud.batch.jobs import Job
 from localcloud.batch.scheduler import Scheduler
+from localcloud.batch.services.api import OPERATIONS, Services
+from localcloud.batch.services.scheduler import ServiceScheduler
 
 DESCRIBE_LIMIT = 100
 """API reference, DescribeJobs: "A list of up to 100 job IDs"."""
@@ -33,6 +35,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         super().__init__(region_name, account_id)
         self._jobs: dict[str, Job] = {}
         self._by_queue: dict[str, list[Job]] = {}
+        self.services = Services(self)
 
     @property
     def _url_module(self) -> Any:
@@ -123,7 +126,42 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         self.scheduler.poke()
         return answer
 
+    def create_any_queue(self, request: Mapping[str, Any]) -> Any:
+        """CreateJobQueue: of service jobs our own, else moto's."""
+        if request.get("serviceEnvironmentOrder"):
+            made = self.services.places.create_queue(request)
+            if request.get("tags"):
+                self.tag_resource(made.arn, request["tags"])
+            return made
+        return self.create_job_queue(
+            queue_name=request.get("jobQueueName"),
+            priority=request.get("priority"),
+            schedule_policy=request.get("schedulingPolicyArn"),
+            state=request.get("state"),
+            compute_env_order=request.get("computeEnvironmentOrder") or [],
+            tags=request.get("tags"),
+        )
+
+    def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
+        """moto's own, and those of service jobs."""
+        wanted = {name.rpartition("/")[2] for name in job_queues or ()}
+        ours = [queue for queue in self.services.places.queues.values() if not wanted or queue.name in wanted]
+        tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
+        return [*super().describe_job_queues(job_queues), *tagged]
+
     def delete_job_queue(self, queue_name: str) -> None:
+        """Of service jobs or moto's own: see `_delete_compute_queue`."""
+        queue = self.services.places.queue(queue_name)
+        if queue is None:
+            self._delete_compute_queue(queue_name)
+            return
+        if queue.state == "ENABLED" or queue.shares:
+            raise ClientException(f"Cannot delete JobQueue {queue.name}: it is {queue.state} or has quota shares")
+        for job in queue.jobs:
+            self.services.scheduler.terminate(job, "Job queue deleted")
+        del self.services.places.queues[queue.name]
+
+    def _delete_compute_queue(self, queue_name: str) -> None:
         """moto's own; AWS refuses to delete a queue that is ENABLED, and ends the jobs of one that is not."""
         queue = self.get_job_queue(queue_name)
         if queue is not None and queue.state == "ENABLED":
@@ -143,6 +181,19 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
     def _request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
 
+    def createjobqueue(self) -> str:
+        """moto knows no service environments."""
+        made = self.batch_backend.create_any_queue(self._request)
+        return json.dumps({"jobQueueArn": made.arn, "jobQueueName": made.name})
+
+    def updatejobqueue(self) -> str:
+        """moto knows no queues of service jobs."""
+        queue = self.batch_backend.services.places.queue(str(self._request.get("jobQueue") or ""))
+        if queue is None:
+            return str(super().updatejobqueue())
+        self.batch_backend.services.places.update_queue(queue, self._request)
+        return json.dumps({"jobQueueArn": queue.arn, "jobQueueName": queue.name})
+
     def submitjob(self) -> str:
         """Pass the whole request on; moto's picks some of its members."""
         job = self.batch_backend.submit(self._request)
@@ -161,10 +212,22 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
         return json.dumps({"jobSummaryList": summaries} | ({"nextToken": token} if token else {}))
 
 
-def replace(scheduler: Scheduler) -> None:
-    """Make moto create and serve our backend, with this scheduler."""
-    BatchCompute.scheduler = scheduler
+_SERVICE_ACTIONS = {operation.lower(): operation for operation in OPERATIONS}
+
+
+def _answer(operation: str) -> Callable[[BatchComputeResponse], str]:
+    return lambda response: json.dumps(response.batch_backend.services.answer(operation, response._request))
+
+
+for _action, _operation in _SERVICE_ACTIONS.items():  # moto calls a method of the action's name, which it looks for
+    setattr(BatchComputeResponse, _action, _answer(_operation))
+
+
+def replace(scheduler: Scheduler, services: ServiceScheduler) -> None:
+    """Make moto create and serve our backend, with these schedulers."""
+    BatchCompute.scheduler, Services.scheduler = scheduler, services
     batch_backends.backend = BatchCompute
     batch_backends.clear()
+    urls.url_paths |= {f"{{0}}/v1/{action}$": BatchComputeResponse.dispatch for action in _SERVICE_ACTIONS}
     for path in urls.url_paths:
         urls.url_paths[path] = BatchComputeResponse.dispatch

@@ -25,6 +25,8 @@ class Submission:
         container: containerProperties with the overrides and parameters applied.
         size: Array size, None for a plain job.
         milli_vcpus: CPU that one attempt takes, in thousandths of a vCPU.
+        share: Its shareIdentifier; empty in a queue that has no scheduling policy.
+        priority: Its scheduling priority within the share.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Submission:
     propagate_tags: bool
     size: int | None
     milli_vcpus: int
+    share: str = ""
+    priority: int = 0
     created_at: int = field(default_factory=now_ms)
 
 
@@ -122,6 +126,8 @@ class Job:
             "isTerminated": self.is_terminated,
         }
         answer |= _without_none({"retryStrategy": asked.retry_strategy, "timeout": asked.timeout})
+        if asked.share:
+            answer |= {"shareIdentifier": asked.share, "schedulingPriority": asked.priority}
         if self.is_array:
             answer["arrayProperties"] = {"statusSummary": dict(self.tally), "size": asked.size}
         return answer

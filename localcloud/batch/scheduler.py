@@ -14,6 +14,7 @@ from moto.batch.models import ComputeEnvironment, JobQueue
 from localcloud.batch.attempts import Attempt
 from localcloud.batch.jobs import ENDED, NOT_STARTED, STATUSES, Job, now_ms
 from localcloud.batch.retries import Outcome, should_retry
+from localcloud.batch.waiting import Waiting, weights_of
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -33,7 +34,7 @@ class Scheduler:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._arrived: deque[Job] = deque()
-        self._runnable: dict[str, tuple[JobQueue, deque[Job]]] = {}
+        self._runnable: dict[str, tuple[JobQueue, Waiting[Job]]] = {}
         self._used: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._stopping = False
@@ -103,6 +104,7 @@ class Scheduler:
         job = attempt.job
         with self._changed:
             self._used[attempt.environment.arn] -= job.submission.milli_vcpus
+            self._runnable[job.submission.queue.arn][1].use(job.submission.share, -job.submission.milli_vcpus)
             del self._attempts[job.id]
             if self._stopping:
                 return
@@ -143,20 +145,23 @@ class Scheduler:
     def _queue(self, job: Job, reason: str | None) -> None:
         queue = job.submission.queue
         job.started_at = job.stopped_at = None
-        self._runnable.setdefault(queue.arn, (queue, deque()))[1].append(job)
+        asked = job.submission
+        self._runnable.setdefault(queue.arn, (queue, Waiting()))[1].add(job, asked.share, asked.priority)
         self._move(job, "RUNNABLE", reason)
 
     def _dispatch(self) -> None:
-        """Start from the head of every queue while there is room, queues of higher priority first (FIFO queues)."""
-        for queue, jobs in sorted(self._runnable.values(), key=lambda pair: -int(pair[0].priority)):
-            while jobs and not self._stopping:
-                if jobs[0].status != "RUNNABLE":  # cancelled or terminated while it waited
-                    jobs.popleft()
-                    continue
-                environment = self._room(queue.environments, jobs[0].submission.milli_vcpus)
-                if environment is None:
-                    break
-                self._start(jobs.popleft(), environment)
+        """Start from the head of every queue while there is room, queues of higher priority first."""
+        for queue, waiting in sorted(self._runnable.values(), key=lambda pair: -int(pair[0].priority)):
+            weights = weights_of(queue.backend, queue.schedule_policy)
+            while not self._stopping and (shares := waiting.shares(weights)):
+                job = waiting.first(shares[0])
+                if job.status == "RUNNABLE":  # else cancelled or terminated while it waited
+                    environment = self._room(queue.environments, job.submission.milli_vcpus)
+                    if environment is None:
+                        break
+                    waiting.use(shares[0], job.submission.milli_vcpus)
+                    self._start(job, environment)
+                waiting.remove_first(shares[0])
 
     def _room(self, environments: Iterable[ComputeEnvironment], needed: int) -> ComputeEnvironment | None:
         if len(self._attempts) >= self._cloud.settings.batch_max_processes:

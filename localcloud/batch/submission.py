@@ -48,11 +48,13 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
         _refuse(problem)
     parameters = {**(definition.parameters or {}), **(request.get("parameters") or {})}
     container = _container(definition, request.get("containerOverrides") or {}, parameters)
-    propagate = request.get("propagateTags")
+    propagate, queue = request.get("propagateTags"), _queue(backend, str(request.get("jobQueue") or ""))
+    if bool(request.get("shareIdentifier")) != bool(queue.schedule_policy):  # API reference, SubmitJob, shareIdentifier
+        _refuse(f"shareIdentifier is for queues with a scheduling policy, which demand it; {queue.name} was asked")
     return Submission(
         name=name,
         definition=definition,
-        queue=_queue(backend, str(request.get("jobQueue") or "")),
+        queue=queue,
         container=container,
         retry_strategy=strategy,
         timeout=_timeout(request.get("timeout") or definition.timeout),
@@ -61,6 +63,8 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
         propagate_tags=bool(definition.propagate_tags if propagate is None else propagate),
         size=_size(request.get("arrayProperties") or {}),
         milli_vcpus=_milli_vcpus(container),
+        share=str(request.get("shareIdentifier") or ""),
+        priority=int(request.get("schedulingPriorityOverride") or 0),
     )
 
 

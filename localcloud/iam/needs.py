@@ -5,10 +5,12 @@ the programs of a grid call. Any other call takes the action of its name on "*",
 policy says just that.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from localcloud.iam.request_keys import KEYS, Context
+from localcloud.iam.resource_tags import of_batch
 
 
 class Need(NamedTuple):
@@ -42,7 +44,14 @@ def needs(asked: Asked) -> list[Need]:
     if (asked.service, asked.operation) == ("sts", "GetCallerIdentity"):
         return []
     read = _SERVICES.get(asked.service, _by_name)
-    return [Need(action, resource, _keys(action, asked)) for action, resource in read(asked)] + _also(asked)
+    return [Need(action, on, _keys(action, asked) | _tags_of(action, on, asked)) for action, on in read(asked)] + _also(
+        asked
+    )
+
+
+def _tags_of(action: str, resource: str, asked: Asked) -> Context:
+    """The tags of what is to be changed, where a policy of the grid has conditions on them."""
+    return of_batch(asked.account, asked.region, resource) if action == "batch:TerminateServiceJob" else {}
 
 
 def _keys(action: str, asked: Asked) -> Context:
@@ -60,6 +69,8 @@ _PREFIXES = {"monitoring": "cloudwatch"}
 
 def _also(asked: Asked) -> list[Need]:
     """What a call takes beside its own action, because it does more than one thing."""
+    if (asked.service, asked.operation) == ("batch", "SubmitServiceJob"):
+        return [Need("iam:PassRole", _passed(asked), {"iam:PassedToService": "sagemaker.amazonaws.com"})]
     if (asked.service, asked.operation) != ("sagemaker", "CreateTrainingJob"):
         return []
     passed = Need("iam:PassRole", asked.text("RoleArn"), {"iam:PassedToService": "sagemaker.amazonaws.com"})
@@ -67,6 +78,14 @@ def _also(asked: Asked) -> list[Need]:
         return [passed]
     job = asked.arn(f"training-job/{asked.text('TrainingJobName')}")
     return [passed, Need("sagemaker:AddTags", job, {"sagemaker:TaggingAction": "CreateTrainingJob"})]
+
+
+def _passed(asked: Asked) -> str:
+    """The execution role in the payload of a service job."""
+    try:
+        return str(json.loads(asked.text("serviceRequestPayload"))["RoleArn"])
+    except (ValueError, KeyError, TypeError):
+        return "*"
 
 
 def _sagemaker(asked: Asked) -> Iterator[tuple[str, str]]:
@@ -116,13 +135,22 @@ def _s3(asked: Asked) -> Iterator[tuple[str, str]]:
 
 def _batch(asked: Asked) -> Iterator[tuple[str, str]]:
     if asked.operation in ("SubmitJob", "SubmitServiceJob"):
+        kind = "service-job" if asked.operation == "SubmitServiceJob" else "job"
         yield f"batch:{asked.operation}", _called(asked, "job-queue", asked.text("jobQueue"))
-        if asked.operation == "SubmitJob":
+        if kind == "job":
             yield "batch:SubmitJob", _called(asked, "job-definition", asked.text("jobDefinition"))
+        else:
+            yield "batch:SubmitServiceJob", asked.arn("service-job/new")
+        if share := asked.text("quotaShareName"):
+            queue = _called(asked, "job-queue", asked.text("jobQueue"))
+            yield "batch:SubmitServiceJob", f"{queue}/quota-share/{share}"
         if asked.parameters.get("tags"):
-            yield "batch:TagResource", asked.arn("job/new")
+            yield "batch:TagResource", asked.arn(f"{kind}/new")
+    elif asked.operation == "DescribeServiceJob":
+        yield "batch:DescribeServiceJob", "*"
     elif asked.text("jobId"):
-        yield f"batch:{asked.operation}", asked.arn(f"job/{asked.text('jobId')}")
+        kind = "service-job" if "ServiceJob" in asked.operation else "job"
+        yield f"batch:{asked.operation}", _called(asked, kind, asked.text("jobId"))
     else:
         yield f"batch:{asked.operation}", "*"
 

@@ -36,6 +36,16 @@ def tag_keys(tags: Mapping[str, str]) -> Context:
     )
 
 
+def service_job_keys(request: Mapping[str, Any]) -> Context:
+    """The keys of SubmitServiceJob beside its tags; nothing in its payload is one."""
+    return _present(
+        {
+            "batch:ShareIdentifier": request.get("shareIdentifier"),
+            "batch:SchedulingPriority": request.get("schedulingPriority"),
+        }
+    )
+
+
 def metric_keys(request: Mapping[str, Any]) -> Context:
     """The keys of CloudWatch's PutMetricData."""
     return _present({"cloudwatch:namespace": request.get("Namespace")})
@@ -44,6 +54,7 @@ def metric_keys(request: Mapping[str, Any]) -> Context:
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "sagemaker:CreateTrainingJob": training_job_keys,
     "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
+    "batch:SubmitServiceJob": lambda request: tag_keys(request.get("tags") or {}) | service_job_keys(request),
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
 }

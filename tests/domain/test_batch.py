@@ -1,6 +1,7 @@
 """A submission's arrays are submitted once each, under names that find them again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,3 +80,13 @@ def test_an_array_that_was_refused_is_not_found(batch: Batch, queue: Queue) -> N
     queue.error = REFUSED
     with pytest.raises(SubmitFailedError, match="traingrid-0123abcd-1"):
         batch.submit("0123abcd", JOBS, 3, chunk=1)
+
+
+def test_a_shared_queue_is_told_whose_jobs_they_are_and_any_other_is_not(batch: Batch, queue: Queue) -> None:
+    batch.submit("0123abcd", JOBS, 3, share="research", priority=7)
+    shares = {"research": 1, "production": 4}
+    batch._deployment = replace(batch._deployment, grid=batch._deployment.grid.model_copy(update={"shares": shares}))
+    batch.submit("0123abcd", JOBS, 3, share="production", priority=7)
+    batch.submit("0123abcd", JOBS, 3)
+    told = [(job.get("shareIdentifier"), job.get("schedulingPriorityOverride")) for job in queue.jobs]
+    assert told == [(None, None), ("production", 7), ("research", 0)]

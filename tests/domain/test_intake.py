@@ -31,8 +31,12 @@ class FakeBatch:
         self.names: dict[tuple[str, int], str] = {}
         self.refuses, self.refused = False, True
         self.refuses_chunks: set[int] = set()
+        self.shares: list[tuple[str, int]] = []
 
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: int = 0) -> str:
+    def submit(
+        self, submission: str, jobs: S3Uri, count: int, chunk: int = 0, *, share: str = "", priority: int = 0
+    ) -> str:
+        self.shares.append((share, priority))
         if self.refuses or chunk in self.refuses_chunks:
             raise SubmitFailedError("the queue is disabled", refused=self.refused)
         self.submitted.append((submission, jobs, count))
@@ -262,9 +266,9 @@ def test_after_a_reply_that_was_lost_late_batch_still_has_a_minute_to_show_the_a
     source, start = upload(intake, SAMPLE), time.time()
     submit = batch.submit
 
-    def late(*arguments: Any) -> str:
+    def late(*arguments: Any, **more: Any) -> str:
         _it_is(start + 58, monkeypatch)
-        return submit(*arguments)
+        return submit(*arguments, **more)
 
     batch.refuses_chunks, batch.refused = {chunks_taken}, False
     with monkeypatch.context() as patch:

@@ -38,7 +38,7 @@ class FakeBatch:
         self.submitted: list[tuple[S3Uri, int, str]] = []
         self.takes = 1_000
 
-    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str) -> str:
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str, *, share: str, priority: int) -> str:
         if len(self.submitted) == self.takes:
             raise SubmitFailedError("the queue is disabled", refused=True)
         self.submitted.append((jobs, count, chunk))
@@ -208,10 +208,10 @@ def test_a_job_that_still_runs_is_left_alone_also_in_a_region_that_the_grid_has_
         ("ap-south-1", "InProgress"): [SimpleNamespace(identity=SimpleNamespace(index=1), name="grid-0123abcd-1-1")]
     }
 
-    def in_region(_grid: str, region: str) -> SimpleNamespace:
+    def in_region(_grid: Any, region: str) -> SimpleNamespace:
         return SimpleNamespace(listed=lambda state, submission: running.get((region, state), []))
 
-    monkeypatch.setattr(retry_plan, "TrainingJobs", in_region)
+    monkeypatch.setattr(retry_plan, "training_jobs_in", in_region)
     submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
     retrier.ledger.record_job(SUBMISSION, 1, 1, {"state": "Failed", "region": "ap-south-1"})
     todo = retrier.planned(SUBMISSION)
@@ -271,10 +271,10 @@ def test_a_line_that_the_reconciler_has_closed_before_its_array_was_there_is_not
     submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
     submit = batch.submit
 
-    def slow(*arguments: Any) -> str:
+    def slow(*arguments: Any, **more: Any) -> str:
         retrier.ledger.record_job(SUBMISSION, 1, 2, {"state": "Failed", "reason": "Its Batch child array:1 is FAILED"})
         retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed", "training_job": "x", "failure": "algorithm"})
-        return submit(*arguments)
+        return submit(*arguments, **more)
 
     monkeypatch.setattr(batch, "submit", slow)
     done = retrier.retry(SUBMISSION, "Ada")
@@ -316,10 +316,10 @@ def test_an_interrupted_command_has_said_what_it_submitted_and_says_what_becomes
     submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
     submit = batch.submit
 
-    def interrupts(*arguments: Any) -> str:
+    def interrupts(*arguments: Any, **more: Any) -> str:
         if batch.submitted:
             raise KeyboardInterrupt
-        return submit(*arguments)
+        return submit(*arguments, **more)
 
     monkeypatch.setattr(batch, "submit", interrupts)
     monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])

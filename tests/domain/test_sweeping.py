@@ -67,6 +67,15 @@ def states(ledger: Ledger, submission: str = SUBMISSION) -> list[str]:
     return [item["state"] for item in ledger.items(submission) if item["item"].startswith("job#")]
 
 
+def test_a_line_in_a_service_queue_is_counted_as_one_that_waits(
+    reconciler: Reconciler, world: World, ledger: Ledger, job: Job
+) -> None:
+    for index, name in enumerate(open_lines(ledger, job, ["us-east-1", "us-west-2"])):
+        world.runs(SUBMISSION, index, ("us-east-1", "us-west-2")[index])
+        ledger.record_job(SUBMISSION, index, 1, {"phase": ("Queued", "Training")[index], "training_job": name})
+    assert reconciler.sweep().lines == {"Waiting": 1, "InProgress": 1}
+
+
 def test_a_line_that_cannot_be_described_keeps_no_other_line_from_its_end(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:

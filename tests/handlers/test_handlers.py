@@ -146,7 +146,7 @@ def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_don
     asked = []
 
     class Unreachable:
-        def __init__(self, _grid: str, region: str, _make: Any) -> None:
+        def __init__(self, _grid: Any, region: str, _make: Any) -> None:
             self.region = region
 
         def listed(self, state: str) -> list[Any]:
@@ -155,7 +155,7 @@ def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_don
                 raise EndpointConnectionError(endpoint_url="https://api.sagemaker.us-west-2.amazonaws.com")
             return []
 
-    monkeypatch.setattr(reconciling, "TrainingJobs", Unreachable)
+    monkeypatch.setattr(reconciling, "training_jobs_in", Unreachable)
     with pytest.raises(Exception, match=r"Not all could be looked at: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)

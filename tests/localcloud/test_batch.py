@@ -161,6 +161,40 @@ def test_children_wait_in_runnable_for_vcpus_and_the_parent_is_pending_meanwhile
     assert (ended["statusReason"], ended["isTerminated"], ended["container"]["exitCode"]) == ("enough", True, 143)
 
 
+def test_a_shared_queue_serves_shares_by_weight_and_within_one_by_priority(client: Callable[..., Any]) -> None:
+    batch = Batch(client, vcpus=1)
+    shares = [
+        {"shareIdentifier": "research", "weightFactor": 1.0},
+        {"shareIdentifier": "production", "weightFactor": 0.25},
+    ]
+    policy = batch.api.create_scheduling_policy(name=batch.name, fairsharePolicy={"shareDistribution": shares})["arn"]
+    own = batch.queue
+    batch.queue = batch.api.create_job_queue(
+        jobQueueName=f"{batch.name}-shared",
+        state="ENABLED",
+        priority=1,
+        schedulingPolicyArn=policy,
+        computeEnvironmentOrder=[{"order": 1, "computeEnvironment": batch.environment}],
+    )["jobQueueArn"]
+    definition = batch.define("import time; time.sleep(60)")
+    many = batch.submit(definition, shareIdentifier="research", arrayProperties={"size": 4})
+    wait_until(lambda: batch.job(many)["arrayProperties"]["statusSummary"]["RUNNING"] == 4)
+    later, urgent = (
+        batch.submit(definition, shareIdentifier="research", schedulingPriorityOverride=number) for number in (0, 9)
+    )
+    other = batch.submit(definition, shareIdentifier="production")
+    batch.api.terminate_job(jobId=f"{many}:0", reason="room for one")
+    batch.reached(other, "RUNNING")
+    batch.api.terminate_job(jobId=f"{many}:1", reason="room for one more")
+    batch.reached(urgent, "RUNNING")
+    assert batch.job(later)["status"] == "RUNNABLE"
+    for job in (many, later, urgent, other):
+        batch.api.terminate_job(jobId=job, reason="the test is over")
+    for queue, more in ((batch.queue, {}), (own, {"shareIdentifier": "research"})):
+        with pytest.raises(ClientError, match="shareIdentifier is for queues with a scheduling policy"):
+            batch.api.submit_job(jobName="job", jobQueue=queue, jobDefinition=definition, **more)
+
+
 def test_an_array_of_ten_thousand_is_accepted_listed_in_pages_and_cancelled(client: Callable[..., Any]) -> None:
     batch = Batch(client, vcpus=1)
     busy = batch.submit(

@@ -254,6 +254,42 @@ def test_batch_environment_queue_and_definition_deploy_and_update(stacks: Any, c
     assert client("batch").describe_compute_environments()["computeEnvironments"] == []
 
 
+def test_service_queues_deploy_are_updated_and_go(stacks: Any, client: Callable[..., Any]) -> None:
+    def resources(most: int) -> dict[str, Any]:
+        limits = [{"CapacityUnit": "ml.m5.large", "MaxCapacity": most}]
+        environment = {"ServiceEnvironmentName": "s", "ServiceEnvironmentType": "SAGEMAKER_TRAINING"}
+        queue: dict[str, Any] = {"JobQueueName": "s", "JobQueueType": "SAGEMAKER_TRAINING", "Priority": 1}
+        queue["SchedulingPolicyArn"] = {"Fn::GetAtt": ["Policy", "Arn"]}
+        order = {"Order": 1, "ServiceEnvironment": {"Fn::GetAtt": ["Environment", "ServiceEnvironmentArn"]}}
+        share: dict[str, Any] = {"QuotaShareName": "research", "JobQueue": {"Fn::GetAtt": ["Queue", "JobQueueArn"]}}
+        share["PreemptionConfiguration"] = {"InSharePreemption": "DISABLED"}
+        strategy = {"Strategy": "RESERVE" if most == 1 else "LEND_AND_BORROW"}
+        properties = {
+            "ServiceEnvironment": {**environment, "CapacityLimits": limits},
+            "SchedulingPolicy": {"Name": "s", "QuotaSharePolicy": {"IdleResourceAssignmentStrategy": "FIFO"}},
+            "JobQueue": {**queue, "ServiceEnvironmentOrder": [order]},
+            "QuotaShare": {**share, "CapacityLimits": limits, "ResourceSharingConfiguration": strategy},
+        }
+        names = {"ServiceEnvironment": "Environment", "SchedulingPolicy": "Policy", "JobQueue": "Queue"}
+        return {
+            names.get(kind, kind): {"Type": f"AWS::Batch::{kind}", "Properties": p} for kind, p in properties.items()
+        }
+
+    batch = client("batch")
+    stacks.create_stack(StackName="services", TemplateBody=body(resources(1)))
+    assert stack(stacks, "services")["StackStatus"] == "CREATE_COMPLETE", stack(stacks, "services")["StackStatusReason"]
+    (queue,) = batch.describe_job_queues(jobQueues=["s"])["jobQueues"]
+    (environment,) = batch.describe_service_environments()["serviceEnvironments"]
+    assert queue["serviceEnvironmentOrder"][0]["serviceEnvironment"] == environment["serviceEnvironmentArn"]
+    stacks.update_stack(StackName="services", TemplateBody=body(resources(2)))
+    assert stack(stacks, "services")["StackStatus"] == "UPDATE_COMPLETE", stack(stacks, "services")["StackStatusReason"]
+    (environment,) = batch.describe_service_environments()["serviceEnvironments"]
+    assert environment["capacityLimits"] == [{"capacityUnit": "ml.m5.large", "maxCapacity": 2}]
+    stacks.delete_stack(StackName="services")
+    assert batch.describe_service_environments()["serviceEnvironments"] == []
+    assert batch.describe_job_queues(jobQueues=["s"])["jobQueues"] == []
+
+
 def test_availability_zones_are_the_stacks_regions(client: Callable[..., Any]) -> None:
     there = client("cloudformation", "eu-west-1")
     parameter = {

@@ -118,6 +118,17 @@ def test_a_call_takes_every_permission_that_aws_asks_for() -> None:
         ("batch:SubmitJob", f"arn:aws:batch:us-east-1:{ACCOUNT}:job-definition/d:1"),
         ("batch:TagResource", f"arn:aws:batch:us-east-1:{ACCOUNT}:job/new"),
     ]
+    batch, payload = f"arn:aws:batch:us-east-1:{ACCOUNT}", json.dumps({"RoleArn": passed})
+    asked = {"jobQueue": "q", "quotaShareName": "s", "serviceRequestPayload": payload, "tags": {"a": "b"}}
+    assert of("batch", "SubmitServiceJob", **asked) == [
+        ("batch:SubmitServiceJob", f"{batch}:job-queue/q"),
+        ("batch:SubmitServiceJob", f"{batch}:service-job/new"),
+        ("batch:SubmitServiceJob", f"{batch}:job-queue/q/quota-share/s"),
+        ("batch:TagResource", f"{batch}:service-job/new"),
+        ("iam:PassRole", passed),
+    ]
+    assert of("batch", "DescribeServiceJob", jobId="x") == [("batch:DescribeServiceJob", "*")]
+    assert of("batch", "TerminateServiceJob", jobId="x") == [("batch:TerminateServiceJob", f"{batch}:service-job/x")]
     put = {"Put": {"TableName": "t"}}
     assert of("dynamodb", "TransactWriteItems", TransactItems=[put, {"ConditionCheck": {"TableName": "u"}}]) == [
         ("dynamodb:PutItem", f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/t"),
@@ -222,3 +233,32 @@ def test_the_account_s_user_and_who_they_become_may_do_everything(
     )
     deployer = client("iam").create_role(RoleName="deployer", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
     assert caller(cloud, deployer)("sqs").create_queue(QueueName="theirs")["QueueUrl"]
+
+
+def test_a_service_job_is_ended_by_who_may_end_what_bears_its_tag(
+    cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
+) -> None:
+    batch, where = client("batch"), {"serviceEnvironmentName": "ours", "serviceEnvironmentType": "SAGEMAKER_TRAINING"}
+    limits = [{"capacityUnit": "NUM_INSTANCES", "maxCapacity": 1}]
+    environment = batch.create_service_environment(**where, capacityLimits=limits)["serviceEnvironmentArn"]
+    order = [{"order": 1, "serviceEnvironment": environment}]
+    queue = {"jobQueueName": "ours", "jobQueueType": "SAGEMAKER_TRAINING", "serviceEnvironmentOrder": order}
+    batch.create_job_queue(**queue, priority=1)
+    ends = {
+        "Effect": "Allow",
+        "Action": "batch:TerminateServiceJob",
+        "Resource": f"arn:aws:batch:us-east-1:{ACCOUNT}:service-job/*",
+        "Condition": {"StringEquals": {"aws:ResourceTag/traingrid:grid": "traingrid"}},
+    }
+    ender = caller(cloud, role(client("iam"), "ender", "lambda.amazonaws.com", ends))("batch")
+    asked = {"jobQueue": "ours", "serviceJobType": "SAGEMAKER_TRAINING"}
+    payload = json.dumps(sagemaker.request("import time; time.sleep(60)"))
+    for name, grid in (("mine", "traingrid"), ("theirs", "another")):
+        tags = {"traingrid:grid": grid}
+        job = batch.submit_service_job(jobName=name, serviceRequestPayload=payload, tags=tags, **asked)["jobId"]
+        if grid == "traingrid":
+            ender.terminate_service_job(jobId=job, reason="cancelled")
+        else:
+            code, _ = refused(lambda job=job: ender.terminate_service_job(jobId=job, reason="cancelled"))  # type: ignore[misc]
+            assert code == "AccessDeniedException"
+            batch.terminate_service_job(jobId=job, reason="the test is over")

@@ -240,5 +240,5 @@ def _reading_and_writing() -> Iterator[Case]:
     yield child.may_not("read another's log", "logs:GetLogEvents", others, breaks=RESOURCE)
     yield child.may_not("write into its log", "logs:PutLogEvents", stream)
     yield child.may_not(
-        "submit more children", "batch:SubmitJob", f"arn:aws:batch:{HOME}:{ACCOUNT}:job-queue/traingrid"
+        "submit more children", "batch:SubmitJob", f"arn:aws:batch:{HOME}:{ACCOUNT}:job-queue/traingrid-shared"
     )

@@ -10,7 +10,7 @@ from traingrid import names
 
 intake, recorder, reconciler, guard = (Caller(role) for role in ("intake", "recorder", "reconciler", "region guard"))
 BATCH = f"arn:aws:batch:{HOME}:{ACCOUNT}"
-QUEUE, DEFINITION = f"{BATCH}:job-queue/traingrid", f"{BATCH}:job-definition/traingrid-orchestrator:7"
+QUEUE, DEFINITION = f"{BATCH}:job-queue/traingrid-shared", f"{BATCH}:job-definition/traingrid-orchestrator:7"
 TO_SAGEMAKER: Context = {"iam:PassedToService": "sagemaker.amazonaws.com"}
 
 

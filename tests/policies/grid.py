@@ -1,6 +1,7 @@
 """The grid whose policies are evaluated, and the policies that its templates give to each role.
 
-It has all that IAM is told of: a Region with a VPC and one without, a longest run, isolation and encryption.
+It has all that IAM is told of: a Region with a VPC and one without, a longest run, isolation, encryption and a service
+queue of each kind.
 """
 
 import re
@@ -54,10 +55,13 @@ def the_grid() -> Grid:
                 "security_groups": GROUPS,
                 "data_buckets": ["mine-east"],
                 "data_keys": [YOUR_KEY],
+                "service_queue": {"instances": 16},
             },
-            FREE: {},
+            FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}},
         },
         images={"resnet": {"build": "training", "target": "gpu"}},
+        shares={"research": 1},
+        job={"image": "resnet", "instance_type": "ml.g5.48xlarge", "share": "research"},
         encryption="kms",
         instance_types=["ml.p4d.24xlarge"],
         image_registries=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"],

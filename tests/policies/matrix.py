@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.policies import build_cases, child_cases, function_cases, key_cases, region_cases, trust_cases
+from tests.policies import build_cases, child_cases, function_cases, key_cases, queue_cases, region_cases, trust_cases
 from tests.policies.case import ALLOWED, EXPLICITLY, IMPLICITLY, Case
 from tests.policies.grid import ROLES, Document, documents, the_templates, trust
 from tests.policies.simulator import verdicts
 
-MODULES = (child_cases, function_cases, build_cases, key_cases, region_cases, trust_cases)
+MODULES = (child_cases, function_cases, build_cases, key_cases, queue_cases, region_cases, trust_cases)
 CASES: tuple[Case, ...] = tuple(case for module in MODULES for case in module.cases())
 
 

@@ -42,6 +42,16 @@ ELSEWHERE: dict[str, Any] = {"us-east-1": {"account": OTHER}, "us-west-2": None}
 """The home Region trains in another account."""
 TOLD = {"emails": ["ml-on-call@example.com"], "monthly_budget_usd": 20_000}
 
+QUEUE: dict[str, Any] = {"service_queue": {"instances": 16}}
+QUOTA: dict[str, Any] = {
+    "service_queue": {
+        "quota_shares": {"research": {"ml.g5.48xlarge": 4}, "production": {"ml.g5.48xlarge": 12}},
+        "lend": True,
+    }
+}
+QUEUED = {"image": "resnet", "instance_type": "ml.g5.48xlarge", "launch": "queued"}
+SHARES = {"research": 1, "production": 4}
+
 CONFIGURATIONS: dict[str, Grid] = {
     "one Region, which is home": a_grid(1),
     "one Region, home elsewhere": a_grid({"eu-west-1": None}, home="us-east-2"),
@@ -70,5 +80,8 @@ CONFIGURATIONS: dict[str, Grid] = {
         {"us-west-2": {"account": OTHER}, "eu-west-1": None}, account=HOME, encryption="kms", network="private"
     ),
     "two accounts, each rule and policy its owner's": a_grid(ELSEWHERE, account=HOME, replicate_images=False),
-    "the longest name": a_grid({REGIONS[5]: None}, name="a" * 24, home="ap-northeast-3"),
+    "service queues in twelve Regions": a_grid(dict.fromkeys(REGIONS, QUEUE), job=QUEUED),
+    "quota shares that lend": a_grid({"us-east-1": QUOTA, "us-west-2": QUEUE}, shares=SHARES, network="private"),
+    "a queue at home that is shared": a_grid(1, shares=SHARES, encryption="kms"),
+    "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
 }

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from traingrid.failures import Failure
     from traingrid.job import Job
 
+QUEUED = "Queued"
+"""The phase of a job whose training job does not exist yet, because its service queue, or SageMaker, has no room."""
+
 # Where each log stream was read up to: stream name to the service's own token.
 LogPosition = dict[str, str]
 
@@ -53,6 +56,7 @@ class Seen:
         billable_seconds: What it is billed for, once it has ended.
         fingerprint: Of what was asked for, to tell one's own job from a stranger of the same name.
         told_by_tag: Whether only its tag tells one's own job: the service describes it in other words than it got.
+        service_job: The id of the service job that queues it; empty for one that was created directly.
     """
 
     state: str
@@ -65,6 +69,7 @@ class Seen:
     billable_seconds: int = 0
     fingerprint: str = ""
     told_by_tag: bool = False
+    service_job: str = ""
 
     @property
     def ended(self) -> bool:
@@ -75,6 +80,7 @@ class Seen:
         """Return what the ledger keeps of this; nothing that is not known yet."""
         known: dict[str, Any] = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
         known |= {"reason": self.reason} if self.reason else {}
+        known |= {"service_job": self.service_job} if self.service_job else {}
         known |= {"artifact": self.artifact} if self.artifact else {}
         if self.ended:
             known |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}

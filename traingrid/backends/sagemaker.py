@@ -38,6 +38,8 @@ class SageMaker:
         make: Makes the client that describes and stops.
     """
 
+    _service, _asked = "SageMaker", "CreateTrainingJob"
+
     def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
         self._deployment = deployment
         self._region = region
@@ -54,7 +56,7 @@ class SageMaker:
             seen = self.describe(name)
             if seen is None:
                 self._write_manifests(name, job)
-                seen = self._create(name, request)
+                seen = self._create(name, request, job)
             return seen and self._own(name, seen, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
@@ -100,13 +102,12 @@ class SageMaker:
             what = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, what) from error
 
-    def _create(self, name: str, request: dict[str, Any]) -> Seen | None:
-        """Send CreateTrainingJob once; if it is not clear what came of that, see whether there is such a job now."""
-        self._creating = self._creating or once("sagemaker", self._region, self._role)
+    def _create(self, name: str, request: dict[str, Any], job: Job) -> Seen | None:
+        """Send the request once; if it is not clear what came of that, see whether there is such a job now."""
         try:
-            self._creating.create_training_job(**request)
+            self._send(request, job)
         except HTTPClientError as error:
-            return self._found(name, f"does not answer CreateTrainingJob for {name}: {error}", error)
+            return self._found(name, f"does not answer {self._asked} for {name}: {error}", error)
         except ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -114,14 +115,23 @@ class SageMaker:
                 raise  # nothing was read of the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
-            what = f"SageMaker in {self._region} refuses the training job {name}: {code}: {message}."
-            raise LaunchError(of_refusal(code, message), what) from error
+            what = f"{self._service} in {self._region} refuses the training job {name}: {code}: {message}."
+            return self._refused(name, LaunchError(of_refusal(code, message), what), error)
         return None
+
+    def _send(self, request: dict[str, Any], _job: Job) -> None:
+        self._creating = self._creating or once("sagemaker", self._region, self._role)
+        self._creating.create_training_job(**request)
+
+    def _refused(self, _name: str, refusal: LaunchError, error: ClientError) -> Seen:
+        """Raise a refusal, unless it may mean something else."""
+        raise refusal from error
 
     def _found(self, name: str, trouble: str, error: Exception) -> Seen:
         seen = self.describe(name)
         if seen is None:  # perhaps not yet: a job that was just created is not visible everywhere at once
-            raise LaunchError(SERVICE_ERROR, f"SageMaker in {self._region} {trouble}.", unresolved=True) from error
+            what = f"{self._service} in {self._region} {trouble}."
+            raise LaunchError(SERVICE_ERROR, what, unresolved=True) from error
         return seen
 
     def _outage(self, name: str, error: BotoCoreError | ClientError) -> Exception:

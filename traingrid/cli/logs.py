@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traingrid.backends.base import LogPosition
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.queued import watching
 from traingrid.cli.console import printable
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
@@ -40,7 +40,7 @@ def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
         next_step = f"What its child says: traingrid logs --child {submission} {index}."
         what = f"Job {index} has no training job yet: {job.state} {job.phase}. {printable(job.reason)}"
         raise TraingridError(what.strip(), next_step)
-    for host, line in SageMaker(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
+    for host, line in watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
         click.echo(f"[{host}] {printable(line)}")
 
 

@@ -11,6 +11,7 @@ from localcloud.cloudformation.providers import (
     keys,
     messaging,
     networks,
+    queues,
     storage,
 )
 from localcloud.cloudformation.providers.base import Provider
@@ -26,6 +27,7 @@ _PROVIDERS: dict[str, Provider] = {
     **keys.PROVIDERS,
     **messaging.PROVIDERS,
     **networks.PROVIDERS,
+    **queues.PROVIDERS,
     **{kind: NoOperation() for kind in NO_OPERATION},
 }
 

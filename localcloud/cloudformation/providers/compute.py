@@ -84,7 +84,7 @@ class EventInvokeConfig(Provider):
 
 
 class BatchResource(Provider):
-    """A compute environment, job queue or job definition; the API's names begin in lower case."""
+    """A compute or service environment, job queue or job definition; the API's names begin in lower case."""
 
     def __init__(self, create: str, name: str, arn: str, update: str = "", fixed: tuple[str, ...] = ()) -> None:
         self._create, self._name, self._arn, self._update, self._fixed = create, name, arn, update, fixed
@@ -111,8 +111,9 @@ class BatchResource(Provider):
             wanted = {**properties, self._name: name} if not self._update else properties
             return self.create(context, old.cf_resource_type, wanted)
         key = self._name.removesuffix("Name")
-        apart = ("Tags", "Type", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
-        wanted = {**without(properties, *apart), key: old.physical_resource_id}
+        apart = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
+        kinds = ("Type", "JobQueueType", "ServiceEnvironmentType")
+        wanted = {**without(properties, *apart, *kinds), key: old.physical_resource_id}
         if "ComputeResources" in wanted:
             wanted["ComputeResources"] = without(wanted["ComputeResources"], "Type")
         getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, wanted))
@@ -149,6 +150,10 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "AWS::Batch::JobQueue": BatchResource(
         "CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue", ("JobQueueName",)
+    ),
+    "AWS::Batch::ServiceEnvironment": BatchResource(
+        "CreateServiceEnvironment", "serviceEnvironmentName", "serviceEnvironmentArn", "UpdateServiceEnvironment",
+        ("ServiceEnvironmentName",),
     ),
     "AWS::Batch::JobDefinition": BatchResource("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
 }  # fmt: skip

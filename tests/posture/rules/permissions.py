@@ -20,7 +20,9 @@ LONG_ARN = "x" * 100
 
 WITHOUT_A_RESOURCE = {
     "batch:DescribeJobs",
+    "batch:DescribeServiceJob",
     "batch:ListJobs",
+    "batch:ListServiceJobs",
     "cloudwatch:PutMetricData",
     *(
         f"ec2:Describe{what}"

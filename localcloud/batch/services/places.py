@@ -1,0 +1,195 @@
+"""Where service jobs wait: service environments, queues of the type SAGEMAKER_TRAINING, and quota shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.batch.exceptions import ClientException
+
+from localcloud.batch.waiting import Waiting
+
+KIND = "SAGEMAKER_TRAINING"
+ANY_TYPE = "NUM_INSTANCES"
+MAX_SHARES = 20
+"""User Guide, "AWS Batch service quotas": quota shares of a queue."""
+
+
+@dataclass(kw_only=True)
+class Environment:
+    """A service environment."""
+
+    name: str
+    arn: str
+    limits: dict[str, int]
+    state: str = "ENABLED"
+
+    @property
+    def has_quota(self) -> bool:
+        """Whether its queue has quota shares: its capacity is counted by instance type."""
+        return ANY_TYPE not in self.limits
+
+    def describe(self) -> dict[str, Any]:
+        """ServiceEnvironmentDetail of the API reference."""
+        limits = [{"capacityUnit": unit, "maxCapacity": most} for unit, most in self.limits.items()]
+        return {
+            "serviceEnvironmentName": self.name,
+            "serviceEnvironmentArn": self.arn,
+            "serviceEnvironmentType": KIND,
+            "state": self.state,
+            "status": "VALID",
+            "capacityLimits": limits,
+        }
+
+
+@dataclass(kw_only=True)
+class QuotaShare:
+    """A quota share: so many instances of each type are its own."""
+
+    name: str
+    arn: str
+    limits: dict[str, int]
+    borrows: bool
+
+
+@dataclass(kw_only=True, eq=False)
+class Queue:
+    """A queue of service jobs.
+
+    Attributes:
+        policy: The ARN of its scheduling policy; None where what comes first goes first.
+        shares: Its quota shares.
+        waiting: What waits in it.
+        jobs: All service jobs that it ever had; a `localcloud.batch.services.jobs.ServiceJob` each.
+    """
+
+    name: str
+    arn: str
+    environment: Environment
+    policy: str | None = None
+    priority: int = 1
+    state: str = "ENABLED"
+    shares: dict[str, QuotaShare] = field(default_factory=dict)
+    waiting: Waiting[Any] = field(default_factory=Waiting)
+    jobs: list[Any] = field(default_factory=list)
+
+    def describe(self) -> dict[str, Any]:
+        """JobQueueDetail of the API reference."""
+        known = {
+            "jobQueueName": self.name,
+            "jobQueueArn": self.arn,
+            "jobQueueType": KIND,
+            "state": self.state,
+            "status": "VALID",
+            "statusReason": "JobQueue Healthy",
+            "priority": self.priority,
+            "computeEnvironmentOrder": [],
+            "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": self.environment.arn}],
+        }
+        return known | ({"schedulingPolicyArn": self.policy} if self.policy else {})
+
+
+class Places:
+    """The service environments and service queues of one account and Region."""
+
+    def __init__(self, region: str, account: str) -> None:
+        self._prefix = f"arn:aws:batch:{region}:{account}"
+        self.environments: dict[str, Environment] = {}
+        self.queues: dict[str, Queue] = {}
+
+    def environment(self, identifier: str) -> Environment:
+        """A service environment by name or ARN."""
+        name = identifier.rpartition("/")[2]
+        if name not in self.environments:
+            raise ClientException(f"Service environment {identifier} does not exist")
+        return self.environments[name]
+
+    def queue(self, identifier: str) -> Queue | None:
+        """A queue of service jobs by name or ARN; None where there is none of this name."""
+        return self.queues.get(identifier.rpartition("/")[2])
+
+    def create_environment(self, request: Mapping[str, Any]) -> Environment:
+        """CreateServiceEnvironment."""
+        name = str(request["serviceEnvironmentName"])
+        if name in self.environments:
+            raise ClientException(f"Object already exists: service environment {name}")
+        if request.get("serviceEnvironmentType") != KIND:
+            raise ClientException(f"serviceEnvironmentType must be {KIND}")
+        made = Environment(
+            name=name, arn=f"{self._prefix}:service-environment/{name}", limits=_limits(request["capacityLimits"])
+        )
+        self.environments[name] = made
+        return made
+
+    def update_environment(self, request: Mapping[str, Any]) -> Environment:
+        """UpdateServiceEnvironment."""
+        environment = self.environment(str(request["serviceEnvironment"]))
+        environment.state = str(request.get("state") or environment.state)
+        if request.get("capacityLimits"):
+            environment.limits = _limits(request["capacityLimits"])
+        return environment
+
+    def delete_environment(self, request: Mapping[str, Any]) -> None:
+        """DeleteServiceEnvironment: of one that is disabled and that no queue has (API reference)."""
+        environment = self.environment(str(request["serviceEnvironment"]))
+        used = [queue.name for queue in self.queues.values() if queue.environment is environment]
+        if used or environment.state == "ENABLED":
+            why = f"queue {used[0]} uses it" if used else "it is ENABLED"
+            raise ClientException(f"Cannot delete service environment {environment.name}: {why}")
+        del self.environments[environment.name]
+
+    def create_queue(self, request: Mapping[str, Any]) -> Queue:
+        """CreateJobQueue with a serviceEnvironmentOrder; one environment is the most (service quotas)."""
+        name, order = str(request["jobQueueName"]), request["serviceEnvironmentOrder"]
+        if name in self.queues:
+            raise ClientException(f"Job queue {name} already exists")
+        if request.get("jobQueueType") != KIND or len(order) != 1:
+            raise ClientException(f"a queue with a service environment is of type {KIND} and has exactly one")
+        made = Queue(
+            name=name,
+            arn=f"{self._prefix}:job-queue/{name}",
+            environment=self.environment(str(order[0]["serviceEnvironment"])),
+            policy=request.get("schedulingPolicyArn"),
+            priority=int(request.get("priority") or 0),
+            state=str(request.get("state") or "ENABLED"),
+        )
+        self.queues[name] = made
+        return made
+
+    def update_queue(self, queue: Queue, request: Mapping[str, Any]) -> None:
+        """UpdateJobQueue; a policy may be replaced, and neither added nor removed (API reference, CreateJobQueue)."""
+        policy = request.get("schedulingPolicyArn")
+        if policy and not queue.policy:
+            raise ClientException(f"Job queue {queue.name} has no scheduling policy, and none can be added")
+        queue.policy, queue.state = policy or queue.policy, str(request.get("state") or queue.state)
+        queue.priority = int(request.get("priority") or queue.priority)
+
+    def create_share(self, request: Mapping[str, Any]) -> QuotaShare:
+        """CreateQuotaShare."""
+        queue, name = self.queue(str(request["jobQueue"])), str(request["quotaShareName"])
+        if queue is None or not queue.environment.has_quota:
+            raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
+        if name in queue.shares or len(queue.shares) == MAX_SHARES:
+            raise ClientException(f"Quota share {name} exists, or {queue.name} has {MAX_SHARES} already")
+        made = QuotaShare(
+            name=name,
+            arn=f"{queue.arn}/quota-share/{name}",
+            limits=_limits(request["capacityLimits"]),
+            borrows=(request.get("resourceSharingConfiguration") or {}).get("strategy") == "LEND_AND_BORROW",
+        )
+        queue.shares[name] = made
+        return made
+
+    def share(self, arn: str) -> tuple[Queue, QuotaShare]:
+        """A quota share by ARN, and its queue."""
+        queue = self.queue(arn.partition("/quota-share/")[0])
+        share = queue.shares.get(arn.rpartition("/")[2]) if queue else None
+        if queue is None or share is None:
+            raise ClientException(f"Quota share {arn} does not exist")
+        return queue, share
+
+
+def _limits(limits: list[Mapping[str, Any]]) -> dict[str, int]:
+    found = {str(limit["capacityUnit"]): int(limit["maxCapacity"]) for limit in limits}
+    if not found or (ANY_TYPE in found and len(found) > 1):
+        raise ClientException(f"capacityLimits is one limit of {ANY_TYPE}, or some of instance types")
+    return found

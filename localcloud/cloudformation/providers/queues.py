@@ -1,0 +1,59 @@
+"""Scheduling policies and quota shares of AWS Batch; `compute` has its queues and their environments."""
+
+from localcloud.cloudformation.context import Context, Provisioned, without
+from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+
+
+class SchedulingPolicy(Provider):
+    """AWS::Batch::SchedulingPolicy: its kind is for good, its name too."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create it; the ARN is the id."""
+        wanted = {**properties, "Name": properties.get("Name") or context.name(128)}
+        request = context.request("batch", "CreateSchedulingPolicy", wanted)
+        arn = context.client("batch").create_scheduling_policy(**request)["arn"]
+        return provisioned(context, kind, arn, Arn=arn)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update the shares in place."""
+        if changed(old, properties, "Name"):
+            return self.create(context, old.cf_resource_type, properties)
+        wanted = {**without(properties, "Name", "Tags"), "Arn": old.physical_resource_id}
+        context.client("batch").update_scheduling_policy(**context.request("batch", "UpdateSchedulingPolicy", wanted))
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete it."""
+        context.client("batch").delete_scheduling_policy(arn=resource.physical_resource_id)
+
+
+class QuotaShare(Provider):
+    """AWS::Batch::QuotaShare."""
+
+    def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
+        """Create it; the ARN is the id."""
+        wanted = {**properties, "QuotaShareName": properties.get("QuotaShareName") or context.name(128)}
+        request = context.request("batch", "CreateQuotaShare", wanted)
+        arn = context.client("batch").create_quota_share(**request)["quotaShareArn"]
+        return provisioned(context, kind, arn, QuotaShareArn=arn)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update limits and lending in place."""
+        if changed(old, properties, "QuotaShareName", "JobQueue"):
+            return self.create(context, old.cf_resource_type, properties)
+        wanted = {
+            **without(properties, "QuotaShareName", "JobQueue", "Tags"),
+            "QuotaShareArn": old.physical_resource_id,
+        }
+        context.client("batch").update_quota_share(**context.request("batch", "UpdateQuotaShare", wanted))
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+
+    def delete(self, context: Context, resource: Provisioned) -> None:
+        """Delete it."""
+        context.client("batch").delete_quota_share(quotaShareArn=resource.physical_resource_id)
+
+
+PROVIDERS: dict[str, Provider] = {
+    "AWS::Batch::SchedulingPolicy": SchedulingPolicy(),
+    "AWS::Batch::QuotaShare": QuotaShare(),
+}

@@ -1,0 +1,96 @@
+"""Queues that share by weights, at home and, for SageMaker training jobs, in the training Regions."""
+
+from aws_cdk import aws_batch as batch
+from constructs import Construct
+
+from traingrid import names
+from traingrid.grid import Grid
+from traingrid.grid_queues import ONLY_SHARE, ServiceQueue
+
+
+def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid) -> batch.FairshareSchedulingPolicy:
+    """Return the policy of a queue of which each share of the grid gets as much as it weighs.
+
+    Within a share, what has the higher priority goes first: a queue without a policy knows no priorities
+    (schedulingPriority in https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitServiceJob.html).
+    """
+    weights = grid.shares or {ONLY_SHARE: 1}
+    return batch.FairshareSchedulingPolicy(
+        scope,
+        identifier,
+        scheduling_policy_name=name,
+        # Batch's factor is the lower, the more a share gets, from 0.0001 to 999.9999
+        # (https://docs.aws.amazon.com/batch/latest/APIReference/API_ShareAttributes.html).
+        shares=[
+            batch.Share(share_identifier=share, weight_factor=round(1 / weight, 4)) for share, weight in weights.items()
+        ],
+    )
+
+
+class TrainingQueue(Construct):
+    """A Region's service queue: its service environment, its policy, and the quota shares where it has some.
+
+    Batch starts what waits in it with a role of its own, AWSServiceRoleForAWSBatchWithSagemaker, which it makes with
+    the account's first service environment
+    (https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles-batch-sagemaker.html).
+    """
+
+    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, settings: ServiceQueue) -> None:
+        super().__init__(scope, identifier)
+        self._name = names.service_queue(grid.name, quota=bool(settings.quota_shares))
+        # What a queue with quota shares is made of cannot become one without, nor the other way round.
+        kind = "Quota" if settings.quota_shares else ""
+        environment = batch.CfnServiceEnvironment(
+            self,
+            f"{kind}Environment",
+            service_environment_name=self._name,
+            service_environment_type="SAGEMAKER_TRAINING",
+            state="ENABLED",
+            capacity_limits=[
+                batch.CfnServiceEnvironment.CapacityLimitProperty(capacity_unit=unit, max_capacity=most)
+                for unit, most in settings.limits().items()
+            ],
+        )
+        self.queue = batch.CfnJobQueue(
+            self,
+            f"{kind}Queue",
+            job_queue_name=self._name,
+            job_queue_type="SAGEMAKER_TRAINING",
+            priority=1,
+            state="ENABLED",
+            scheduling_policy_arn=self._policy(kind, grid),
+            service_environment_order=[
+                batch.CfnJobQueue.ServiceEnvironmentOrderProperty(
+                    order=1, service_environment=environment.attr_service_environment_arn
+                )
+            ],
+        )
+        for share, types in settings.quota_shares.items():
+            self._quota_share(share, types, lend=settings.lend)
+
+    def _policy(self, kind: str, grid: Grid) -> str:
+        if not kind:
+            return shared_by_weight(self, "Policy", name=self._name, grid=grid).scheduling_policy_arn
+        first_come = batch.CfnSchedulingPolicy.QuotaSharePolicyProperty(idle_resource_assignment_strategy="FIFO")
+        policy = batch.CfnSchedulingPolicy(self, "QuotaPolicy", name=self._name, quota_share_policy=first_come)
+        return policy.attr_arn
+
+    def _quota_share(self, share: str, types: dict[str, int], *, lend: bool) -> None:
+        """Add a share. Only one that borrows can lose what it runs, and none loses it to its own members."""
+        batch.CfnQuotaShare(
+            self,
+            f"Share-{share}",
+            quota_share_name=share,
+            job_queue=self.queue.attr_job_queue_arn,
+            state="ENABLED",
+            capacity_limits=[
+                batch.CfnQuotaShare.QuotaShareCapacityLimitProperty(capacity_unit=unit, max_capacity=most)
+                for unit, most in types.items()
+            ],
+            resource_sharing_configuration=batch.CfnQuotaShare.QuotaShareResourceSharingConfigurationProperty(
+                strategy="LEND_AND_BORROW" if lend else "RESERVE"
+            ),
+            preemption_configuration=batch.CfnQuotaShare.QuotaSharePreemptionConfigurationProperty(
+                in_share_preemption="DISABLED"
+            ),
+        )

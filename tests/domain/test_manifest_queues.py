@@ -1,0 +1,121 @@
+"""What a manifest line may say of queues, and what is refused before anything is submitted."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from traingrid.deployment import Deployment
+from traingrid.grid import Grid
+from traingrid.manifest import parse
+from traingrid.manifest_errors import ManifestError
+from traingrid.planning import Found, planned
+from traingrid.submission import jobs_of_lines
+
+EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
+QUEUES: dict[str, Any] = {
+    "us-east-1": {"instances": 4},
+    "us-west-2": {"quota_shares": {"research": {"ml.p3.16xlarge": 2}, "production": {"ml.p3.16xlarge": 6}}},
+}
+
+
+def with_queues(deployment: Deployment, **job: Any) -> Deployment:
+    """A grid with two shares and a queue of each kind; its other Regions have none."""
+    said = deployment.grid.model_dump(exclude_defaults=True)
+    said["shares"] = {"research": 1, "production": 4}
+    for region, queue in QUEUES.items():
+        said["regions"][region]["service_queue"] = queue
+    said["job"] |= job
+    return replace(deployment, grid=Grid.model_validate(said))
+
+
+def refused(deployment: Deployment, text: str) -> list[tuple[str, str]]:
+    with pytest.raises(ManifestError) as raised:
+        parse(text.encode(), deployment)
+    return [(error.field, f"{error.reason}. {error.next_step}") for error in raised.value.errors]
+
+
+def test_a_line_says_how_it_is_launched_and_whose_it_is(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research")
+    lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
+    jobs = jobs_of_lines(lines, grid, "0123abcd")
+    assert [(job.launch, job.share, job.priority) for job in jobs] == [
+        ("queued", "research", 7),
+        ("direct", "research", 0),
+    ]
+
+
+def test_a_grid_without_queues_and_shares_needs_neither(deployment: Deployment) -> None:
+    (job,) = jobs_of_lines(parse(f"us-east-1,{EAST}\n".encode(), deployment), deployment, "0123abcd")
+    assert (job.launch, job.share) == ("direct", "")
+
+
+def test_queued_is_refused_where_there_is_no_queue(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research")
+    text = "region,s3_uri,launch\neu-west-1,s3://ragab-ml-dub/x,queued\n"
+    next_step = "Write direct, or give eu-west-1 a service_queue in grid.yaml and deploy."
+    assert refused(grid, text) == [("launch", f"eu-west-1 has no service queue. {next_step}")]
+
+
+def test_a_replica_needs_a_queue_too(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research")
+    text = f"region,s3_uri,launch,replica.eu-west-1\nus-east-1,{EAST},queued,s3://ragab-ml-dub/x\n"
+    assert [field for field, _ in refused(grid, text)] == ["launch"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("reserch", "it is no share of this grid. There are research, production."),
+        ("", "it is missing. Write research, production, or `share` in grid.yaml."),
+    ],
+)
+def test_every_job_of_a_shared_grid_is_of_one_of_its_shares(deployment: Deployment, cell: str, said: str) -> None:
+    assert refused(with_queues(deployment), f"region,s3_uri,share\nus-east-1,{EAST},{cell}\n") == [("share", said)]
+
+
+def test_a_share_is_refused_where_nothing_is_shared(deployment: Deployment) -> None:
+    ((field, said),) = refused(deployment, f"region,s3_uri,share\nus-east-1,{EAST},research\n")
+    assert field == "share"
+    assert "`shares` in grid.yaml names them" in said
+
+
+def test_the_lines_of_a_file_are_of_one_share(deployment: Deployment) -> None:
+    text = f"region,s3_uri,share\nus-east-1,{EAST},research\nus-east-1,{EAST},production\n"
+    ((_, said),) = refused(with_queues(deployment), text)
+    assert (
+        said
+        == "its lines are of the shares research, production, and a submission is one share's. Write a file for each."
+    )
+
+
+@pytest.mark.parametrize(
+    ("region", "uri", "share", "most"),
+    [("us-east-1", EAST, "research", 4), ("us-west-2", WEST, "research", 2), ("us-west-2", WEST, "production", 6)],
+)
+def test_a_job_that_would_wait_for_ever_is_refused(
+    deployment: Deployment, region: str, uri: str, share: str, most: int
+) -> None:
+    grid, head = with_queues(deployment, share=share, launch="direct"), "region,s3_uri,launch,instance_count\n"
+    assert parse(f"{head}{region},{uri},queued,{most}\n".encode(), grid)
+    assert parse(f"{head}{region},{uri},direct,{most + 1}\n".encode(), grid)
+    ((field, said),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
+    assert field == "instance_count"
+    assert f"never runs more than {most} of ml.p3.16xlarge at once" in said
+
+
+def test_the_plan_says_where_a_line_would_wait(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research", launch="direct")
+    lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
+    said = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
+    assert said == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
+
+
+def test_a_request_that_a_service_job_cannot_carry_is_refused(deployment: Deployment) -> None:
+    grid = with_queues(deployment, share="research")
+    head = "region,s3_uri,launch," + ",".join(f"hp.x{number}" for number in range(5))
+    row = f"us-east-1,{EAST},{{}}," + ",".join(["y" * 2000] * 5)
+    assert parse(f"{head}\n{row.format('direct')}\n".encode(), grid)
+    ((field, said),) = refused(grid, f"{head}\n{row.format('queued')}\n")
+    assert field == "launch"
+    assert "bytes, and a service queue carries at most 10,240" in said

@@ -1,0 +1,295 @@
+"""Training jobs in a service queue: submitted once, found again by name, and what Batch's answers mean."""
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from tests.domain.deployments import SAMPLE
+from tests.domain.queueing import FakeQueue, FakeTraining, answer
+from traingrid.backends.base import LaunchError
+from traingrid.backends.queued import Either, Queued, launching, watching
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
+from traingrid.deployment import Deployment
+from traingrid.errors import UsageError
+from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
+from traingrid.grid import Grid
+from traingrid.job import Job
+from traingrid.manifest import parse
+from traingrid.ownership import tags_of
+from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
+from traingrid.submission import jobs_of_lines
+
+NAME = "traingrid-0123abcd-0-1"
+MADE = "AWSBatchtraingrid-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f"
+LOST = ReadTimeoutError(endpoint_url="https://batch.us-east-1.amazonaws.com")
+
+
+@pytest.fixture
+def queues(deployment: Deployment) -> Deployment:
+    said = deployment.grid.model_dump(exclude_defaults=True)
+    said["regions"]["us-east-1"]["service_queue"] = {"instances": 4}
+    said["shares"] = {"research": 1}
+    said["job"] |= {"share": "research"}
+    return replace(deployment, grid=Grid.model_validate(said))
+
+
+@pytest.fixture
+def job(queues: Deployment) -> Job:
+    return jobs_of_lines(parse(SAMPLE.encode(), queues), queues, "0123abcd")[0].model_copy(update={"priority": 7})
+
+
+@pytest.fixture
+def queue() -> FakeQueue:
+    return FakeQueue()
+
+
+@pytest.fixture
+def training() -> FakeTraining:
+    return FakeTraining()
+
+
+@pytest.fixture
+def backend(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> Queued:
+    return among(Queued(queues, "us-east-1"), queue, training)
+
+
+def among(made: Queued, queue: FakeQueue, training: FakeTraining) -> Queued:
+    made._sagemaker, made._jobs._batch, made._submitting = training, queue, queue  # the transport, not the code above
+    return made
+
+
+def tags(backend: Queued, job: Job) -> dict[str, str]:
+    return tags_of("traingrid", "0123abcd", 0, backend.fingerprint(NAME, job))
+
+
+def test_a_job_is_submitted_under_its_name_with_that_as_its_token(backend: Queued, queue: FakeQueue, job: Job) -> None:
+    assert backend.start(NAME, job, tags(backend, job)) is None
+    (asked,) = queue.requests
+    assert (asked["jobName"], asked["clientToken"], asked["jobQueue"]) == (NAME, NAME, "traingrid-training")
+    assert (asked["shareIdentifier"], asked["schedulingPriority"]) == ("research", 7)
+    assert asked["retryStrategy"] == {"attempts": 1}
+    payload = json.loads(asked["serviceRequestPayload"])
+    assert payload["TrainingJobName"] == NAME
+    assert "Tags" not in payload
+    assert asked["tags"] == tags(backend, job)
+
+
+def test_a_job_is_submitted_once_and_found_by_its_name_ever_after(backend: Queued, queue: FakeQueue, job: Job) -> None:
+    backend.start(NAME, job, {})
+    seen = backend.start(NAME, job, {})
+    assert seen is not None
+    assert (seen.state, seen.phase, seen.arn) == ("InProgress", "Queued", "")
+    assert (seen.service_job, seen.facts()["service_job"]) == ("id-1", "id-1")
+    assert len(queue.requests) == 1
+
+
+@pytest.mark.parametrize("rejects", [False, True], ids=["answered as the first", "rejected"])
+@pytest.mark.parametrize("unseen", [0, 1, 2])
+def test_a_reply_that_was_lost_makes_no_second_service_job(
+    backend: Queued, queue: FakeQueue, job: Job, unseen: int, *, rejects: bool
+) -> None:
+    queue.error, queue.rejects, queue.unseen = (
+        LOST,
+        rejects,
+        1 + unseen,
+    )  # one look before the submission, then one after
+    told = []
+    for _ in range(3):
+        try:
+            backend.start(NAME, job, {})
+        except LaunchError as error:
+            told.append((error.failure, error.unresolved))
+    assert set(told) <= {(SERVICE_ERROR, True)}
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert seen.phase == "Queued"
+    assert len(queue.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        ("ClientException", (SERVICE_ERROR, True)),
+        ("AccessDeniedException", (PERMISSION, False)),
+        ("TooManyRequestsException", (THROTTLED, False)),
+    ],
+)
+def test_a_refusal_is_told_from_a_delay(
+    backend: Queued, queue: FakeQueue, job: Job, code: str, meaning: tuple[Failure, bool]
+) -> None:
+    queue.error, queue.takes = answer(code), False
+    with pytest.raises(LaunchError, match="AWS Batch in us-east-1 refuses") as refused:
+        backend.start(NAME, job, {})
+    assert (refused.value.failure, refused.value.unresolved) == meaning
+
+
+def test_what_batch_will_never_take_is_given_up_once_an_earlier_request_would_be_listed(
+    backend: Queued, queue: FakeQueue, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.error, queue.takes = answer("ClientException"), False
+    found = []
+    for now in (0.0, 30.0, 61.0):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: 1000.0 + now)
+        with pytest.raises(LaunchError) as refused:
+            backend.start(NAME, job, {})
+        found.append((refused.value.failure, refused.value.unresolved))
+    assert found == [(SERVICE_ERROR, True), (SERVICE_ERROR, True), (INVALID_REQUEST, False)]
+
+
+def test_a_service_job_of_our_name_that_asks_for_something_else_is_nobody_elses_to_attach_to(
+    backend: Queued, queue: FakeQueue, job: Job
+) -> None:
+    backend.start(NAME, job, {})
+    other = job.model_copy(update={"instance_count": 2})
+    with pytest.raises(LaunchError) as refused:
+        backend.start(NAME, other, tags(backend, other))
+    assert refused.value.failure is CONFLICT, "it bears no tag of this grid"
+
+
+def test_a_request_that_has_grown_too_long_is_not_sent(backend: Queued, queue: FakeQueue, job: Job) -> None:
+    long = job.model_copy(update={"hyperparameters": {f"x{number}": "y" * 2000 for number in range(6)}})
+    with pytest.raises(LaunchError, match="a service queue carries less") as refused:
+        backend.start(NAME, long, {})
+    assert refused.value.failure is INVALID_REQUEST
+    assert queue.requests == []
+    assert MAX_PAYLOAD_BYTES == 10_240
+
+
+def test_it_is_what_sagemaker_says_of_what_batch_has_made_of_it(
+    backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job
+) -> None:
+    backend.start(NAME, job, {})
+    queue.becomes(MADE, "SCHEDULED")
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert seen.phase == "Starting", "Batch names it sooner than SageMaker shows it"
+    training.put(MADE, "InProgress", "Downloading")
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert (seen.state, seen.phase, seen.arn.rpartition("/")[2]) == ("InProgress", "Downloading", MADE)
+    training.put(MADE, "Completed", "Completed", ModelArtifacts={"S3ModelArtifacts": "s3://out/model.tar.gz"})
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert (seen.state, seen.artifact) == ("Completed", "s3://out/model.tar.gz")
+    assert seen.fingerprint == backend.fingerprint(NAME, job), "as it was asked for, whatever SageMaker calls it"
+
+
+@pytest.mark.parametrize("state", ["Failed", "Stopped"])
+def test_a_failure_is_no_end_before_batch_says_so(
+    backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job, state: str
+) -> None:
+    """No instances, or another share wants its own back: Batch tries again."""
+    backend.start(NAME, job, {})
+    training.put(MADE, state, state, FailureReason="CapacityError: none")
+    for status, phase in (("RUNNING", "Ending"), ("RUNNABLE", "Queued")):
+        queue.becomes(MADE, status)
+        seen = backend.describe(NAME)
+        assert seen is not None
+        assert (seen.state, seen.phase, seen.ended) == ("InProgress", phase, False)
+    queue.becomes(MADE, "FAILED")
+    ended = backend.describe(NAME)
+    assert ended is not None
+    assert (ended.state, ended.reason) == (state, "CapacityError: none")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            {"statusReason": "Received status from SageMaker: ValidationException: no"},
+            ("Failed", "ValidationException: no"),
+        ),
+        ({"isTerminated": True, "statusReason": "not wanted"}, ("Stopped", "not wanted")),
+    ],
+)
+def test_a_service_job_that_never_trained_ends_too(
+    backend: Queued, queue: FakeQueue, job: Job, said: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    backend.start(NAME, job, {})
+    queue.becomes("", "FAILED", **said)
+    seen = backend.describe(NAME)
+    assert seen is not None
+    assert (seen.state, seen.reason) == expected
+    assert seen.ended
+
+
+def test_stopping_ends_the_service_job_and_not_what_batch_would_start_again(
+    backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job
+) -> None:
+    backend.stop(NAME)
+    assert queue.terminated == []
+    backend.start(NAME, job, {})
+    training.put(MADE, "InProgress")
+    queue.becomes(MADE, "RUNNING")
+    backend.stop(NAME)
+    assert (queue.terminated, training.stopped) == (["id-1"], [])
+
+
+def test_who_looks_after_all_jobs_finds_each_by_its_name_however_it_was_launched(
+    queues: Deployment, queue: FakeQueue, training: FakeTraining, backend: Queued, job: Job
+) -> None:
+    either = among(Either(queues, "us-east-1"), queue, training)
+    backend.start(NAME, job, {})
+    training.put("traingrid-0123abcd-1-1", "InProgress")
+    found = [either.describe(f"traingrid-0123abcd-{index}-1") for index in range(3)]
+    assert [seen and seen.phase for seen in found] == ["Queued", "Training", None]
+    for index in range(2):
+        either.stop(f"traingrid-0123abcd-{index}-1")
+    assert (queue.terminated, training.stopped) == (["id-1"], ["traingrid-0123abcd-1-1"])
+
+
+def test_a_region_without_a_queue_costs_no_call_more(aws: None, queues: Deployment) -> None:
+    assert type(watching(queues, "us-west-2")) is SageMaker
+    assert type(watching(queues, "us-east-1")) is Either
+    assert type(training_jobs_in(queues, "us-east-1")) is QueuedTrainingJobs
+    assert not isinstance(training_jobs_in(queues, "us-west-2"), QueuedTrainingJobs)
+
+
+def test_a_child_launches_as_its_line_says(aws: None, queues: Deployment) -> None:
+    assert type(launching(queues, "us-east-1", "direct")) is SageMaker
+    assert type(launching(queues, "us-east-1", "queued")) is Queued
+    with pytest.raises(UsageError, match="us-west-2, which has no service queue"):
+        launching(queues, "us-west-2", "queued")
+
+
+@pytest.fixture
+def listing(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> QueuedTrainingJobs:
+    made = training_jobs_in(queues, "us-east-1")
+    assert isinstance(made, QueuedTrainingJobs)
+    made._sagemaker, made._jobs._batch = training, queue
+    return made
+
+
+def test_what_waits_is_listed_as_a_training_job_of_its_line_that_runs(
+    listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
+) -> None:
+    backend.start(NAME, job, tags(backend, job))
+    (found,) = listing.listed(state="InProgress")
+    assert (found.name, found.line, found.state, found.created_at) == (NAME, ("0123abcd", 0), "InProgress", 1000.0)
+    assert list(listing.listed(state="InProgress", submission="0123abcd")) == [found]
+    assert list(listing.listed(submission="ffffffff")) == []
+    assert list(listing.listed(state="Stopping")) == []
+    assert listing.bears_our_tag(found.arn)
+    assert listing.stop(found.name)
+    assert queue.terminated == ["id-1"]
+    queue.becomes("", "FAILED", isTerminated=True, stoppedAt=1_005_000)
+    assert list(listing.listed(state="InProgress")) == []
+    (ended,) = listing.listed()
+    assert (ended.state, ended.ended_at) == ("Stopped", 1005.0)
+
+
+def test_what_is_ending_is_said_to_be_stopping(
+    listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
+) -> None:
+    backend.start(NAME, job, {})
+    queue.becomes("", "RUNNING", isTerminated=True)
+    assert [found.state for found in listing.listed(state="Stopping")] == ["Stopping"]
+    assert list(listing.listed(state="InProgress")) == []
+    (found,) = listing.listed()
+    assert not listing.bears_our_tag(found.arn), "it bears no tags at all"
+    assert (listing.described(NAME) or {})["TrainingJobStatus"] == "Stopping"

@@ -1,0 +1,87 @@
+"""What may be asked of the service queues: by a child, which fills them, and by those who look after them."""
+
+from collections.abc import Iterator
+
+from localcloud.iam.request_keys import Context, tag_keys
+from tests.policies.case import RESOURCE, Caller, Case
+from tests.policies.grid import ACCOUNT, FREE, INSIDE
+from traingrid import names
+from traingrid.ownership import tags_of
+
+child, recorder, reconciler = Caller("child"), Caller("recorder"), Caller("reconciler")
+SUBMIT, END = "batch:SubmitServiceJob", "batch:TerminateServiceJob"
+TAGS = tags_of("traingrid", "0123abcd", 0, "f00d") | {"team": "perception"}
+OURS: Context = {"aws:ResourceTag/traingrid:grid": "traingrid"}
+THEIRS: Context = {"aws:ResourceTag/traingrid:grid": "another"}
+
+
+def batch(region: str, resource: str) -> str:
+    return f"arn:aws:batch:{region}:{ACCOUNT}:{resource}"
+
+
+def made_by_batch(region: str, name: str) -> str:
+    return f"arn:aws:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
+
+
+JOB = "service-job/a4d6c728-8ee8-4c65-8e2a-9a5e8f4b7c3d"
+QUEUE, QUOTA = batch(INSIDE, "job-queue/traingrid-training"), batch(FREE, "job-queue/traingrid-training-quota")
+TRAINED = "AWSBatchtraingrid-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f"
+
+
+def cases() -> Iterator[Case]:
+    yield from _queueing()
+    yield from _queueing_otherwise()
+    yield from _looking()
+    yield from _ending()
+
+
+def _queueing() -> Iterator[Case]:
+    for resource in (QUEUE, QUOTA, f"{QUOTA}/quota-share/research", batch(INSIDE, JOB), batch(FREE, JOB)):
+        yield child.may("queue a training job", SUBMIT, resource, tag_keys(TAGS))
+    yield child.may("tag it", "batch:TagResource", batch(INSIDE, JOB), tag_keys(TAGS))
+    for resource in (batch(INSIDE, "job-queue/traingrid"), f"{QUEUE}2", f"{QUOTA}/quota-share/others"):
+        yield child.may_not("queue one elsewhere", SUBMIT, resource, tag_keys(TAGS), breaks=RESOURCE)
+    yield child.may_not("tag a queue", "batch:TagResource", QUEUE, tag_keys(TAGS), breaks=RESOURCE)
+    yield child.may_not(
+        "queue one in no Region of it", SUBMIT, batch("eu-west-1", JOB), tag_keys(TAGS), breaks=RESOURCE
+    )
+    yield child.may_not("let itself go first", "batch:UpdateServiceJob", batch(INSIDE, JOB))
+    for caller in (recorder, reconciler):
+        yield caller.may_not("queue anything", SUBMIT, QUEUE, tag_keys(TAGS))
+
+
+def _queueing_otherwise() -> Iterator[Case]:
+    another = tag_keys(TAGS | {names.TAG_GRID: "another"})
+    equal = f"StringEquals aws:RequestTag/{names.TAG_GRID}"
+    for action, resource in ((SUBMIT, QUEUE), (SUBMIT, batch(INSIDE, JOB)), ("batch:TagResource", batch(FREE, JOB))):
+        yield child.may_not("queue one as another grid's", action, resource, another, breaks=equal)
+        for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
+            left = tag_keys({key: value for key, value in TAGS.items() if key != tag})
+            yield child.may_not(f"queue one without {tag}", action, resource, left, breaks=f"Null aws:RequestTag/{tag}")
+
+
+def _looking() -> Iterator[Case]:
+    for caller in (child, recorder, reconciler):
+        for action in ("DescribeServiceJob", "ListServiceJobs"):
+            yield caller.may("see what became of it", f"batch:{action}", "*")
+        describe = "sagemaker:DescribeTrainingJob"
+        yield caller.may("see what Batch has made of it", describe, made_by_batch(FREE, TRAINED))
+        theirs = made_by_batch(FREE, "AWSBatchanother-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f")
+        yield caller.may_not("see what it has made of others", describe, theirs, breaks=RESOURCE)
+    group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
+    yield child.may("read its log", "logs:GetLogEvents", f"{group}:log-stream:{TRAINED}/algo-1-1732200000")
+    others = f"{group}:log-stream:AWSBatchanother-0-1/algo-1-1732200000"
+    yield child.may_not("read another log", "logs:GetLogEvents", others, breaks=RESOURCE)
+
+
+def _ending() -> Iterator[Case]:
+    tagged = f"StringEquals aws:ResourceTag/{names.TAG_GRID}"
+    for caller in (child, reconciler):
+        for region in (INSIDE, FREE):
+            yield caller.may("end one of ours", END, batch(region, JOB), OURS)
+        yield caller.may_not("end one of another grid", END, batch(INSIDE, JOB), THEIRS, breaks=tagged)
+        yield caller.may_not("end one that nobody has tagged", END, batch(INSIDE, JOB), breaks=tagged)
+        yield caller.may_not("end one in another Region", END, batch("eu-west-1", JOB), OURS, breaks=RESOURCE)
+        stop = made_by_batch(FREE, TRAINED)
+        yield caller.may_not("stop what Batch would start again", "sagemaker:StopTrainingJob", stop, breaks=RESOURCE)
+    yield recorder.may_not("end one", END, batch(INSIDE, JOB), OURS)

@@ -1,0 +1,138 @@
+"""SageMaker training jobs that AWS Batch creates from a service queue, as a backend.
+
+The service job has the name that the training job would have, and that name is its client token: sent twice it is one
+service job, and so at most one training job at a time. The training job's own name is AWS Batch's; it is asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
+from traingrid.clients import Maker, client, once
+from traingrid.errors import UsageError
+from traingrid.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.service_jobs import ServiceJobs, seen_of, training_job_of
+from traingrid.waits import VISIBLE_WITHIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.backends.base import Backend
+    from traingrid.deployment import Deployment
+    from traingrid.job import Job
+
+_REFUSED = "ClientException"
+"""Batch's answer to a request that it will never take, and perhaps to one that it has taken under the same token: the
+API reference says that "the second request is rejected"."""
+_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
+
+
+class Queued(SageMaker):
+    """Training jobs of one Region that wait in its service queue. What reads and describes them is SageMaker's.
+
+    Args:
+        deployment: Whose execution role the jobs get.
+        region: A training Region of the grid that has a service queue.
+        make: Makes the clients that describe and end.
+    """
+
+    _service, _asked = "AWS Batch", "SubmitServiceJob"
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
+        super().__init__(deployment, region, make)
+        self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
+        self._submitting: Any = None
+        self._refused_at: dict[str, float] = {}
+
+    def _send(self, request: dict[str, Any], job: Job) -> None:
+        asked = service_job_request(request, job, self._deployment.grid)
+        size = len(asked["serviceRequestPayload"].encode())
+        if size > MAX_PAYLOAD_BYTES:  # the intake refuses such a line; its streams may have become more since
+            what = f"The request of {asked['jobName']} has {size:,} bytes, and a service queue carries less."
+            raise LaunchError(INVALID_REQUEST, f"{what} Launch the line direct.")
+        self._submitting = self._submitting or once("batch", self._region)
+        self._submitting.submit_service_job(**asked)
+
+    def _refused(self, name: str, refusal: LaunchError, error: ClientError) -> Seen:
+        if error.response["Error"]["Code"] != _REFUSED:
+            raise refusal from error
+        seen = self.describe(name)
+        if seen is None:
+            # Not before it would be listed: till then it may be that an earlier request was taken and not answered.
+            late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
+            raise LaunchError(INVALID_REQUEST if late else SERVICE_ERROR, refusal.what, unresolved=not late) from error
+        return seen
+
+    def describe(self, name: str) -> Seen | None:
+        """See `Backend.describe`; `name` is that of the service job."""
+        found = self._described(name)
+        if found is None:
+            return None
+        training_job = training_job_of(found)
+        return seen_of(found, super().describe(training_job) if training_job else None)
+
+    def tags(self, seen: Seen) -> dict[str, str] | None:
+        """See `Backend.tags`. They are the service job's; Batch gives them to what it makes of it."""
+        return dict(self._jobs.described(seen.service_job).get("tags", {})) if seen.service_job else super().tags(seen)
+
+    def stop(self, name: str) -> None:
+        """See `Backend.stop`: the service job is ended, and Batch stops what it has made of it."""
+        job = self._jobs.find(name)
+        if job:
+            self._jobs.terminate(job, _ENDED)
+
+    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+        """See `Backend.log_lines`; none while the job waits."""
+        found = self._described(name)
+        training_job = training_job_of(found) if found else ""
+        return super().log_lines(training_job, position) if training_job else iter(())
+
+    def _described(self, name: str) -> dict[str, Any] | None:
+        job = self._jobs.find(name)
+        return self._jobs.described(job) if job else None
+
+
+class Either(Queued):
+    """Training jobs of one Region for whoever does not know how each was launched: recorder, reconciler, a person."""
+
+    def describe(self, name: str) -> Seen | None:
+        """See `Backend.describe`. No name is both: a line's next attempt has another one."""
+        return SageMaker.describe(self, name) or super().describe(name)
+
+    def stop(self, name: str) -> None:
+        """See `Backend.stop`."""
+        if self._jobs.find(name):
+            super().stop(name)
+        else:
+            SageMaker.stop(self, name)
+
+    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+        """See `Backend.log_lines`."""
+        queued = self._jobs.find(name)
+        return super().log_lines(name, position) if queued else SageMaker.log_lines(self, name, position)
+
+
+def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
+    """Return the backend by which a child launches its job.
+
+    Raises:
+        UsageError: The job is to be queued, and its Region has no queue.
+    """
+    if launch == "direct":
+        return SageMaker(deployment, region, make)
+    if not deployment.grid.service_queue(region):
+        text = f"The job is to be queued in {region}, which has no service queue."
+        raise UsageError(text, "Give the Region a service_queue in grid.yaml, deploy, and submit the line again.")
+    return Queued(deployment, region, make)
+
+
+def watching(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
+    """Return the backend of a Region for whoever looks after training jobs that others have launched."""
+    made = Either if deployment.grid.service_queue(region) else SageMaker
+    return made(deployment, region, make)

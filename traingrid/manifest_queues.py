@@ -1,0 +1,80 @@
+"""Checking what a line says of queues: whose job it is, and whether the service queues of its Regions can carry it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.backends.sagemaker_request import confined, training_job_request
+from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, payload
+from traingrid.job import in_region
+from traingrid.manifest_errors import file_error
+from traingrid.manifest_line import job_of_line
+from traingrid.manifest_values import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traingrid.deployment import Deployment
+    from traingrid.grid import Grid
+    from traingrid.job import Job
+    from traingrid.manifest_channels import Wrong
+    from traingrid.manifest_errors import LineError
+    from traingrid.manifest_line import Line
+
+# As long as any: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
+_LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)
+
+
+def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
+    """Yield what is wrong with a line that is good but for its place in a queue."""
+    grid = deployment.grid
+    share, launch = line.setting("share", grid.job), line.setting("launch", grid.job)
+    if share is None and grid.shares:
+        yield "share", "", RefusedError("it is missing", f"Write {', '.join(grid.shares)}, or `share` in grid.yaml.")
+    elif share is not None and share not in grid.shares:
+        known = ", ".join(grid.shares) or "none; `shares` in grid.yaml names them"
+        yield "share", share, RefusedError("it is no share of this grid", f"There are {known}.")
+    elif launch == "queued":
+        for region in (line.region, *line.replicas):
+            yield from _wrong_in(region, line, share or "", deployment)
+
+
+def different_shares(lines: Sequence[Line], grid: Grid) -> list[LineError]:
+    """Return what is wrong with a file whose lines are of more than one share: a submission waits as one array."""
+    shares = dict.fromkeys(line.setting("share", grid.job) for line in lines) if grid.shares else {}
+    if len(shares) < 2:
+        return []
+    reason = f"its lines are of the shares {', '.join(map(str, shares))}, and a submission is one share's"
+    return file_error(reason, "Write a file for each.").errors
+
+
+def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> Iterator[Wrong]:
+    grid = deployment.grid
+    queue = grid.regions[region].service_queue
+    if queue is None:
+        next_step = f"Write direct, or give {region} a service_queue in grid.yaml and deploy."
+        yield "launch", "queued", RefusedError(f"{region} has no service queue", next_step)
+        return
+    wanted, instance_type = line.setting("instance_count", grid.job), line.setting("instance_type", grid.job)
+    most = queue.most(share, instance_type)
+    if wanted > most:
+        reason = f"the service queue of {region} never runs more than {most} of {instance_type} at once for it"
+        next_step = "Write at most as many, or direct; the limit is service_queue in grid.yaml."
+        yield "instance_count", str(wanted), RefusedError(reason, next_step)
+    size = _payload_bytes(
+        in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region), deployment
+    )
+    if size > MAX_PAYLOAD_BYTES:
+        reason = f"the job's request has {size:,} bytes, and a service queue carries at most {MAX_PAYLOAD_BYTES:,}"
+        next_step = "Write direct, or fewer and shorter hyperparameters, environment variables and metrics."
+        yield "launch", "queued", RefusedError(reason, next_step)
+
+
+def _payload_bytes(job: Job, deployment: Deployment) -> int:
+    """Return how long the request is that a child will make of a job."""
+    grid = deployment.grid
+    name = names.training_job(grid.name, _LATEST.submission, job.index, _LATEST.attempt)
+    request = training_job_request(name, job, deployment.execution_role_arn(job.region), {})
+    key = grid.output_key(deployment.account, job.region)
+    return len(payload(confined(request, grid.training, grid.regions[job.region], key)).encode())

@@ -1,0 +1,87 @@
+"""The training jobs of a grid in a Region with a service queue: those that a child has created, and those that wait."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.clients import Maker, gentle
+from traingrid.ownership import is_of_grid
+from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_of
+from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.world import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traingrid.deployment import Deployment
+
+_SERVICE_JOB = ":service-job/"
+_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
+
+
+class QueuedTrainingJobs(TrainingJobs):
+    """Training jobs under their names, and service jobs under theirs, which mean the same lines.
+
+    Args:
+        deployment: The grid.
+        region: The Region.
+        queue: The name of its service queue.
+        make: Makes the clients of SageMaker and Batch.
+    """
+
+    def __init__(self, deployment: Deployment, region: str, queue: str, make: Maker = gentle) -> None:
+        super().__init__(deployment, region, make)
+        self._jobs = ServiceJobs(queue, region, make)
+        self._queued: dict[str, str] = {}
+
+    def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
+        """See `TrainingJobs.listed`; a service job that waits is InProgress."""
+        return chain(super().listed(state, submission), self._service_jobs(state, submission))
+
+    def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
+        # What waits has ended as soon as it is told to. Of one submission it is one list by its name, in any state.
+        statuses = {"InProgress": ACTIVE, "Stopping": STARTED}.get(state, ()) if not submission else ()
+        for job in self._jobs.summaries(f"{self._grid}-{submission}", statuses):
+            identity = names.parse_training_job(self._grid, job["jobName"])
+            if not identity or submission not in ("", identity.submission) or state not in ("", state_of(job)):
+                continue
+            self._queued[job["jobName"]] = job["jobId"]
+            yield TrainingJob(
+                name=job["jobName"],
+                identity=identity,
+                region=self._region,
+                arn=job["jobArn"],
+                state=state_of(job),
+                created_at=job["createdAt"] / 1000,
+                ended_at=job["stoppedAt"] / 1000 if job.get("stoppedAt") else None,
+            )
+
+    def described(self, name: str) -> Mapping[str, Any] | None:
+        """See `TrainingJobs.described`: of one that waits, no more than its state."""
+        if name not in self._queued:
+            return super().described(name)
+        job = self._jobs.described(self._queued[name])
+        trained = super().described(training_job_of(job)) if training_job_of(job) else None
+        active = state_of(job) in ACTIVE_STATES
+        return {**(trained or {}), "TrainingJobStatus": state_of(job)} if active or not trained else trained
+
+    def bears_our_tag(self, arn: str) -> bool:
+        """See `TrainingJobs.bears_our_tag`."""
+        if _SERVICE_JOB not in arn:
+            return super().bears_our_tag(arn)
+        return is_of_grid(self._jobs.described(arn).get("tags", {}), self._grid)
+
+    def stop(self, name: str) -> bool:
+        """See `TrainingJobs.stop`; a service job that has ended may be ended again."""
+        if name not in self._queued:
+            return super().stop(name)
+        self._jobs.terminate(self._queued[name], _ENDED)
+        return True
+
+
+def training_jobs_in(deployment: Deployment, region: str, make: Maker = gentle) -> TrainingJobs:
+    """Return the training jobs of a grid in a Region, which may be one that it has no more."""
+    queue = deployment.grid.service_queue(region)
+    return QueuedTrainingJobs(deployment, region, queue, make) if queue else TrainingJobs(deployment, region, make)
