@@ -87,7 +87,7 @@ def read_script(manifest: Path, grid_file: Path) -> Script:
     grid = load_grid(grid_file)
     with manifest.open("rb") as file:
         texts = (content.decode(errors="replace") for content in (file.read(MAX_BYTES), grid_file.read_bytes()))
-        account = account_of(grid.name, texts)
+        account = grid.account or account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
     lines, _ = read_manifest(manifest, deployment)  # sources are uploaded when it is submitted, to the localcloud
     jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)

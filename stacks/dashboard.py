@@ -17,7 +17,8 @@ class Dashboard(Construct):
     """What waits and trains, what sweeps have found, what could not be delivered, and how busy GPUs are, by Region.
 
     A dashboard may show metrics of any Region
-    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cross_region_dashboard.html).
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cross_region_dashboard.html), and of accounts that
+    share theirs (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Unified-Cross-Account.html).
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
@@ -53,6 +54,7 @@ class Dashboard(Construct):
             self._search(
                 f'{{AWS/SQS,QueueName}} MetricName="ApproximateNumberOfMessagesVisible" QueueName="{stack}"',
                 region=region,
+                account=None if stack == names.control_stack(self._grid.name) else self._grid.elsewhere().get(region),
             )
             for stack, region in stacks.items()
         ]
@@ -72,13 +74,17 @@ class Dashboard(Construct):
 
     def _hosts(self, region: str, metric: str) -> cloudwatch.GraphWidget:
         search = f'{{/aws/sagemaker/TrainingJobs,Host}} MetricName="{metric}" Host="{self._grid.name}-"'
-        found = self._search(search, region=region, statistic="Average")
+        account = self._grid.elsewhere().get(region)
+        found = self._search(search, region=region, statistic="Average", account=account)
         return cloudwatch.GraphWidget(title=f"{region}: {metric} of hosts, %", width=12, left=[found])
 
-    def _search(self, search: str, *, region: str, statistic: str = "Maximum") -> cloudwatch.MathExpression:
+    def _search(
+        self, search: str, *, region: str, statistic: str = "Maximum", account: str | None = None
+    ) -> cloudwatch.MathExpression:
         return cloudwatch.MathExpression(
             expression=f"SEARCH('{search}', '{statistic}', {_PERIOD.to_seconds():.0f})",
             label="",
             period=_PERIOD,
             search_region=region,
+            search_account=account,
         )

@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
 from rehearsal.account import ANY_ACCOUNT, account_of
+from rehearsal.rehearsing import read_script
 
 BUCKET = "us-east-1,s3://grid-data-111122223333-us-east-1/a\n"
 IMAGE = "444455556666.dkr.ecr.eu-west-1.amazonaws.com/grid/training:1"
@@ -21,3 +24,17 @@ IMAGE = "444455556666.dkr.ecr.eu-west-1.amazonaws.com/grid/training:1"
 )
 def test_the_account_is_the_one_whose_buckets_and_images_are_named_most(text: str, account: str) -> None:
     assert account_of("grid", ["# grid.yaml", text]) == account
+
+
+def test_of_a_grid_that_says_its_account_it_is_that_one_whatever_the_manifest_names_most(tmp_path: Path) -> None:
+    grid, manifest = tmp_path / "grid.yaml", tmp_path / "manifest.csv"
+    grid.write_text(
+        'name: grid\nhome: us-east-1\naccount: "123456789012"\nregions: {us-east-1: {account: "111122223333"}}\n'
+        'images: {a: {repository: training, tag: "1"}}\njob: {image: a, instance_type: ml.m5.large}\n'
+    )
+    manifest.write_text(BUCKET)
+    script = read_script(manifest, grid)
+    assert (script.account, script.jobs[0].output) == (
+        "123456789012",
+        "s3://grid-output-111122223333-us-east-1/00000000/0/",
+    )

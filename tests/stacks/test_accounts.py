@@ -226,3 +226,26 @@ def test_a_private_network_lets_children_take_on_roles_and_the_other_account_of_
         first = endpoint["Properties"]["PolicyDocument"]["Statement"][0]
         accounts = [flat(account) for account in first["Condition"]["StringEquals"]["aws:PrincipalAccount"]]
         assert accounts == ["<AWS::AccountId>", OTHER]
+
+
+def test_the_dashboard_looks_for_a_regions_metrics_in_its_account(control: Template) -> None:
+    body = flat(only(control, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    searches = [
+        entry
+        for widget in json.loads(body)["widgets"]
+        for metric in widget["properties"].get("metrics", ())
+        for entry in metric
+        if isinstance(entry, dict) and "SEARCH" in entry.get("expression", "")
+    ]
+    hosts = {
+        (entry.get("region", "us-east-1"), entry.get("accountId"))
+        for entry in searches
+        if "Host" in entry["expression"]
+    }
+    assert hosts == {("us-east-1", OTHER), ("us-west-2", None), ("eu-west-1", OTHER)}
+    queues = {
+        (entry["expression"].split('QueueName="')[1].split('"')[0], entry.get("accountId"))
+        for entry in searches
+        if "AWS/SQS" in entry["expression"]
+    }
+    assert queues >= {("traingrid-control", None), ("traingrid-us-east-1", OTHER), ("traingrid-us-west-2", None)}
