@@ -161,6 +161,12 @@ def _codebuild(asked: Asked) -> Iterator[tuple[str, str]]:
     yield f"codebuild:{asked.operation}", asked.arn(f"project/{project}") if project else "*"
 
 
+def _cloudformation(asked: Asked) -> Iterator[tuple[str, str]]:
+    stack = asked.text("StackName")
+    arn = stack if stack.startswith("arn:") else asked.arn(f"stack/{stack}/*")
+    yield f"cloudformation:{asked.operation}", arn if stack else "*"
+
+
 _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sagemaker": _sagemaker,
     "dynamodb": _dynamodb,
@@ -172,4 +178,5 @@ _SERVICES: Mapping[str, Callable[[Asked], Iterator[tuple[str, str]]]] = {
     "sts": _sts,
     "ecr": _ecr,
     "codebuild": _codebuild,
+    "cloudformation": _cloudformation,
 }
