@@ -16,6 +16,19 @@ SOURCES := app.py batch_job bench examples faults lambda localcloud rehearsal st
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest
 	.venv/bin/python -m examples.digits.demo
 
+##@ Deploy into AWS, or a local AWS
+GRID ?= grid.yaml
+CDK := PATH="$(CURDIR)/.venv/bin:$$PATH" npx cdk
+deploy: setup-control  ## Deploy GRID=grid.yaml, or what has changed of it
+	$(CDK) deploy --all -c grid=$(GRID)
+
+deploy-again: setup-control  ## Deploy a grid that was destroyed onto the buckets and the ledger that it has left
+	account=$$(.venv/bin/python -c "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])") && \
+		$(CDK) deploy --all -c grid=$(GRID) --import-existing-resources -c account=$$account
+
+destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list what is kept
+	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
+
 ##@ Work on it
 test: setup setup-scanners setup-images  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
@@ -60,6 +73,9 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
+
+idle-cost: setup-control  ## Print what a grid costs in a month in which nobody uses it, from its templates
+	.venv/bin/python -m bench.idle_cost
 
 bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
@@ -144,4 +160,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control bench-synth bench-training check clean demo faults format help image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers

@@ -36,4 +36,4 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 def _say(done: Sweep) -> None:
     said = {"message": done.sentence(), "level": "INFO", "event": "sweep"}
-    print(embedded_metrics(_deployment().grid.name, done.counts(), {**said, **asdict(done)}))
+    print(embedded_metrics(_deployment().grid.name, done.measured(), {**said, **asdict(done)}))

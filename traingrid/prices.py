@@ -38,6 +38,7 @@ CUSTOM_METRIC = Price(0.30, "custom metric, for the hours in which it is sent", 
 DASHBOARD = Price(3.00, "dashboard, of which an account has three for nothing", _CLOUDWATCH)
 LOG_INGESTION = Price(0.50, "GB of log that comes in", _CLOUDWATCH)
 LOG_STORAGE = Price(0.03, "GB of log that is kept", _CLOUDWATCH)
+TRACE = Price(5.00 / 1e6, "trace that is recorded", "https://aws.amazon.com/xray/pricing/")
 REQUEST = Price(0.20 / 1e6, "invocation of a function", _LAMBDA)
 GB_SECOND = Price(0.0000166667, "GB-second of a function on x86", _LAMBDA)
 READ = Price(0.125 / 1e6, "read request unit", _DYNAMODB)

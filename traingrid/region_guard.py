@@ -19,6 +19,7 @@ from traingrid.batch import Batch
 from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
 from traingrid.ledger import Ledger
+from traingrid.log_lines import log_line
 from traingrid.open_lines import OpenLine, OpenLines
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
@@ -180,7 +181,8 @@ class RegionGuard:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
         except (ClientError, BotoCoreError) as error:
-            print(f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}")
+            sentence = f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}"
+            print(log_line(sentence, level="ERROR", event="unreachable", region=region))
             return []
 
 

@@ -134,7 +134,9 @@ def _size(bucket: str, region: str) -> float | None:
         MetricDataQueries=queries, StartTime=now - _MEASURED, EndTime=now, ScanBy="TimestampDescending"
     )
     values = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
-    return sum(values) / _GB if values else None
+    if values:
+        return sum(values) / _GB
+    return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
 
 
 def _ledger(grid: Grid) -> Iterable[Retained]:

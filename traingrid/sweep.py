@@ -52,6 +52,15 @@ class Sweep:
             "LinesLeft": self.left,
         }
 
+    def measured(self) -> dict[str, float]:
+        """Return what is sent to CloudWatch: of a grid at rest only what alarms miss when it is not there.
+
+        A metric is paid for in the hours in which it is sent, zero or not (https://aws.amazon.com/cloudwatch/pricing/).
+        """
+        counts = self.counts()
+        at_rest = not any(value for name, value in counts.items() if name != SWEPT)
+        return {name: counts[name] for name in (SWEPT, WAITING_LINES)} if at_rest else counts
+
     def sentence(self) -> str:
         """Return what it has done, for the person who reads its log."""
         done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}

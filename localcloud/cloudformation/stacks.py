@@ -219,6 +219,9 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         self._forget_exports(stack)
         if stack.status == "DELETE_COMPLETE":
             self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
+            for identifier, change_set in list(self.change_sets.items()):
+                if change_set.stack_id == stack.stack_id:  # else the next stack of this name would seem to have it
+                    del self.change_sets[identifier]
 
     def _new_stack(
         self,

@@ -108,6 +108,11 @@ def test_a_call_takes_every_permission_that_aws_asks_for() -> None:
     assert of("ecr", "GetAuthorizationToken") == [("ecr:GetAuthorizationToken", "*")]
     project = f"arn:aws:codebuild:us-east-1:{ACCOUNT}:project/p"
     assert of("codebuild", "StartBuild", projectName="p") == [("codebuild:StartBuild", project)]
+    stack = f"arn:aws:cloudformation:us-east-1:{ACCOUNT}:stack/s/"
+    assert of("cloudformation", "DescribeStacks", StackName=f"{stack}id") == [
+        ("cloudformation:DescribeStacks", f"{stack}id")
+    ]
+    assert of("cloudformation", "DescribeStacks", StackName="s") == [("cloudformation:DescribeStacks", f"{stack}id")]
     assert of("s3", "GetObject", Bucket="b", Key="k/x") == [("s3:GetObject", "arn:aws:s3:::b/k/x")]
     assert of("s3", "GetObject", Bucket="b", Key="k", versionId="1") == [("s3:GetObjectVersion", "arn:aws:s3:::b/k")]
     assert of("s3", "HeadObject", Bucket="b", Key="k") == [("s3:GetObject", "arn:aws:s3:::b/k")]

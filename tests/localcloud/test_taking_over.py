@@ -102,3 +102,15 @@ def test_a_stack_goes_by_force_once_something_has_refused(stacks: Any, client: C
     with pytest.raises(ClientError, match="does not exist"):
         stack(stacks, "stuck")
     assert "full-bucket" in json.dumps([each["Name"] for each in client("s3").list_buckets()["Buckets"]])
+
+
+def test_a_stacks_change_sets_go_with_it(stacks: Any) -> None:
+    topic = body({"T": {"Type": "AWS::SNS::Topic", "Properties": {}}})
+    for _ in range(2):
+        deployed(stacks, "made-twice", topic, importing=False)
+        stacks.delete_change_set(StackName="made-twice", ChangeSetName="deploy")
+        with pytest.raises(stacks.exceptions.ChangeSetNotFoundException):
+            stacks.describe_change_set(StackName="made-twice", ChangeSetName="deploy")
+        deployed_again = {"StackName": "made-twice", "ChangeSetName": "deploy", "ChangeSetType": "UPDATE"}
+        stacks.create_change_set(**deployed_again, TemplateBody=body({}))
+        stacks.delete_stack(StackName="made-twice")

@@ -74,6 +74,9 @@ def test_buckets_ledger_and_keys_are_found_with_nothing_but_grid_yaml(retained: 
     make_bucket(names.data_bucket("gone", ACCOUNT, "eu-west-1"), "eu-west-1")
     make_bucket(names.output_bucket("gone", ACCOUNT, "ap-southeast-2"), "ap-southeast-2")  # once one of its Regions
     make_bucket("gone-data-of-somebody", "us-east-1")
+    client("s3", "us-east-1").put_object(
+        Bucket=names.manifest_bucket("gone", ACCOUNT, "us-east-1"), Key="manifests/a.csv", Body=b"x"
+    )
     client("dynamodb", "us-east-1").create_table(
         TableName=names.ledger("gone"),
         BillingMode="PAY_PER_REQUEST",
@@ -92,7 +95,9 @@ def test_buckets_ledger_and_keys_are_found_with_nothing_but_grid_yaml(retained: 
     assert "not the grid's" not in said
     assert re.search(r"what was encrypted as traingrid gone: alias/gone +1\.00", said)
     assert said.splitlines()[-1].startswith("5 are left of gone, which is destroyed: $1.00 a month")
-    assert "3 whose size CloudWatch does not know yet" in said
+    assert "and 1 whose size CloudWatch does not know yet" in said
+    assert re.search(r"gone-manifests-123456789012-us-east-1 .* \? +\?", said)
+    assert re.search(r"gone-data-123456789012-eu-west-1 .* 0\.00 +0\.00", said)
 
 
 def test_a_bucket_has_the_size_that_cloudwatch_knows_and_its_price(retained: Command) -> None:

@@ -1,0 +1,156 @@
+"""`make idle-cost`: what a deployed grid costs in a month in which nobody uses it, from its own templates.
+
+Counted is what the templates have, priced by `traingrid/prices.py`: list prices of us-east-1, free tiers left out. What
+nobody can read in a template is assumed below, and said so in the output.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from aws_cdk import App
+
+from app import build_app
+from traingrid import prices
+from traingrid.grid import Grid
+from traingrid.prices import Price
+from traingrid.sweep import Sweep
+from traingrid.waits import SWEEP_SECONDS
+
+SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
+SECONDS_OF_A_SWEEP = 3.0
+"""Assumed: of an idle grid, all Regions asked at once. In AWS it has not been measured."""
+BYTES_OF_A_SWEEP = 3000
+"""Of log: its own line, and Lambda's at its start and end. Assumed from localcloud's."""
+REGIONS = (
+    *("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ca-central-1"),
+    *("sa-east-1", "eu-north-1", "eu-west-2", "ap-south-1", "us-east-2"),
+)
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "as it comes": {},
+    "encryption: kms": {"encryption": "kms"},
+    "network: private": {"network": "private"},
+    "both": {"encryption": "kms", "network": "private"},
+}
+
+Template = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A line of the bill."""
+
+    what: str
+    count: float
+    price: Price
+
+    @property
+    def dollars(self) -> float:
+        """What it costs in a month."""
+        return self.count * self.price.dollars
+
+
+def main() -> None:
+    """Print what grids of 1, 4 and 12 Regions cost, and what of."""
+    counts = (1, 4, 12)
+    click.echo(
+        f"$ a month while idle, at the list prices of us-east-1{'1 Region':>16}{'4 Regions':>12}{'12 Regions':>12}"
+    )
+    for kind, settings in KINDS.items():
+        totals = [sum(item.dollars for item in idle(synthesised(a_grid(count, settings)))) for count in counts]
+        click.echo(f"{kind:<54}" + "".join(f"{total:>12.2f}" for total in totals))
+    click.echo("\nof the grid of 4 Regions, as it comes:")
+    for item in idle(synthesised(a_grid(4, {}))):
+        click.echo(
+            f"{item.count:>12,.2f} x {item.price.dollars:<12g} {item.dollars:>8.3f}  {item.what} ({item.price.of})"
+        )
+    click.echo(f"\nassumed: a sweep takes {SECONDS_OF_A_SWEEP:g} s and logs {BYTES_OF_A_SWEEP} bytes")
+    image, stored = prices.IMAGE_STORAGE.dollars, prices.BUCKET_STORAGE.dollars
+    click.echo(f"beside that: each GB of images ${image:.2f} in each Region, each GB in S3 ${stored}")
+
+
+def a_grid(regions: int, settings: Mapping[str, Any]) -> Grid:
+    """Return a grid with so many training Regions."""
+    described = {
+        "name": "traingrid",
+        "home": REGIONS[0],
+        "regions": dict.fromkeys(REGIONS[:regions]),
+        "images": {"resnet": {"build": "training", "target": "gpu"}},
+        "job": {"image": "resnet", "instance_type": "ml.p4d.24xlarge"},
+    }
+    return Grid.model_validate({**described, **settings})
+
+
+def synthesised(grid: Grid) -> dict[str, Template]:
+    """Return the templates of a grid by the names of their stacks."""
+    with tempfile.TemporaryDirectory(prefix="traingrid-cost-") as folder:
+        layer = Path(folder) / "layer"
+        (layer / "python").mkdir(parents=True)
+        assembly = build_app(grid, layer=layer, app=App(outdir=f"{folder}/out")).synth()
+        return {stack.stack_name: stack.template for stack in assembly.stacks}
+
+
+def idle(templates: Mapping[str, Template]) -> list[Item]:
+    """Return what stacks cost in a month in which nothing happens but sweeps."""
+    alarms = sum(_metrics_of(alarm) for alarm in _all(templates, "AWS::CloudWatch::Alarm"))
+    boards = sum(1 for _ in _all(templates, "AWS::CloudWatch::Dashboard"))
+    keys = sum(1 for _ in _all(templates, "AWS::KMS::Key"))
+    gateways = sum(1 for _ in _all(templates, "AWS::EC2::NatGateway"))
+    addresses = sum(1 for _ in _all(templates, "AWS::EC2::EIP"))
+    endpoints = sum(
+        len(endpoint["SubnetIds"])
+        for endpoint in _all(templates, "AWS::EC2::VPCEndpoint")
+        if endpoint["VpcEndpointType"] == "Interface"
+    )
+    counted = [
+        Item(what="alarms", count=alarms, price=prices.ALARM),
+        Item(what="what a sweep measures", count=len(Sweep().measured()), price=prices.CUSTOM_METRIC),
+        Item(what="dashboards beyond three", count=max(0, boards - 3), price=prices.DASHBOARD),
+        *_sweeps(templates),
+        Item(what="keys", count=keys, price=prices.KEY),
+        Item(what="NAT gateways", count=gateways, price=prices.NAT_GATEWAY),
+        Item(what="addresses", count=addresses, price=prices.ADDRESS),
+        Item(what="interface endpoints", count=endpoints, price=prices.ENDPOINT),
+    ]
+    return [item for item in counted if item.count]
+
+
+def _sweeps(templates: Mapping[str, Template]) -> Iterator[Item]:
+    """Yield what the functions cost that the clock invokes: the reconciler."""
+    for template in templates.values():
+        for rule in _of(template, "AWS::Events::Rule"):
+            if "ScheduleExpression" not in rule:
+                continue
+            for target in rule["Targets"]:
+                function = template["Resources"][target["Arn"]["Fn::GetAtt"][0]]["Properties"]
+                seconds = SWEEPS * SECONDS_OF_A_SWEEP * function["MemorySize"] / 1024
+                yield Item(what="sweeps", count=SWEEPS, price=prices.REQUEST)
+                yield Item(what="sweeps", count=seconds, price=prices.GB_SECOND)
+                yield Item(what="scans of an empty ledger", count=SWEEPS, price=prices.READ)
+                logged = SWEEPS * BYTES_OF_A_SWEEP / 2**30
+                yield Item(what="log of sweeps", count=logged, price=prices.LOG_INGESTION)
+                if function.get("TracingConfig", {}).get("Mode") == "Active":
+                    yield Item(what="traces of sweeps", count=SWEEPS, price=prices.TRACE)
+
+
+def _metrics_of(alarm: Mapping[str, Any]) -> int:
+    """Return how many metrics an alarm looks at: that is what it is billed by."""
+    return sum("MetricStat" in metric for metric in alarm.get("Metrics", ())) or 1
+
+
+def _all(templates: Mapping[str, Template], kind: str) -> Iterator[Mapping[str, Any]]:
+    for template in templates.values():
+        yield from _of(template, kind)
+
+
+def _of(template: Template, kind: str) -> Iterator[Mapping[str, Any]]:
+    for resource in template["Resources"].values():
+        if resource["Type"] == kind:
+            yield resource.get("Properties", {})
+
+
+if __name__ == "__main__":
+    main()
