@@ -86,7 +86,7 @@ def let_read_training_logs(role: iam.Role, grid: Grid, regions: Iterable[str]) -
     grant(
         role,
         ["logs:GetLogEvents"],
-        [f"{group}:log-stream:{grid.name}-*" for group in groups],
+        [f"{group}:log-stream:{names.training_job_pattern(grid.name)}" for group in groups],
         because="The streams of this grid's jobs: SageMaker names them after job and host",
     )
     grant(

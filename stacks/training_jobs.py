@@ -8,7 +8,7 @@ from aws_cdk import Aws
 from traingrid import names
 from traingrid.grid import Grid
 
-WHOSE = "The jobs of this grid: their names begin with its name, in its Regions"
+WHOSE = "The jobs of this grid: their names begin with its name and a submission, in its Regions"
 """Why a permission for `training_jobs` has wildcards."""
 
 TAGS_OF_A_LINE = (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT)
@@ -20,7 +20,7 @@ Conditions = dict[str, dict[str, Any]]
 
 def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
     """Return the ARN patterns of a grid's training jobs in the role's own account, one for each of `regions`."""
-    prefix = f"training-job/{grid.name}-*"
+    prefix = f"training-job/{names.training_job_pattern(grid.name)}"
     return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in regions]
 
 

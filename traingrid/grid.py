@@ -80,6 +80,9 @@ def _grid_name(name: str) -> str:
         raise broken_rule('the event bus is called like the grid, and every account has one called "default" already')
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
         raise broken_rule("AWS keeps names with this beginning for itself")
+    if ending := names.RESERVED_ENDING.search(name):
+        beside = name.removesuffix(ending[0])
+        raise broken_rule(f"a grid called {beside} beside it would have things of the same names; end it otherwise")
     return name
 
 

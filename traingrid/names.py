@@ -55,6 +55,10 @@ _HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep"
 QUEUED_PREFIX = "AWSBatch"
 _QUEUED_CHARACTERS = 63 - 32
 
+RESERVED_ENDING = re.compile(r"-(control|images|guard|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII)
+"""How no grid's name may end: what these functions put behind the name of another grid, for things that are called by
+their whole names (stacks, queues, keys), or what comes first in the names of its training jobs."""
+
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 
 
@@ -252,6 +256,14 @@ def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
     the training job (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeleteTrainingJob.html).
     """
     return f"{grid}-{submission}-{index}-{attempt}"
+
+
+def training_job_pattern(grid: str) -> str:
+    """Return what all names of a grid's training jobs are like, as IAM writes it.
+
+    It has as many characters as a submission's id: `traingrid-*` would be those of a grid called traingrid-eu, too.
+    """
+    return f"{grid}-????????-*"
 
 
 def parse_training_job(grid: str, name: str) -> TrainingJobName | None:

@@ -49,6 +49,8 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
         ),
         ("name: traingrid", f"name: {'a' * 25}", "it must have at most 24 characters"),
         ("name: traingrid", "name: default", 'every account has one called "default" already'),
+        ("name: traingrid", "name: lab-training", "a grid called lab beside it would have things of the same names"),
+        ("name: traingrid", "name: lab-0123abcd", "a grid called lab beside it would have things of the same names"),
         ("name: traingrid", "name: 7", "name: 7 is not allowed: this must be text; put it in quotation marks"),
         ("name: traingrid", "name:", "there is no value behind this key"),
         ("home:", "name: other\nhome:", "grid.yaml:2: name: this key stands on line 1 already. Keep one of the two."),

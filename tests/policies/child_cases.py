@@ -176,6 +176,8 @@ def _training_jobs() -> Iterator[Case]:
             yield child.may(f"do so to a job of the grid in {region}", f"sagemaker:{action}", training_job(region))
         theirs = training_job(INSIDE, "traingrid2-0123abcd-0-1")
         yield child.may_not("do so to another grid's", f"sagemaker:{action}", theirs, breaks=RESOURCE)
+        longer = training_job(INSIDE, "traingrid-eu-0123abcd-0-1")
+        yield child.may_not("do so to a grid's whose name goes on", f"sagemaker:{action}", longer, breaks=RESOURCE)
     for action in ("UpdateTrainingJob", "DeleteTrainingJob"):
         yield child.may_not("do so to its own", f"sagemaker:{action}", training_job(INSIDE), expected=EXPLICITLY)
     tagging, tags = {"sagemaker:TaggingAction": "CreateTrainingJob"}, "sagemaker:AddTags"

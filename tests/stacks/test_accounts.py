@@ -105,7 +105,7 @@ def test_a_part_of_the_control_plane_takes_on_exactly_its_roles_and_they_take_no
 
 def test_at_home_a_child_trains_in_the_regions_of_its_own_account_only(control: Template) -> None:
     created = on(control, CHILD, "sagemaker:CreateTrainingJob")
-    assert created == {"arn:aws:sagemaker:us-west-2:<AWS::AccountId>:training-job/traingrid-*"}
+    assert created == {"arn:aws:sagemaker:us-west-2:<AWS::AccountId>:training-job/traingrid-????????-*"}
     assert on(control, CHILD, "iam:PassRole") == {"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-us-west-2"}
     keys = on(control, CHILD, "kms:Decrypt")
     assert {arn for arn in keys if ":key/" in arn} == {"arn:aws:kms:us-west-2:<AWS::AccountId>:key/*"}

@@ -54,7 +54,7 @@ def created(control: Template) -> list[dict[str, Any]]:
 def test_a_child_creates_jobs_of_this_grid_in_its_regions_as_grid_yaml_says(control: Template) -> None:
     (statement,) = created(control)
     assert sorted(statement["Resource"]) == sorted(
-        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-*" for region in REGIONS[:4]
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-????????-*" for region in REGIONS[:4]
     )
     ours = [f"aws:RequestTag/traingrid:{tag}" for tag in ("submission", "job", "fingerprint")]
     assert statement["Condition"] == {
@@ -246,7 +246,7 @@ def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(
     }
     (stop,) = [entry for entry in statements(control, RECONCILER) if "sagemaker:StopTrainingJob" in entry["Action"]]
     assert sorted(stop["Resource"]) == sorted(
-        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-*" for region in REGIONS[:4]
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-????????-*" for region in REGIONS[:4]
     )
 
 

@@ -58,7 +58,7 @@ def a_role_is_passed_by_its_whole_name_to_one_service(made: Synthesised) -> Iter
 
 
 def training_jobs_are_created_under_the_grids_name_in_its_regions_only(made: Synthesised) -> Iterator[str]:
-    names = {f":training-job/{made.grid.name}-*"}
+    names = {f":training-job/{made.grid.name}-????????-*"}
     for where, statement in _allowing(made):
         if "sagemaker:CreateTrainingJob" in listed(statement["Action"]):
             for resource in map(flat, listed(statement["Resource"])):
