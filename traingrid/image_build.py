@@ -8,6 +8,7 @@ stopped, ran into its timeout, or never got a host.
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -21,20 +22,21 @@ if TYPE_CHECKING:
 REQUEST_VARIABLE = "CLOUDFORMATION_REQUEST"
 """The environment variable of a build that holds what its end must answer."""
 
-# Roles that were made seconds ago: they come to be known everywhere while Lambda tries an event again.
+# Of roles that were made seconds ago: they come to be known everywhere while we ask again.
 _NOT_YET = ("AccessDeniedException", "AccessDenied")
+_AGAIN_SECONDS = 3
 
 
-def begin(event: Mapping[str, Any]) -> None:
-    """Start the build that a request of CloudFormation asks for, or answer it at once.
+def begin(event: Mapping[str, Any], within: float) -> None:
+    """Start the build that a request of CloudFormation asks for, or answer why it cannot be started.
 
     Args:
         event: The request (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html)
             with the properties Project, Repository and Tag.
-
-    Raises:
-        ClientError: The call may succeed a minute later; Lambda tries an asynchronous event again.
+        within: For how many seconds a permission that is missing may be one that is not known everywhere yet. After
+            that it is said: nobody else would, and CloudFormation would wait for an hour.
     """
+    until = time.monotonic() + within
     wanted = event["ResourceProperties"]
     name = f"{wanted['Repository']}:{wanted['Tag']}"
     request = {key: event[key] for key in REPEATED if key in event} | {"PhysicalResourceId": name}
@@ -43,15 +45,25 @@ def begin(event: Mapping[str, Any]) -> None:
         return
     travelling = json.dumps(request | {"Repository": wanted["Repository"], "Tag": wanted["Tag"]})
     try:
-        client("codebuild").start_build(
-            projectName=wanted["Project"],
-            idempotencyToken=event["RequestId"],
-            environmentVariablesOverride=[{"name": REQUEST_VARIABLE, "value": travelling, "type": "PLAINTEXT"}],
-        )
+        _start(wanted["Project"], event["RequestId"], travelling, until)
     except ClientError as error:
-        if error.response["Error"]["Code"] in _NOT_YET:
-            raise
         answer(request, "FAILED", reason=f"The build of {name} could not be started: {error}.")
+
+
+def _start(project: str, token: str, travelling: str, until: float) -> None:
+    """Start a build once, whenever its project may be used."""
+    variable = {"name": REQUEST_VARIABLE, "value": travelling, "type": "PLAINTEXT"}
+    while True:
+        try:
+            client("codebuild").start_build(
+                projectName=project, idempotencyToken=token, environmentVariablesOverride=[variable]
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _NOT_YET or time.monotonic() >= until:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 def finish(event: Mapping[str, Any]) -> None:

@@ -43,8 +43,9 @@ def request(kind: str, cloudformation: CloudFormation, **more: Any) -> dict[str,
     }
 
 
-def handle(event: dict[str, Any]) -> None:
-    importlib.import_module("lambda.build_image").handler(event, SimpleNamespace())
+def handle(event: dict[str, Any], seconds: float = 60) -> None:
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: seconds * 1000)
+    importlib.import_module("lambda.build_image").handler(event, context)
 
 
 def started(stubs: dict[str, Stubber], event: dict[str, Any]) -> str:
@@ -149,13 +150,25 @@ def test_a_build_that_cannot_be_started_fails_the_deployment_at_once(
     assert answer["PhysicalResourceId"] == "grid/orchestrator:built-1"
 
 
-def test_a_permission_that_is_not_known_everywhere_yet_is_left_to_lambdas_retries(
+def test_a_permission_that_is_not_known_everywhere_yet_is_waited_for(
+    cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("traingrid.image_build.time.sleep", waited.append)
+    services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
+    services["codebuild"].add_response("start_build", {})
+    handle(request("Create", cloudformation))
+    assert (len(waited), cloudformation.answers) == (1, [])
+
+
+def test_a_permission_that_is_missing_is_said_before_the_function_ends(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
-    services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
-    with pytest.raises(Exception, match="not yet"):
-        handle(request("Create", cloudformation))
-    assert cloudformation.answers == []
+    services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not allowed")
+    handle(request("Create", cloudformation), seconds=9)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert "not allowed" in answer["Reason"]
 
 
 def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(
