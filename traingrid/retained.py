@@ -133,7 +133,7 @@ def _size(bucket: str, region: str) -> float | None:
     found = client("cloudwatch", region).get_metric_data(
         MetricDataQueries=queries, StartTime=now - _MEASURED, EndTime=now, ScanBy="TimestampDescending"
     )
-    values = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
+    values: list[float] = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
     if values:
         return sum(values) / _GB
     return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
