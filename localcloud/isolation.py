@@ -23,13 +23,10 @@ DUMMY_KEY = "localcloud"
 """Access key id and secret of every user of a localcloud server. With a hyphen and twelve digits behind it, it is the
 key of another account's user: an account is there as soon as somebody calls with its key."""
 
-CLOUDFORMATION_KEY = "localcloud-cloudformation"
-BATCH_KEY = "localcloud-batch"
-_SERVICES = {CLOUDFORMATION_KEY: "cloudformation.amazonaws.com", BATCH_KEY: "batch.amazonaws.com"}
-"""The services that call others, by their access key."""
-"""Access key id with which CloudFormation calls the other services here; the record shows who called."""
+CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
+"""Access key ids with which services call other services here; the record shows who called."""
 
-_IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(?P<service>-cloudformation)?(-(?P<account>\d{{12}}))?")
+_IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(-(?P<service>cloudformation|batch))?(-(?P<account>\d{{12}}))?")
 _NO_AWS_FILES = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -147,9 +144,7 @@ def principal_of(access_key: str) -> str | None:
     """
     if found := _IN_AN_ACCOUNT.fullmatch(access_key):
         whose = found["account"] or account()
-        return "cloudformation.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
-    if access_key in _SERVICES:
-        return _SERVICES[access_key]
+        return f"{found['service']}.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
     if access_key == _EXAMPLE_KEY:
         return f"arn:aws:sts::{account()}:federated-user/localcloud"
     if access_key in (sessions := _sessions.known()):
