@@ -99,6 +99,14 @@ def test_where_the_account_is_said_buckets_have_names_that_cloudformation_can_ta
     assert named == {"traingrid-manifests-123456789012-us-east-1", *regional}
 
 
+def test_a_bucket_in_another_account_has_that_accounts_name(layer: Path, tmp_path: Path) -> None:
+    grid = a_grid({"us-east-1": {}, "us-west-2": {"account": "210987654321"}}, account="123456789012")
+    app = App(context={"account": "123456789012"}, outdir=str(tmp_path))
+    stack = build_app(grid, layer=layer, app=app).synth().get_stack_by_name("traingrid-us-west-2")
+    named = {bucket["Properties"]["BucketName"] for bucket in resources(stack.template, "AWS::S3::Bucket").values()}
+    assert named == {f"traingrid-{what}-210987654321-us-west-2" for what in ("data", "output")}
+
+
 def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path, tmp_path: Path) -> None:
     synthesise(a_grid(1), layer, tmp_path)
     images = ("batch_job", "training_container")
