@@ -18,12 +18,12 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 
 ##@ Deploy into AWS, or a local AWS
 GRID ?= grid.yaml
-CDK := PATH="$(CURDIR)/.venv/bin:$$PATH" npx cdk
+CDK := npx cdk
 deploy: setup-control  ## Deploy GRID=grid.yaml, or what has changed of it
 	$(CDK) deploy --all -c grid=$(GRID)
 
 deploy-again: setup-control  ## Deploy a grid that was destroyed onto the buckets and the ledger that it has left
-	account=$$(.venv/bin/python -c "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])") && \
+	account=$$(.venv/bin/python -c "import boto3; print(boto3.client('sts', 'us-east-1').get_caller_identity()['Account'])") && \
 		$(CDK) deploy --all -c grid=$(GRID) --import-existing-resources -c account=$$account
 
 destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list what is kept

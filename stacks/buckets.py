@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from aws_cdk import Aws, Duration, RemovalPolicy
+from aws_cdk import Aws, Duration, RemovalPolicy, Stack, Token
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -44,12 +44,14 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
 def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
     """Return a bucket's name with the account's digits in it, where the CDK is told them: `-c account=123456789012`.
 
+    That is the account of every stack for which grid.yaml names no other.
+
     Only so does CloudFormation take over a bucket that an earlier grid has left: it looks for names that the template
     has as they are, and for none that it would have to put together
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
-    account = scope.node.try_get_context("account")
-    return name.replace(Aws.ACCOUNT_ID, str(account)) if account else name
+    said, own = scope.node.try_get_context("account"), Stack.of(scope).account
+    return name.replace(Aws.ACCOUNT_ID, str(said) if Token.is_unresolved(own) else own) if said else name
 
 
 def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:

@@ -46,7 +46,11 @@ class RegionGuard(Construct):
             service_token=guard.function.function_arn,
             resource_type=names.REGIONS_QUESTION,
             service_timeout=ANSWER_TIMEOUT,
-            properties={"Regions": sorted(grid.regions), "Abandoned": sorted(grid.abandoned_regions)},
+            properties={
+                "Regions": sorted(grid.regions),
+                "Abandoned": sorted(grid.abandoned_regions),
+                "Elsewhere": dict(sorted(grid.elsewhere().items())),
+            },
         )
         self._question.node.add_dependency(guard)
 

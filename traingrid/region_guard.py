@@ -130,9 +130,7 @@ class RegionGuard:
         """
         asked = event["ResourceType"], event["RequestType"]
         if asked == (names.REGIONS_QUESTION, "Update"):
-            wanted = event["ResourceProperties"]
-            spared = {*wanted["Regions"], *wanted.get("Abandoned", ())}
-            removed = [region for region in event["OldResourceProperties"]["Regions"] if region not in spared]
+            removed = _removed(event["OldResourceProperties"], event["ResourceProperties"])
             return self._of_regions(removed) if removed and self._goes_on(event) else ""
         if asked == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
             return self._of_the_grid(event)
@@ -191,6 +189,13 @@ def removed_by_force(stack: str, region: str) -> str:
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
     command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
+
+
+def _removed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the Regions that leave the grid, or the account that they are in."""
+    accounts, others = before.get("Elsewhere") or {}, wanted.get("Elsewhere") or {}
+    stay = {region for region in wanted["Regions"] if accounts.get(region) == others.get(region)}
+    return [region for region in before["Regions"] if region not in {*stay, *wanted.get("Abandoned", ())}]
 
 
 def _count(number: int, what: str) -> str:

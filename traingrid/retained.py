@@ -135,7 +135,7 @@ def _size(bucket: str, region: str) -> float | None:
     )
     values: list[float] = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
     if values:
-        return sum(values) / _GB
+        return float(sum(values)) / _GB
     return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
 
 

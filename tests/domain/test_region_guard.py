@@ -141,6 +141,12 @@ def test_an_abandoned_region_may_go_whatever_is_there(account: Account, job: Job
     assert account.removing(FAR, Abandoned=[FAR]) == ""
 
 
+def test_a_region_that_moves_to_another_account_leaves_the_one_where_its_jobs_are(account: Account, job: Job) -> None:
+    open_lines(account.ledger, job, [FAR])
+    assert "1 job of" in account.removing(Elsewhere={FAR: "210987654321"})
+    assert account.removing(Elsewhere={NEAR: "210987654321"}) == ""
+
+
 def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert account.removing() == ""

@@ -156,3 +156,11 @@ def test_a_key_that_is_scheduled_for_deletion_costs_nothing_and_is_left_no_more(
 def _key(said: str) -> str:
     (found,) = set(re.findall(r"arn:aws:kms:[^ ]+(?=: )", said))
     return str(found)
+
+
+def test_regions_in_another_account_are_named_with_it(retained: Command, tmp_path: Path) -> None:
+    text = GRID.replace("home:", f'account: "{ACCOUNT}"\nhome:').replace(
+        "eu-west-1: ", 'eu-west-1: {account: "210987654321"}'
+    )
+    (tmp_path / "grid.yaml").write_text(text)
+    assert "eu-west-1 is in account 210987654321: what is kept there is listed with credentials of it" in retained()

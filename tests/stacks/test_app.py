@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aws_cdk import App
 
 from app import MissingLayerError, build_app
 from tests.stacks.templates import (
@@ -82,6 +83,28 @@ def test_a_home_outside_the_training_regions_gets_images_the_control_stack_and_i
     home = dict.fromkeys(("traingrid-images", "traingrid-control", "traingrid-guard"), "us-east-2")
     there = dict.fromkeys(("traingrid-eu-west-1", "traingrid-registry-eu-west-1"), "eu-west-1")
     assert placed == {**home, **there}
+
+
+def test_where_the_account_is_said_buckets_have_names_that_cloudformation_can_take_over(
+    layer: Path, tmp_path: Path
+) -> None:
+    app = App(context={"account": "123456789012"}, outdir=str(tmp_path))
+    assembly = build_app(a_grid(2), layer=layer, app=app).synth()
+    named = {
+        bucket["Properties"]["BucketName"]
+        for stack in assembly.stacks
+        for bucket in resources(stack.template, "AWS::S3::Bucket").values()
+    }
+    regional = {f"traingrid-{what}-123456789012-{region}" for what in ("data", "output") for region in REGIONS[:2]}
+    assert named == {"traingrid-manifests-123456789012-us-east-1", *regional}
+
+
+def test_a_bucket_in_another_account_has_that_accounts_name(layer: Path, tmp_path: Path) -> None:
+    grid = a_grid({"us-east-1": {}, "us-west-2": {"account": "210987654321"}}, account="123456789012")
+    app = App(context={"account": "123456789012"}, outdir=str(tmp_path))
+    stack = build_app(grid, layer=layer, app=app).synth().get_stack_by_name("traingrid-us-west-2")
+    named = {bucket["Properties"]["BucketName"] for bucket in resources(stack.template, "AWS::S3::Bucket").values()}
+    assert named == {f"traingrid-{what}-210987654321-us-west-2" for what in ("data", "output")}
 
 
 def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path, tmp_path: Path) -> None:

@@ -137,6 +137,14 @@ def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Tem
         assert variables["TRAINGRID_ACCOUNT"] == "<AWS::AccountId>"
 
 
+def test_a_submission_names_the_revision_so_that_an_upgrade_leaves_it_as_it_was(control: Template) -> None:
+    """`Ref` of a job definition is its ARN with the revision; the bare name would be whatever is the latest."""
+    (definition,) = resources(control, "AWS::Batch::JobDefinition")
+    for function in resources(control, "AWS::Lambda::Function").values():
+        variables = environment(function["Properties"])
+        assert variables.get("TRAINGRID_JOB_DEFINITION", f"<{definition}>") == f"<{definition}>"
+
+
 def test_a_child_is_a_quarter_of_a_vcpu_and_writes_no_file(control: Template) -> None:
     container = only(control, "AWS::Batch::JobDefinition")["ContainerProperties"]
     needs = {requirement["Type"]: requirement["Value"] for requirement in container["ResourceRequirements"]}

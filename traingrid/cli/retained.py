@@ -42,6 +42,9 @@ def retained(grid_file: Path) -> None:
     for region, what, command in commands:
         click.echo(printable(f"{region} {what}: {command}"))
     stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
+    for region, owner in grid.elsewhere().items():
+        if owner != account:
+            click.echo(f"{region} is in account {owner}: what is kept there is listed with credentials of it")
     click.echo(printable(_sum(grid, found, stacks)))
 
 
