@@ -104,7 +104,7 @@ class Account:
             if once:
                 raise ReadTimeoutError(endpoint_url=f"{service}:{action}")
 
-    def _client(self, service: str, region: str | None, config: Any) -> Any:
+    def _client(self, service: str, region: str | None, _role: None, config: Any) -> Any:
         once = config.retries["total_max_attempts"] == 1
         target = {"s3": self.bucket, "batch": self.queue, "sagemaker": self.regions.get(region or "")}.get(service)
         return _Client(self, service, target, once=once)

@@ -216,9 +216,11 @@ def test_every_change_of_status_is_an_event_in_the_jobs_region(
     sagemaker: SageMaker, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(cloud, "put_event", lambda region, event: events.append((region, event)))
+    monkeypatch.setattr(
+        cloud, "put_event", lambda region, event, account: events.append((f"{account}/{region}", event))
+    )
     job = sagemaker.run(Tags=[{"Key": "a", "Value": "1"}])
-    assert {region for region, _ in events} == {"us-east-1"}
+    assert {place for place, _ in events} == {"123456789012/us-east-1"}
     assert [event["detail"]["SecondaryStatus"] for _, event in events] == [
         step["Status"] for step in job["SecondaryStatusTransitions"]
     ]
