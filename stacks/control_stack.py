@@ -111,6 +111,7 @@ class ControlStack(Stack):
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
         let_look(self.guard.role, grid, bucket, ledger)
+        queue_permissions.let_list_queued(self.guard.role, grid)
         queue_permissions.let_queue(self.orchestrator.role, grid)
         queue_permissions.let_see_queued(self.job_events.role, grid)
         queue_permissions.let_see_queued(self.reconciler.role, grid)
