@@ -78,7 +78,7 @@ def repositories_come_first_then_images_the_control_plane_regions_and_the_guard(
     """
     grid = made.grid
     images, control = names.images_stack(grid.name), names.control_stack(grid.name)
-    needs = {control: {images}, images: {names.registry_stack(grid.name, it) for it in grid.regions if it != grid.home}}
+    needs = {control: {images}, images: {names.registry_stack(grid.name, it) for it in grid.replicas()}}
     needs |= {names.region_stack(grid.name, region): {control} for region in grid.regions}
     needs[names.guard_stack(grid.name)] = {names.region_stack(grid.name, region) for region in grid.regions}
     for stack, after in made.after.items():
