@@ -129,8 +129,10 @@ class ControlStack(Stack):
 
     def _acknowledge_accounts(self) -> None:
         """Say why checkov sees secrets where the functions are told of accounts."""
-        for function in (self.intake.function, self.job_events.function, self.reconciler.function):
-            skip_in_checkov(function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret")
+        for part in (self.intake, self.job_events, self.reconciler, self.guard):
+            skip_in_checkov(
+                part.function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret"
+            )
 
     def _watch(self) -> None:
         """Alarm on what goes wrong in the control plane, and show all Regions on one board."""
