@@ -261,8 +261,8 @@ def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
 def training_job_pattern(grid: str) -> str:
     """Return what all names of a grid's training jobs are like, as IAM writes it.
 
-    It has as many characters as a submission's id: `traingrid-*` would be those of a grid called traingrid-eu, too. Of a
-    grid whose name goes on with eight characters it still is; IAM knows no narrower pattern.
+    It has as many characters as a submission's id: `traingrid-*` would be those of a grid called traingrid-eu, too.
+    It still is of a grid whose name goes on with eight characters; IAM knows no narrower pattern.
     """
     return f"{grid}-????????-*"
 
