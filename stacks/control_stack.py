@@ -42,18 +42,11 @@ class ControlStack(Stack):
         )
         self._grid, self._images, self._frameworks = grid, images, frameworks
         self._key = stack_key(self, "ControlKey", grid=grid, region=grid.home, alias=names.control_key(grid.name))
-        keeping = log_keeping(grid, self._key)
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
         self.ledger = Ledger(self, "Ledger", grid=grid, key=self._key).table
-        runtime = Runtime(
-            code=repository_code(),
-            libraries=libraries(self, layer),
-            environment=self._environment(),
-            keeping=keeping,
-            key=self._key,
-        )
+        runtime = self._runtime(layer)
         self.guard = RegionGuard(self, "Guard", grid=grid, runtime=runtime)
         self.orchestrator = Orchestrator(
             self,
@@ -62,7 +55,7 @@ class ControlStack(Stack):
             image=images.orchestrator_image,
             image_tag=images.orchestrator_tag,
             environment=runtime.environment,
-            keeping=keeping,
+            keeping=runtime.keeping,
         )
         to_submit = replace(runtime, environment={**runtime.environment, **self._where_to_submit()})
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
@@ -77,6 +70,15 @@ class ControlStack(Stack):
     def availability_zones(self) -> list[str]:
         """Two zones of the Region, whatever they are called: in a named account the CDK would look their names up."""
         return [Fn.select(number, Fn.get_azs()) for number in range(2)]
+
+    def _runtime(self, layer: Path) -> Runtime:
+        return Runtime(
+            code=repository_code(),
+            libraries=libraries(self, layer),
+            environment=self._environment(),
+            keeping=log_keeping(self._grid, self._key),
+            key=self._key,
+        )
 
     def _environment(self) -> dict[str, str]:
         """Return what every process of the grid is told."""
@@ -111,6 +113,7 @@ class ControlStack(Stack):
         watcher_permissions.let_see_and_stop(self.reconciler.role, grid, grid.at_home())
         let_act_elsewhere(self.reconciler.role, grid, "sweep")
         let_look(self.guard.role, grid, bucket, ledger)
+        queue_permissions.let_list_queued(self.guard.role, grid)
         queue_permissions.let_queue(self.orchestrator.role, grid)
         queue_permissions.let_see_queued(self.job_events.role, grid)
         queue_permissions.let_see_queued(self.reconciler.role, grid)
@@ -128,8 +131,10 @@ class ControlStack(Stack):
 
     def _acknowledge_accounts(self) -> None:
         """Say why checkov sees secrets where the functions are told of accounts."""
-        for function in (self.intake.function, self.job_events.function, self.reconciler.function):
-            skip_in_checkov(function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret")
+        for part in (self.intake, self.job_events, self.reconciler, self.guard):
+            skip_in_checkov(
+                part.function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret"
+            )
 
     def _watch(self) -> None:
         """Alarm on what goes wrong in the control plane, and show all Regions on one board."""

@@ -46,6 +46,12 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
     grant(role, ["logs:GetLogEvents"], streams, because=_MADE_BY_BATCH)
 
 
+def let_list_queued(role: iam.Role, grid: Grid) -> None:
+    """Allow a role to see which service jobs there are; what is not of this grid is not looked at."""
+    if regions_with_queues(grid):
+        grant(role, ["batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
+
+
 def let_see_queued(role: iam.Role, grid: Grid) -> None:
     """Allow a role to see what became of the service jobs of this grid, and of what Batch has made of them."""
     regions = regions_with_queues(grid)

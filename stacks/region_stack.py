@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.accounts import ActingRoles, region_environment
@@ -42,18 +43,11 @@ class RegionStack(Stack):
         output = private_bucket(
             self, "Output", name=names.output_bucket(grid.name, account, region), versioned=True, key=key
         )
-        execution = ExecutionRole(
-            self,
-            "Execution",
-            grid=grid,
-            region=region,
-            output=output,
-            repositories=[
-                f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
-                for short in grid.repositories()
-            ]
-            + sorted({image.repository_arn(region) for image in frameworks}),
-        )
+        repositories = [
+            f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
+            for short in grid.repositories()
+        ] + sorted({image.repository_arn(region) for image in frameworks})
+        execution = ExecutionRole(self, "Execution", grid=grid, region=region, output=output, repositories=repositories)
         use_key(execution.role, key, region=region, services=["s3"])
         read_with(execution.role, grid.regions[region].data_keys, region=region)
         if region in grid.elsewhere():
@@ -64,9 +58,11 @@ class RegionStack(Stack):
         alarms = Alarms(self, "Alarms", grid=grid, key=key)
         alarms.undelivered(f"home-bus-{region}", forwarding.dead_letters)
         alarms.key_in_danger("data")
+        self._outputs(data, output, grid, region)
 
+    def _outputs(self, data: s3.Bucket, output: s3.Bucket, grid: Grid, region: str) -> None:
+        training = names.repository_uri(Aws.ACCOUNT_ID, region, names.training_repository(grid.name))
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)
-        training = names.repository_uri(account, region, names.training_repository(grid.name))
         CfnOutput(self, "TrainingRepository", value=training)
-        CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, account, region))
+        CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region))

@@ -106,20 +106,23 @@ def _session_of(role: ActingRole) -> Any:
 
 
 class _Acting(CredentialProvider):
-    """Takes on a role with the credentials of this process whenever those that it got are about to run out."""
+    """Takes on a role with the credentials of this process whenever those that it got are about to run out.
+
+    It asks briskly: whoever acts asks again, and a sweep has no time to wait.
+    """
 
     METHOD = "acting-role"
 
     def __init__(self, role: ActingRole) -> None:
         super().__init__()
-        self._role = role
+        # Here, because boto3 makes clients in one thread only, and credentials are asked for in whichever needs them.
+        self._role, self._sts = role, brisk("sts", role.home)
 
     def load(self) -> Any:
         return DeferredRefreshableCredentials(refresh_using=self._taken_on, method=self.METHOD)
 
     def _taken_on(self) -> dict[str, str]:
-        sts = brisk("sts", self._role.home)  # whoever acts asks again, and a sweep has no time to wait
-        got = sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
+        got = self._sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
         return {
             "access_key": got["AccessKeyId"],
             "secret_key": got["SecretAccessKey"],

@@ -22,25 +22,23 @@ from traingrid.errors import UsageError
 from traingrid.fields import (
     AccountId,
     AlgorithmName,
-    BucketName,
-    Count,
     ImageRegistry,
     InstanceType,
     RegionName,
-    SecurityGroupId,
-    SubnetId,
     Text,
     broken_rule,
 )
 from traingrid.grid_alarms import Alarms
-from traingrid.grid_encryption import Encryption, KeyArn, account_of_key, region_of
+from traingrid.grid_encryption import Encryption, account_of_key, refuse_keys
 from traingrid.grid_image import Image
 from traingrid.grid_job import JobDefaults
+from traingrid.grid_limits import Limits
 from traingrid.grid_network import Network
 from traingrid.grid_orchestrator import Orchestrator
 from traingrid.grid_part import GridPart
-from traingrid.grid_queues import ONLY_SHARE, ServiceQueue, Share, Weight, refuse_launch, refuse_shares
-from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS, Training
+from traingrid.grid_queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
+from traingrid.grid_region import Region, refuse_accounts, refuse_buckets, refuse_data_keys
+from traingrid.grid_training import Training
 
 NAME_LIMIT = 24
 """Longest name of a grid. An S3 bucket's name has at most 63 characters
@@ -84,51 +82,6 @@ def _grid_name(name: str) -> str:
         beside = name.removesuffix(ending[0])
         raise broken_rule(f"a grid called {beside} beside it would have things of the same names; end it otherwise")
     return name
-
-
-class Region(GridPart):
-    """A training Region."""
-
-    account: AccountId | None = Field(default=None, examples=["210987654321"])
-    """AWS account that this Region's data, training jobs and results are in; the home Region's unless it is given."""
-    data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
-    """Buckets in this Region, beside the grid's own, that its training jobs may read."""
-    data_keys: tuple[KeyArn, ...] = Field(
-        default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
-    )
-    """KMS keys in this Region that those buckets are encrypted with; their policies must let this account's roles."""
-    subnets: tuple[SubnetId, ...] = Field(
-        default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
-    )
-    """Subnets of a VPC in this Region that its training jobs run in; in none of yours unless they are given."""
-    security_groups: tuple[SecurityGroupId, ...] = Field(
-        default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
-    )
-    """Security groups of that VPC that its training jobs are in."""
-    service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
-    """A service queue of AWS Batch, for lines with `launch: queued`; none unless it is given."""
-
-    @model_validator(mode="after")
-    def _network_is_whole(self) -> Self:
-        for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
-            if getattr(self, given) and not getattr(self, missing):
-                raise broken_rule(f"a VPC takes both subnets and security_groups, and {missing} is missing", at=given)
-        for name in ("subnets", "security_groups"):
-            listed = getattr(self, name)
-            if len(set(listed)) < len(listed):
-                raise broken_rule("each may be listed once", at=name)
-        return self
-
-
-class Limits(GridPart):
-    """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
-
-    jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
-    """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""
-    instances: Count | None = Field(default=None, examples=[64])
-    """Most hosts of all jobs of a submission together; no limit unless it is set."""
-    accelerators: Count | None = Field(default=None, examples=[256])
-    """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""
 
 
 class Grid(GridPart):
@@ -199,12 +152,8 @@ class Grid(GridPart):
     @field_validator("encryption")
     @classmethod
     def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
-        needed = {info.data.get("home"), *info.data.get("regions", ())} - {None}
-        missing, unused = sorted(needed - set(encryption.keys)), sorted(set(encryption.keys) - needed)
-        if encryption.keys and missing:
-            raise broken_rule(f"there is no key for {', '.join(missing)}; give one for every Region, or none", "keys")
-        if encryption.keys and "home" in info.data and "regions" in info.data and unused:
-            raise broken_rule(f"the grid has no Region {', '.join(unused)} to use a key in", "keys")
+        if "home" in info.data and "regions" in info.data:  # absent if wrong themselves: then that is to tell
+            refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
 
     @model_validator(mode="after")
@@ -236,35 +185,11 @@ class Grid(GridPart):
 
     @field_validator("regions")
     @classmethod
-    def _home_has_an_account(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
-        for region, settings in regions.items():
-            if settings.account and "account" in info.data and not info.data["account"]:
-                rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
-                raise broken_rule(rule, region)
-            if settings.service_queue and settings.account not in (None, info.data.get("account")):
-                rule = "a service queue is one of the home Region's account, and this Region is in another"
-                raise broken_rule(f"{rule}; leave one of the two out, and launch its lines direct", region)
-        return regions
-
-    @field_validator("regions")
-    @classmethod
-    def _bucket_lies_in_one_region(cls, regions: dict[str, Region]) -> dict[str, Region]:
-        owners: dict[str, str] = {}
-        for region, settings in regions.items():
-            for bucket in settings.data_buckets:
-                if owners.setdefault(bucket, region) != region:
-                    raise broken_rule(
-                        f"{bucket} stands under {owners[bucket]} too, and a bucket lies in one Region", region
-                    )
-        return regions
-
-    @field_validator("regions")
-    @classmethod
-    def _key_lies_in_its_region(cls, regions: dict[str, Region]) -> dict[str, Region]:
-        for region, settings in regions.items():
-            for key in settings.data_keys:
-                if region_of(key) != region:
-                    raise broken_rule(f"{key} lies in {region_of(key)}, and a key decrypts in its Region only", region)
+    def _regions_go_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
+        if "account" in info.data:  # absent if wrong itself: then that is the error to tell
+            refuse_accounts(regions, info.data["account"])
+        refuse_buckets(regions)
+        refuse_data_keys(regions)
         return regions
 
     @field_validator("job")

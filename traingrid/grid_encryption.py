@@ -1,5 +1,6 @@
 """What grid.yaml says of the keys that data is encrypted with."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -52,3 +53,12 @@ class Encryption(GridPart):
                     f"the key of {region} lies in {region_of(key)}, and a key encrypts in its Region only", at="keys"
                 )
         return self
+
+
+def refuse_keys(keys: Mapping[str, str], regions: set[str]) -> None:
+    """Raise the error of keys of one's own that are not exactly one for each Region, home among them."""
+    missing, unused = sorted(regions - set(keys)), sorted(set(keys) - regions)
+    if keys and missing:
+        raise broken_rule(f"there is no key for {', '.join(missing)}; give one for every Region, or none", "keys")
+    if keys and unused:
+        raise broken_rule(f"the grid has no Region {', '.join(unused)} to use a key in", "keys")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from traingrid.deployment import Deployment
 
 _SERVICE_JOB = ":service-job/"
-_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
 
 
 class QueuedTrainingJobs(TrainingJobs):
@@ -77,7 +76,7 @@ class QueuedTrainingJobs(TrainingJobs):
         """See `TrainingJobs.stop`; a service job that has ended may be ended again."""
         if name not in self._queued:
             return super().stop(name)
-        self._jobs.terminate(self._queued[name], _ENDED)
+        self._jobs.terminate(self._queued[name])
         return True
 
 

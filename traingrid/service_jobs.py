@@ -20,7 +20,7 @@ ACTIVE = (*WAITING, *STARTED)
 
 _FROM_SAGEMAKER = "Received status from SageMaker: "
 """How Batch begins what SageMaker has said (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html)."""
-_LONGEST_REASON = 1024
+_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
 
 
 class ServiceJobs:
@@ -67,9 +67,9 @@ class ServiceJobs:
                     seen.add(job["jobId"])
                     yield job
 
-    def terminate(self, job: str, reason: str) -> None:
+    def terminate(self, job: str) -> None:
         """End a service job; its training job, if there is one, is stopped. One that has ended stays as it is."""
-        self._batch.terminate_service_job(jobId=job, reason=reason[:_LONGEST_REASON])
+        self._batch.terminate_service_job(jobId=job, reason=_ENDED)
 
     def _listed(self, **which: Any) -> Iterator[dict[str, Any]]:
         pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **which)

@@ -1,6 +1,7 @@
 """Training Regions in other accounts: what grid.yaml may say of them, what is called how, and who acts as whom."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -163,11 +164,24 @@ def test_credentials_are_asked_for_once_for_all_clients_and_again_before_they_ru
             return {"Credentials": {**assume["Credentials"], "Expiration": expires}}
 
     role = two.acting_in("us-east-1")
-    made = [client("s3", "us-east-1", role), once("s3", "us-east-1", role)]
     monkeypatch.setattr("traingrid.clients.brisk", lambda *_: Sts())
+    made = [client("s3", "us-east-1", role), once("s3", "us-east-1", role)]
     for s3 in (*made, *made):
         s3.list_buckets()
     assert asked == [f"arn:aws:iam::{OTHER}:role/traingrid-use-us-east-1"] * 2
+
+
+@pytest.mark.usefixtures("accounts")
+def test_threads_that_need_credentials_make_no_client_for_that(
+    two: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """boto3 makes clients in one thread only, and a sweep lists all Regions side by side."""
+    s3 = client("s3", "us-east-1", two.acting_in("us-east-1"))
+    made: list[str] = []
+    monkeypatch.setattr("boto3.client", lambda service, **_: made.append(service))
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(s3.list_buckets).result()["Buckets"] == []
+    assert made == []
 
 
 @pytest.mark.usefixtures("accounts")

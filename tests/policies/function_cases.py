@@ -143,5 +143,7 @@ def _guard() -> Iterator[Case]:
     yield guard.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
     yield guard.may("see whether an array is over", "batch:DescribeJobs", "*")
     yield guard.may("see what runs", "sagemaker:ListTrainingJobs", "*")
+    yield guard.may("see what waits in a service queue", "batch:ListServiceJobs", "*")
+    yield guard.may_not("end a service job", "batch:TerminateServiceJob", f"{BATCH}:service-job/0c5a3b1d")
     yield guard.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
     yield guard.may_not("end a child", "batch:TerminateJob", f"{BATCH}:job/0c5a3b1d")

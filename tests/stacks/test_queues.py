@@ -123,6 +123,11 @@ def test_recorder_and_reconciler_queue_nothing(made: dict[str, Template]) -> Non
         assert service == looks | more
 
 
+def test_what_waits_in_a_queue_is_seen_before_its_region_may_go(made: dict[str, Template], control: Template) -> None:
+    assert on(made["traingrid-control"], "GuardAnswerRole", "batch:ListServiceJobs") == {"*"}
+    assert not on(control, "GuardAnswerRole", "batch:ListServiceJobs")
+
+
 def test_children_in_a_private_network_reach_the_queue_at_home(layer: Path, tmp_path: Path) -> None:
     home = {"us-east-1": {"service_queue": {"instances": 2}}}
     control = synthesise(a_grid(home, network="private"), layer, tmp_path)["traingrid-control"]

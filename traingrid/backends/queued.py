@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _REFUSED = "ClientException"
 """Batch's answer to a request that it will never take, and perhaps to one that it has taken under the same token: the
 API reference says that "the second request is rejected"."""
-_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
 
 
 class Queued(SageMaker):
@@ -85,7 +84,7 @@ class Queued(SageMaker):
         """See `Backend.stop`: the service job is ended, and Batch stops what it has made of it."""
         job = self._jobs.find(name)
         if job:
-            self._jobs.terminate(job, _ENDED)
+            self._jobs.terminate(job)
 
     def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`; none while the job waits."""

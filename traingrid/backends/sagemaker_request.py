@@ -16,7 +16,7 @@ from traingrid.job import Channel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid import Region
+    from traingrid.grid_region import Region
     from traingrid.grid_training import Training
     from traingrid.job import Job
 

@@ -1,0 +1,17 @@
+"""What grid.yaml says of how much one submission may ask for."""
+
+from pydantic import Field
+
+from traingrid.fields import Count
+from traingrid.grid_part import GridPart
+
+
+class Limits(GridPart):
+    """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
+
+    jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
+    """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""
+    instances: Count | None = Field(default=None, examples=[64])
+    """Most hosts of all jobs of a submission together; no limit unless it is set."""
+    accelerators: Count | None = Field(default=None, examples=[256])
+    """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""

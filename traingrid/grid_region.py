@@ -1,0 +1,76 @@
+"""What grid.yaml says of a training Region."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from traingrid.fields import AccountId, BucketName, SecurityGroupId, SubnetId, broken_rule
+from traingrid.grid_encryption import KeyArn, region_of
+from traingrid.grid_part import GridPart
+from traingrid.grid_queues import ServiceQueue
+from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+
+
+class Region(GridPart):
+    """A training Region."""
+
+    account: AccountId | None = Field(default=None, examples=["210987654321"])
+    """AWS account that this Region's data, training jobs and results are in; the home Region's unless it is given."""
+    data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
+    """Buckets in this Region, beside the grid's own, that its training jobs may read."""
+    data_keys: tuple[KeyArn, ...] = Field(
+        default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
+    )
+    """KMS keys in this Region that those buckets are encrypted with; their policies must let this account's roles."""
+    subnets: tuple[SubnetId, ...] = Field(
+        default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
+    )
+    """Subnets of a VPC in this Region that its training jobs run in; in none of yours unless they are given."""
+    security_groups: tuple[SecurityGroupId, ...] = Field(
+        default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
+    )
+    """Security groups of that VPC that its training jobs are in."""
+    service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
+    """A service queue of AWS Batch, for lines with `launch: queued`; none unless it is given."""
+
+    @model_validator(mode="after")
+    def _network_is_whole(self) -> Self:
+        for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
+            if getattr(self, given) and not getattr(self, missing):
+                raise broken_rule(f"a VPC takes both subnets and security_groups, and {missing} is missing", at=given)
+        for name in ("subnets", "security_groups"):
+            listed = getattr(self, name)
+            if len(set(listed)) < len(listed):
+                raise broken_rule("each may be listed once", at=name)
+        return self
+
+
+def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
+    """Raise the error of a Region whose account cannot be another one; `home` is that of the home Region, if given."""
+    for region, settings in regions.items():
+        if settings.account and not home:
+            rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
+            raise broken_rule(rule, region)
+        if settings.service_queue and settings.account not in (None, home):
+            rule = "a service queue is one of the home Region's account, and this Region is in another"
+            raise broken_rule(f"{rule}; leave one of the two out, and launch its lines direct", region)
+
+
+def refuse_buckets(regions: Mapping[str, Region]) -> None:
+    """Raise the error of a data bucket that stands under two Regions."""
+    owners: dict[str, str] = {}
+    for region, settings in regions.items():
+        for bucket in settings.data_buckets:
+            if owners.setdefault(bucket, region) != region:
+                raise broken_rule(
+                    f"{bucket} stands under {owners[bucket]} too, and a bucket lies in one Region", region
+                )
+
+
+def refuse_data_keys(regions: Mapping[str, Region]) -> None:
+    """Raise the error of a key of data that lies in another Region."""
+    for region, settings in regions.items():
+        for key in settings.data_keys:
+            if region_of(key) != region:
+                raise broken_rule(f"{key} lies in {region_of(key)}, and a key decrypts in its Region only", region)
