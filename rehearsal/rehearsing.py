@@ -119,7 +119,8 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
         try:
             with deployed(script.grid_file, settings) as stage:
                 say("putting up the data and images that the manifest names")
-                put_up(jobs_of_lines(script.lines, stage.plane.deployment, NO_SUBMISSION), script.account)
+                deployment = stage.plane.deployment
+                put_up(jobs_of_lines(script.lines, deployment, NO_SUBMISSION), deployment.account_of)
                 return _Run(stage=stage, script=script, say=say).through(seed)
         except TraingridError as error:
             if work in error.next_step:  # a log that goes with the folder

@@ -1,6 +1,6 @@
 """The data and images that a manifest names, taken to be there: SageMaker refuses a job without them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from localcloud.holdings import hold_image, hold_object
@@ -10,21 +10,22 @@ from traingrid.job import Job, in_region
 from traingrid.s3_uri import S3Uri
 
 
-def put_up(jobs: Iterable[Job], account: str) -> None:
-    """Have the account hold what jobs read and run, in every Region that they may train in.
+def put_up(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
+    """Have the accounts hold what jobs read and run, in every Region that they may train in.
 
     An image that cannot lie in ECR is left out: its job fails here as it does in AWS.
 
     Args:
         jobs: The jobs, as the deployed grid would have them: it knows which images it has built, and where AWS's lie.
-        account: The account that they are to find it in.
+        account_of: Gives the account of a Region, in which they are to find it.
     """
     wanted = [(job, region) for job in jobs for region in job.regions]
     for region, bucket, key in dict.fromkeys(_objects(wanted)):
-        hold_object(account, region, bucket, key, content=b".")
-    for image in filter(None, dict.fromkeys(in_region(job, region).image for job, region in wanted)):
+        hold_object(account_of(region), region, bucket, key, content=b".")
+    for region, image in dict.fromkeys((region, in_region(job, region).image) for job, region in wanted):
         with suppress(InvalidImageError, KeyError):
-            hold_image(account, image)
+            if image:
+                hold_image(account_of(region), image)
 
 
 def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:

@@ -76,5 +76,5 @@ def _payload_bytes(job: Job, deployment: Deployment) -> int:
     grid = deployment.grid
     name = names.training_job(grid.name, _LATEST.submission, job.index, _LATEST.attempt)
     request = training_job_request(name, job, deployment.execution_role_arn(job.region), {})
-    key = grid.output_key(deployment.account, job.region)
+    key = grid.output_key(deployment.account_of(job.region), job.region)
     return len(payload(confined(request, grid.training, grid.regions[job.region], key)).encode())

@@ -1,0 +1,25 @@
+"""What a rehearsal puts up lies where the job of its Region looks for it."""
+
+from moto import mock_aws
+from moto.ecr.models import ecr_backends
+from moto.s3.models import s3_backends
+
+from rehearsal.scenery import put_up
+from tests.stacks.templates import a_grid
+from traingrid.deployment import Deployment
+from traingrid.manifest import parse
+from traingrid.submission import jobs_of_lines
+
+HOME, OTHER = "123456789012", "210987654321"
+
+
+def test_data_and_images_lie_in_the_account_of_their_region() -> None:
+    theirs = {"account": OTHER, "data_buckets": ["campaigns-dub"]}
+    grid = a_grid({"us-east-1": {"data_buckets": ["campaigns-iad"]}, "eu-west-1": theirs}, account=HOME)
+    deployment = Deployment(grid=grid, account=HOME, table="", manifest_bucket="")
+    lines = parse([b"us-east-1,s3://campaigns-iad/one\neu-west-1,s3://campaigns-dub/one\n"], deployment)
+    with mock_aws():
+        put_up(jobs_of_lines(lines, deployment, "0123abcd"), deployment.account_of)
+        for account, region, bucket in ((HOME, "us-east-1", "campaigns-iad"), (OTHER, "eu-west-1", "campaigns-dub")):
+            assert list(s3_backends[account]["aws"].buckets) == [bucket]
+            assert list(ecr_backends[account][region].repositories) == ["traingrid/training"]
