@@ -55,7 +55,7 @@ _HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep"
 QUEUED_PREFIX = "AWSBatch"
 _QUEUED_CHARACTERS = 63 - 32
 
-RESERVED_ENDING = re.compile(r"-(control|images|guard|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII)
+RESERVED_ENDING = re.compile(r"-(control|images|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII)
 """How no grid's name may end: what these functions put behind the name of another grid, for things that are called by
 their whole names (stacks, queues, keys), or what comes first in the names of its training jobs."""
 

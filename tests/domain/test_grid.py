@@ -50,6 +50,7 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
         ("name: traingrid", f"name: {'a' * 25}", "it must have at most 24 characters"),
         ("name: traingrid", "name: default", 'every account has one called "default" already'),
         ("name: traingrid", "name: lab-training", "a grid called lab beside it would have things of the same names"),
+        ("name: traingrid", "name: lab-registry", "a grid called lab beside it would have things of the same names"),
         ("name: traingrid", "name: lab-0123abcd", "a grid called lab beside it would have things of the same names"),
         ("name: traingrid", "name: 7", "name: 7 is not allowed: this must be text; put it in quotation marks"),
         ("name: traingrid", "name:", "there is no value behind this key"),
