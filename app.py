@@ -18,7 +18,7 @@ from stacks.registry_stack import RegistryStack
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.framework_images import to_environment
-from traingrid.grid import Grid, load_grid
+from traingrid.grid import Grid, GridError, load_grid
 
 ROOT = Path(__file__).parent
 LAYER = ROOT / "build" / "layer"
@@ -67,8 +67,11 @@ def main() -> int:
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
         build_app(load_grid(path), app=app)  # the CDK CLI runs this in the folder of cdk.json
-    except (MissingLayerError, UsageError) as error:
+    except (MissingLayerError, GridError) as error:
         print(error, file=sys.stderr)
+        return 2
+    except UsageError as error:  # what only the stacks find out knows its key, and not the file
+        print(f"{path}: {error}", file=sys.stderr)
         return 2
     app.synth()
     return 0

@@ -21,9 +21,10 @@ def _deployment() -> Deployment:
     return Deployment.from_environment(os.environ, "sweep")
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Sweep once. `grace_seconds` of the event says what is too young to be touched; the schedule leaves it out."""
-    grace = float(event.get("grace_seconds", GRACE_SECONDS))
+def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
+    """Sweep once. `grace_seconds` of the event says what is too young to be touched; the schedule leaves it out, and
+    whoever invokes the function by hand the whole event."""
+    grace = float((event or {}).get("grace_seconds", GRACE_SECONDS))
     within = context.get_remaining_time_in_millis() / 1000
     try:
         done = Reconciler.of(_deployment(), grace).sweep(within)

@@ -13,8 +13,10 @@ is_in() {
 
 # A tag says what its image was built from, and cannot be moved: an image of this tag is what a deployment left behind
 # that was rolled back, or that is tried again.
+looks=
 if is_in "$AWS_REGION"; then
     echo "$image is there already"
+    looks=180 # a quarter of an hour: what a former build has pushed is on its way since then, or never comes
 else
     aws s3 cp --only-show-errors "$SOURCE" "$folder/source.zip"
     unzip -q "$folder/source.zip" -d "$folder/source"
@@ -27,7 +29,14 @@ else
 fi
 for region in ${REGIONS:-}; do
     until is_in "$region"; do
+        if [ "$looks" = 0 ]; then
+            echo "$image is not in $region and does not come: ECR replicates nothing that was pushed before the rule for a Region," \
+                "or before its repository was made anew. Delete it and deploy again, which pushes it anew:" \
+                "aws ecr batch-delete-image --region $AWS_REGION --repository-name $REPOSITORY --image-ids imageTag=$TAG"
+            exit 1
+        fi
         echo "waiting until $image is replicated to $region"
+        looks=${looks:+$((looks - 1))}
         sleep 5
     done
 done

@@ -7,11 +7,15 @@ them {"uris": by Region}, {"absent": the Regions that lack it}, or {"problem": w
 """
 
 import json
+import re
 import sys
 from typing import Any
 
 INSTANCE_TYPES = {"cpu": "ml.c5.xlarge", "gpu": "ml.g5.xlarge"}
 """Any of its kind: the tables know CPUs and GPUs."""
+
+_UPGRADE = re.compile(r" You may need to upgrade your SDK version \(pip install -U sagemaker\) for newer [^.]*\.")
+"""What the SDK says to whoever has installed it; which one is installed here is the checkout's to say."""
 
 
 def main() -> None:
@@ -50,7 +54,7 @@ def main() -> None:
         except FileNotFoundError:
             answers.append({"problem": f"there is no framework {wanted['framework']}"})
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # what it says of what it does not know
-            answers.append({"problem": str(error).rstrip(".")})
+            answers.append({"problem": _UPGRADE.sub("", str(error)).rstrip(".")})
     json.dump(answers, sys.stdout)
 
 

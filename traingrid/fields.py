@@ -9,6 +9,10 @@ from pydantic_core import PydanticCustomError
 MAX_RUNTIME_LIMIT = 28 * 24 * 3600
 """Longest run of a training job in seconds: 28 days (StoppingCondition in the SageMaker API reference)."""
 
+_OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
+"""How the names of Regions begin whose ARNs do not begin with "arn:aws:"
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html; botocore's partitions.json)."""
+
 _DURATION = re.compile(r"(\d{1,9})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -39,6 +43,8 @@ def _duration(text: object) -> int:
 def _known_region(region: str, info: ValidationInfo) -> str:
     """Refuse a Region that is not among the validation context's `regions`, where the caller gives that."""
     regions: tuple[str, ...] | None = (info.context or {}).get("regions")
+    if regions is not None and region.startswith(_OTHER_PARTITIONS):
+        raise broken_rule("AWS keeps that Region apart (another partition), and no grid reaches it; name another")
     if regions is not None and region not in regions:
         raise PydanticCustomError("unknown_region", "no Region of that name offers SageMaker", {"choices": regions})
     return region

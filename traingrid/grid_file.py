@@ -103,6 +103,9 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     literal = shown(value) if isinstance(value, str) else repr(value)
     absent = value is None and key not in document.lines
     refused = "" if absent or isinstance(value, dict | list) else f" {literal} is not allowed:"
+    if field is None and details["type"] != "broken_rule":  # one of a list, or of a mapping: ours say what to do
+        key = key[:-1]
+        field = _fields(key[:-1]).get(str(key[-1])) if key else None
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
     return f"{place}{refused} {_rule(details)}. {step}".rstrip()
 

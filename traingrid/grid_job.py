@@ -69,7 +69,7 @@ class JobDefaults(GridPart):
     """In Pipe mode: seed by which SageMaker shuffles a channel's objects anew in every epoch; not unless it is set."""
     retries: Annotated[int, Field(ge=0, le=30, strict=True)] = Field(default=2, examples=[2])
     """How often a training is repeated that failed by no fault of its own; at most 30 (SageMaker's RetryStrategy)."""
-    launch: Launch = Field(default="direct", examples=["queued"])
+    launch: Launch = Field(default="direct", examples=["direct"])
     """How a training job begins: `direct`, created at once, or `queued`, in the service queue of its Region."""
     share: Share | None = Field(default=None, examples=["research"])
     """Whose jobs they are, of those that `shares` names."""

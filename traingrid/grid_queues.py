@@ -80,7 +80,7 @@ def refuse_launch(
         queues: The Regions' service queues; None where there is none.
     """
     if launch == "queued" and (without := [region for region, queue in queues.items() if queue is None]):
-        rule = f"{', '.join(without)} has no service queue; give it one, such as `service_queue: {{instances: 16}}`"
+        rule = f"no service queue in {', '.join(without)}; write `service_queue: {{instances: 16}}` for each, or direct"
         raise broken_rule(rule, at="launch")
     if share is not None and share not in shares:
         context = {"choices": tuple(shares) or ("no shares",), "at": "share", "value": share}

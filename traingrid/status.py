@@ -32,7 +32,8 @@ class JobStatus:
         state: SageMaker's status; Pending before there is a training job, Waiting while a quota keeps it from one.
         phase: SageMaker's secondary status. Before there is a training job Batch's status of the child, or
             `CHILD_FAILED` where it has failed and nobody has looked yet for what it left.
-        training_job: The training job's name; empty before there is one.
+        training_job: The training job's name; empty before one is asked for.
+        created: Whether the service has been seen to have that training job; one that it refuses has no log.
         ranks: The world size.
         attempt: Which attempt this is.
         reason: Why it failed, or why it cannot start yet.
@@ -49,6 +50,7 @@ class JobStatus:
     state: str
     phase: str = ""
     training_job: str = ""
+    created: bool = False
     ranks: int = 0
     attempt: int = 1
     reason: str = ""
@@ -132,6 +134,7 @@ def _from_item(index: int, item: Item) -> JobStatus:
         state=item["state"],
         phase=item.get("phase", ""),
         training_job=item.get("training_job", ""),
+        created=bool(item.get("training_job_arn")),
         ranks=item.get("ranks", 0),
         attempt=item["attempt"],
         reason=item.get("reason", ""),

@@ -38,7 +38,7 @@ def test_a_share_of_former_days_is_the_first_one_of_now(grid: Grid) -> None:
 WRONG = {
     "queued without a queue": (
         f"{GOOD}  launch: queued\n",
-        "job.launch: 'queued' is not allowed: us-east-1, us-west-2 has no service queue",
+        "us-west-2; write `service_queue: {instances: 16}` for each, or direct. Write for example `launch: direct`",
     ),
     "a queue of no size": (GOOD.replace("{data_buckets: [campaigns-pdx]}", "{service_queue: {}}"), "either instances"),
     "a queue of two kinds": (

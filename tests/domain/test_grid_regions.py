@@ -27,6 +27,12 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
         ("data_buckets", "buckets", "grid.yaml:5: regions.us-west-2.buckets: there is no such key. Did you mean data_"),
         ("us-west-2:", "us-wets-2:", "grid.yaml:5: regions.us-wets-2: 'us-wets-2' is not allowed: no Region of that n"),
         ("us-west-2:", "us-wets-2:", "offers SageMaker. Did you mean us-west-2?"),
+        ("us-west-2:", "cn-north-1:", "regions.cn-north-1: 'cn-north-1' is not allowed: AWS keeps that Region apart"),
+        (
+            "[campaigns-pdx]",
+            "[Campaigns]",
+            '[a-z0-9]$. Write for example `data_buckets: ["my-campaigns-us-west-2"]`: Buck',
+        ),
         ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
         ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "and a bucket lies in one Region"),
         (

@@ -152,6 +152,13 @@ def test_a_refusal_is_told_from_a_delay(
     assert (refused.value.failure, refused.value.unresolved) == meaning
 
 
+def test_a_refusal_ends_with_one_full_stop(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
+    for said in ("no such image", "no such image."):
+        service.error = ClientError({"Error": {"Code": "ValidationException", "Message": said}}, "CreateTrainingJob")
+        with pytest.raises(LaunchError, match=r"ValidationException: no such image\.(?!\.)"):
+            backend.start(NAME, job, {})
+
+
 @pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize(("error", "meaning"), [(answer("ThrottlingException"), THROTTLED), (LOST, SERVICE_ERROR)])
 def test_whoever_starts_a_job_decides_when_to_ask_again_where_it_is_not_known_whether_it_exists(

@@ -85,16 +85,19 @@ def test_a_child_that_gave_up_before_its_training_job_began_says_why_and_that_th
     assert seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4)).ended
 
 
-def test_a_reason_cannot_steer_the_terminal_and_names_a_log_only_where_there_is_one(
+def test_a_reason_cannot_steer_the_terminal_and_names_the_log_that_there_is(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
-    for job in jobs[:2]:
+    for job in jobs[:3]:
         ledger.open_job("0123abcd", job)
-    ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "training_job": "x", "reason": "boom \x1b[2J\nmore"})
+    failed = {"state": "Failed", "training_job": "x", "reason": "boom \x1b[2J\nmore"}
+    ledger.record_job("0123abcd", 0, 1, {**failed, "training_job_arn": "arn"})
     ledger.record_job("0123abcd", 1, 1, {"reason": "no instances"})
-    first, second = reasons(seen(deployment, ledger, storage, FakeBatch()))
+    ledger.record_job("0123abcd", 2, 1, failed)  # asked for, and refused
+    first, second, third = reasons(seen(deployment, ledger, storage, FakeBatch()))
     assert "boom \\x1b[2J\n  its whole log: traingrid logs 0123abcd 0" in first
     assert second == "us-west-2 resized: no instances"
+    assert third.endswith("\n  what its child says: traingrid logs --child 0123abcd 2")
 
 
 def test_a_job_that_waits_for_a_quota_says_which_and_where_it_was_tried_before(

@@ -122,7 +122,7 @@ def test_a_sweep_says_what_waits_and_trains_as_metrics(
     for job in jobs:
         ledger.open_job("0123abcd", job)
     ledger.record_job("0123abcd", 0, 1, {"state": "Waiting"})
-    fresh("lambda.reconcile").handler({}, CONTEXT)
+    fresh("lambda.reconcile").handler(None, CONTEXT)  # as docs/operations.md has it invoked: without a payload
     said = json.loads(capsys.readouterr().out)
     (described,) = said["_aws"]["CloudWatchMetrics"]
     assert (described["Namespace"], described["Dimensions"]) == ("traingrid", [["grid"]])

@@ -23,7 +23,7 @@ regions:
   {region}: {{data_buckets: [{bucket}]}}
 images:
   resnet: {{repository: training, tag: "1"}}
-  vgg: {{build: training, target: cpu}}
+  vgg: {{build: training, target: {target}}}
 job: {{image: resnet, instance_type: {kind}, instance_count: 3}}
 """
 ACCOUNT = "123456789012"
@@ -51,10 +51,14 @@ def doctor(
         monkeypatch.setenv(name, value)
 
     def of(
-        region: str = "us-west-2", bucket: str = "campaigns-pdx", manifest: str = "", kind: str = "ml.p4d.24xlarge"
+        region: str = "us-west-2",
+        bucket: str = "campaigns-pdx",
+        manifest: str = "",
+        kind: str = "ml.p4d.24xlarge",
+        target: str = "cpu",
     ) -> tuple[int, str]:
         grid = tmp_path / "grid.yaml"
-        grid.write_text(GRID.format(region=region, bucket=bucket, kind=kind))
+        grid.write_text(GRID.format(region=region, bucket=bucket, kind=kind, target=target))
         arguments = ["--grid", str(grid), "doctor"]
         if manifest:
             (tmp_path / "manifest.csv").write_text(manifest)
@@ -148,6 +152,9 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     deploy(("us-east-1", "ca-central-1"), bucket="campaigns-yul")
     code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
     assert (code, "0 wrong" in said) == (0, True), said
+    code, said = doctor(region="ca-central-1", bucket="campaigns-yul", target="gpu")
+    assert (code, "2 wrong, 0 could not be checked" in said) == (1, True), said
+    assert "ca-central-1 image vgg: npx cdk deploy --all" in said
     client("ecr", "ca-central-1").batch_delete_image(repositoryName="doctored/training", imageIds=[{"imageTag": "1"}])
     client("ecr", "us-east-1").batch_delete_image(
         repositoryName="doctored/orchestrator", imageIds=[{"imageTag": "built-1"}]

@@ -140,6 +140,19 @@ def test_a_person_reads_what_the_child_of_a_line_says(account: Account, plane: C
     assert plane.ledger is account.ledger
 
 
+def test_a_training_job_that_is_refused_has_no_log_and_says_where_to_read_on(
+    account: Account, plane: ControlPlane
+) -> None:
+    submission = account.submit((HOME,))
+    refused = {"state": "Failed", "training_job": "traingrid-never-made", "reason": "SageMaker refuses it."}
+    account.ledger.record_job(submission, 0, 1, refused)
+    result = CliRunner().invoke(cli, ["logs", submission, "0"])
+    assert result.exit_code == 1
+    said = "The training of job 0 has printed nothing: Failed. SageMaker refuses it."
+    assert str(result.exception) == f"{said} What its child says: traingrid logs --child {submission} 0."
+    assert plane.ledger is account.ledger
+
+
 def test_the_audit_ends_with_1_and_names_what_is_unaccounted_for(account: Account, plane: ControlPlane) -> None:
     orphan = account.train("eeeeeeee", 0)
     result = CliRunner().invoke(cli, ["audit"])

@@ -129,19 +129,32 @@ def test_a_layer_that_was_not_prepared_is_a_sentence_that_says_make_setup(tmp_pa
         build_app(a_grid(1), layer=tmp_path / "nothing")
 
 
-def test_a_bad_grid_is_sentences_and_exit_2_before_any_stack(tmp_path: Path) -> None:
-    bad = tmp_path / "grid.yaml"
-    bad.write_text((ROOT / "grid.yaml").read_text().replace("  us-west-2:", "  us-wets-2:").replace("home:", "hom:"))
+def refused(grid: Path, folder: Path) -> str:
+    """Run the app as the CDK CLI does, on a grid that it refuses; return its sentences."""
     environment = {
         **os.environ,
-        "CDK_CONTEXT_JSON": json.dumps({"grid": str(bad)}),
-        "CDK_OUTDIR": str(tmp_path / "out"),
+        "CDK_CONTEXT_JSON": json.dumps({"grid": str(grid)}),
+        "CDK_OUTDIR": str(folder / "out"),
     }
     ended = subprocess.run(
         [sys.executable, "app.py"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 2
-    assert "Did you mean us-west-2?" in ended.stderr
-    assert "Did you mean home?" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert not list((tmp_path / "out").glob("*.template.json"))
+    assert not list((folder / "out").glob("*.template.json"))
+    return ended.stderr
+
+
+def test_a_bad_grid_is_sentences_and_exit_2_before_any_stack(tmp_path: Path) -> None:
+    bad = tmp_path / "grid.yaml"
+    bad.write_text((ROOT / "grid.yaml").read_text().replace("  us-west-2:", "  us-wets-2:").replace("home:", "hom:"))
+    said = refused(bad, tmp_path)
+    assert "Did you mean us-west-2?" in said
+    assert "Did you mean home?" in said
+
+
+def test_an_image_that_aws_does_not_have_is_named_with_the_file(tmp_path: Path) -> None:
+    bad = tmp_path / "mine.yaml"
+    image = "images:\n  tf: {framework: tensorflow, version: '9.9', target: gpu}  #"
+    bad.write_text((ROOT / "grid.yaml").read_text().replace("images:", image, 1))
+    assert f"{bad}: images.tf: " in refused(bad, tmp_path)

@@ -37,6 +37,7 @@ def run(programs: Path, **variables: str) -> tuple[int, list[str]]:
     """Run the script; return its exit code and the calls, without the names of temporary folders."""
     environment = {**VARIABLES, **variables, "PATH": f"{programs}:/usr/bin:/bin", "TMPDIR": str(programs.parent)}
     ended = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, check=False, timeout=20)
+    (programs.parent / "said").write_bytes(ended.stdout)
     calls = (programs.parent / "calls").read_text().splitlines()
     return ended.returncode, [call.replace("s3://assets", "BUCKET").replace(_temporary(calls), "F") for call in calls]
 
@@ -78,6 +79,19 @@ def test_an_image_is_awaited_in_the_registry_of_another_account(programs: Path) 
     code, calls = run(programs, REGIONS="eu-west-1/210987654321")
     there = LOOK.format("eu-west-1").replace("--repo", "--registry-id 210987654321 --repo")
     assert (code, calls) == (0, [LOOK.format("us-east-1"), there])
+
+
+def test_an_image_of_a_former_build_that_does_not_come_is_told_with_the_command_before_the_build_times_out(
+    programs: Path,
+) -> None:
+    (programs.parent / "us-east-1").touch()
+    code, calls = run(programs, REGIONS="eu-west-1")
+    assert (code, calls.count("sleep 5"), calls[-1]) == (1, 180, LOOK.format("eu-west-1"))
+    said = (programs.parent / "said").read_text().splitlines()[-1]
+    assert "is not in eu-west-1 and does not come" in said
+    assert said.endswith(
+        "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
+    )
 
 
 @pytest.mark.parametrize("broken", ["login", "buildx", "push"])

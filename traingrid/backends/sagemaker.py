@@ -115,7 +115,7 @@ class SageMaker:
                 raise  # nothing was read of the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
-            what = f"{self._service} in {self._region} refuses the training job {name}: {code}: {message}."
+            what = f"{self._service} in {self._region} refuses the training job {name}: {code}: {message.rstrip('.')}."
             return self._refused(name, LaunchError(of_refusal(code, message), what), error)
         return None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from traingrid.clients import ActingRole
     from traingrid.grid import Grid
+    from traingrid.grid_image import Image
 
 _DEPLOY = "npx cdk deploy --all"
 
@@ -64,7 +65,7 @@ def things_of(
         grid: The grid.
         account: Its account.
         region: The training Region.
-        training_images: What a deployment has built, as `Deployment.images` in JSON.
+        training_images: What a deployment has built, as `Deployment.images` in JSON; empty where that cannot be read.
         role: Whom the caller acts as, in another account.
     """
     for bucket in grid.data_buckets(account, region):
@@ -72,12 +73,11 @@ def things_of(
     yield _bucket(names.output_bucket(grid.name, account, region), region, role)
     yield _role(names.execution_role(grid.name, region), region, role)
     deployment = Deployment(
-        grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images)
+        grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
     )
     for alias, known in grid.images.items():
         if known.build and known.target not in deployment.images:
-            why = "the stack of images in the home Region, which says which one was built, cannot be read"
-            yield Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
+            yield _not_built(region, alias, known, read=bool(training_images))
             continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
@@ -111,6 +111,15 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         return True
 
     return _unless(_absent(region, f"role {name}", _DEPLOY), look, "iam:GetRole", "NoSuchEntity")
+
+
+def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
+    """Return the finding of an image that is not among those built; `read` is whether it is known which are."""
+    if read:
+        why = f"the grid that is deployed has not built the target {known.target} of {known.build}"
+        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
+    why = "the stack of images in the home Region, which says which one was built, cannot be read"
+    return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 
 def _absent(region: str, what: str, mend: str) -> Finding:

@@ -92,4 +92,4 @@ def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | 
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
-        yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", "{}"), role)
+        yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", ""), role)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,8 @@ from traingrid.log_lines import readable
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from traingrid.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
 """Where Batch logs what says nothing else (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
@@ -37,11 +40,20 @@ def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
         return
     job = plane.job(submission, index)
     if not job.training_job:
-        next_step = f"What its child says: traingrid logs --child {submission} {index}."
-        what = f"Job {index} has no training job yet: {job.state} {job.phase}. {printable(job.reason)}"
-        raise TraingridError(what.strip(), next_step)
-    for host, line in watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()):
+        raise _nothing(f"Job {index} has no training job yet", submission, job)
+    lines = iter(watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()))
+    first = next(lines, None)
+    if first is None:
+        raise _nothing(f"The training of job {index} has printed nothing", submission, job)
+    for host, line in chain([first], lines):
         click.echo(f"[{host}] {printable(line)}")
+
+
+def _nothing(what: str, submission: str, job: JobStatus) -> TraingridError:
+    """Return the error of a job without a log, with what the ledger knows of it and where to read on."""
+    state = " ".join(filter(None, [job.state, job.phase]))
+    said = f"{what}: {state}. {printable(job.reason)}".strip()
+    return TraingridError(said, f"What its child says: traingrid logs --child {submission} {job.index}.")
 
 
 def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:

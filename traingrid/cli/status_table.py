@@ -80,11 +80,16 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 def reasons(status: SubmissionStatus) -> list[str]:
     """Return for each job that failed, or cannot start, the first line of its reason, and where the rest is."""
     return [
-        f"{job.region} {job.name}: {printable(job.reason.splitlines()[0])}"
-        + (f"\n  its whole log: traingrid logs {status.submission} {job.index}" if job.training_job else "")
+        f"{job.region} {job.name}: {printable(job.reason.splitlines()[0])}{_where_the_rest_is(status.submission, job)}"
         for job in status.jobs
         if job.reason
     ]
+
+
+def _where_the_rest_is(submission: str, job: JobStatus) -> str:
+    if job.created:
+        return f"\n  its whole log: traingrid logs {submission} {job.index}"
+    return f"\n  what its child says: traingrid logs --child {submission} {job.index}" if job.training_job else ""
 
 
 def paused_sentence(pause: Item) -> str:

@@ -95,7 +95,7 @@ def _refuse_existing(context: Context, name: str) -> None:
     if name in {bucket["Name"] for bucket in context.client("s3").list_buckets()["Buckets"]}:
         message = (
             f"Resource of type 'AWS::S3::Bucket' with identifier '{name}' already exists. Stacks "
-            "keep the buckets that their templates retain: empty and delete this one first."
+            "keep the buckets that their templates retain: take it over, or empty and delete it."
         )
         raise ProvisioningError(message)
 
