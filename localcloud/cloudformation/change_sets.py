@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from moto.cloudformation import urls
+from moto.cloudformation.models import ChangeSet
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
@@ -14,6 +15,23 @@ class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is 
     code = "ChangeSetNotFoundException"
 
 
+def _say_which_properties(change_set: ChangeSet) -> None:
+    """Give every change of a resource the properties that differ; `cdk diff` believes that no other one does.
+
+    Whether the resource would be replaced is not known here: "Conditionally", as where AWS cannot tell.
+    """
+    before, after = (one.get("Resources", {}) for one in (change_set.stack.template_dict, change_set.template_dict))
+    for change in change_set.changes:
+        if change.action != "Modify":
+            continue
+        old, new = (one.get(change.logical_resource_id, {}).get("Properties", {}) for one in (before, after))
+        change.details = [
+            {"Target": {"Attribute": "Properties", "Name": name, "RequiresRecreation": "Conditionally"}}
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        ]
+
+
 class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is untyped to us
     """moto 5.2.5 looks a change set up by its name alone, and the CDK gives every stack's the same name."""
 
@@ -22,6 +40,7 @@ class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is unt
         made = super().create_change_set()
         change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
+        _say_which_properties(change_set)
         return made
 
     def delete_stack(self) -> ActionResult:

@@ -113,6 +113,15 @@ def test_what_has_not_changed_is_no_difference(cdk: Cdk) -> None:
     assert "Number of stacks with differences: 0" in cdk("diff", "--fail")
 
 
+def test_another_value_of_a_property_is_a_difference(cdk: Cdk) -> None:
+    briefly = cdk.work / "briefly.yaml"
+    briefly.write_text(f"{GRID}log_retention_days: 1\n")
+    app = cdk.synthesise(briefly)
+    with pytest.raises(TraingridError):
+        cdk("diff", "--fail", app=app)
+    assert "RetentionInDays" in (cdk.work / "cdk-diff.log").read_text()
+
+
 def test_a_region_with_a_job_does_not_leave_and_the_control_plane_is_as_it_was(
     cdk: Cdk, smaller: str, ledger: Ledger
 ) -> None:

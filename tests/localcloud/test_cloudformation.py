@@ -197,6 +197,17 @@ def test_change_sets_of_one_name_belong_to_their_stacks(stacks: Any) -> None:
         stacks.describe_change_set(StackName="two", ChangeSetName="deploy")
 
 
+def test_a_change_set_says_which_properties_of_a_resource_change(stacks: Any) -> None:
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "a", "DisplayName": "one"}}
+    stacks.create_stack(StackName="named", TemplateBody=json.dumps({"Resources": {"Topic": topic}}))
+    topic["Properties"] = {"TopicName": "a", "DisplayName": "two"}
+    body = json.dumps({"Resources": {"Topic": topic}})
+    stacks.create_change_set(StackName="named", ChangeSetName="c", ChangeSetType="UPDATE", TemplateBody=body)
+    (change,) = stacks.describe_change_set(StackName="named", ChangeSetName="c")["Changes"]
+    (detail,) = change["ResourceChange"]["Details"]
+    assert (detail["Target"]["Attribute"], detail["Target"]["Name"]) == ("Properties", "DisplayName")
+
+
 def test_a_change_set_without_changes_says_so(stacks: Any) -> None:
     template = body({"Q": {"Type": "AWS::SQS::Queue", "Properties": {}}})
     stacks.create_stack(StackName="same", TemplateBody=template)
