@@ -9,7 +9,7 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid.cli.main import cli
-from traingrid.clients import renew
+from traingrid.clients import client, renew
 from traingrid.errors import TraingridError
 
 HOME, OTHER = "123456789012", "210987654321"
@@ -62,6 +62,16 @@ def test_home_looks_at_its_own_regions_and_names_whose_profile_looks_at_the_othe
     assert f"aws://{OTHER}" not in said
     assert "us-east-1 stack doctored-us-east-1" not in said, "it is not home's to look for"
     assert "1 could not be checked" in said
+
+
+def test_stacks_that_a_region_left_where_it_was_before_are_named(doctor: Callable[[str], str]) -> None:
+    doctor("")
+    template = '{"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}}'
+    for name in ("doctored-us-east-1", "doctored-us-west-2"):
+        client("cloudformation", name.removeprefix("doctored-")).create_stack(StackName=name, TemplateBody=template)
+    said = doctor("")
+    assert "stack doctored-us-east-1: aws cloudformation delete-stack --region us-east-1" in said
+    assert "delete-stack --region us-west-2" not in said, "where the grid has it still"
 
 
 def test_the_other_account_sees_its_half_and_how_it_lets_home_deploy_there(doctor: Callable[[str], str]) -> None:

@@ -1,4 +1,7 @@
-"""Stacks of Regions that grid.yaml has no more: `cdk deploy` leaves them, and `cdk destroy` no longer knows them."""
+"""Stacks of Regions that grid.yaml has no more in an account.
+
+`cdk deploy` leaves them, and `cdk destroy` no longer knows them.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,21 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 
 
-def left_stacks(grid: Grid) -> Iterator[Finding]:
-    """Yield what is still deployed in Regions that the grid has no more, with the command that deletes it."""
+def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
+    """Yield what is still deployed in the caller's account in Regions that the grid has no more there.
+
+    Each has the command that deletes it. A Region that is in another account now is one of them.
+
+    Args:
+        grid: The grid.
+        account: The account of the credentials.
+    """
     regions: list[str] = []
+    own = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}
 
     def look() -> Finding:
         found = client("ec2", grid.home).describe_regions()["Regions"]
-        regions.extend(sorted({it["RegionName"] for it in found} - {*grid.regions}))
+        regions.extend(sorted({it["RegionName"] for it in found} - own))
         return Finding(what="Regions of the account", verdict=Verdict.GOOD)
 
     looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
@@ -42,7 +53,7 @@ def left_stacks(grid: Grid) -> Iterator[Finding]:
                 region=region,
                 what=f"stack {name}",
                 verdict=Verdict.GOOD,
-                why="of a Region that grid.yaml has no more; its buckets stay when it is deleted",
+                why="of a Region that grid.yaml has no more in this account; its buckets stay when it is deleted",
                 mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 

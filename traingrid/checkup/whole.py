@@ -40,7 +40,7 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
     with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
         for found in pool.map(lambda region: list(_in_region(wanted, account, region)), reachable):
             yield from found
-    yield from left_stacks(grid)
+    yield from left_stacks(grid, account)
     if home != account:
         yield accounts.not_looked_at(grid.home, home)
     for region in grid.regions:

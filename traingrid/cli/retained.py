@@ -33,7 +33,7 @@ def retained(grid_file: Path) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    found, left = kept(grid, account), [one for one in left_stacks(grid) if one.mend]
+    found, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.mend]
     if found:
         console().print(_table(found))
     commands = [(one.region, one.name, one.remove) for one in found] + [
