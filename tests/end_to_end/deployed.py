@@ -32,7 +32,7 @@ job:
 
 
 @contextmanager
-def two_regions(work: Path, children: Spawn = spawn) -> Iterator[LocalCloud]:
+def two_regions(work: Path, children: Spawn = spawn, grid: str = GRID) -> Iterator[LocalCloud]:
     """A localcloud with a grid of two Regions in it, deployed by the real CDK CLI; `children` starts Batch's."""
     settings = Settings(
         data_dir=work,
@@ -42,7 +42,7 @@ def two_regions(work: Path, children: Spawn = spawn) -> Iterator[LocalCloud]:
     )
     with LocalCloud(settings) as running:
         running.spawn = children
-        (work / "grid.yaml").write_text(GRID)
+        (work / "grid.yaml").write_text(grid)
         deploy(running.endpoint_url, work / "grid.yaml", work)
         yield running
 

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from localcloud.deploy import deploy
 from localcloud.faults import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
+from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
 from traingrid.audit import audit
@@ -46,20 +44,13 @@ REGIONS = ("us-east-1", "eu-west-1")
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    work = tmp_path_factory.mktemp("queued")
-    settings = Settings(data_dir=work, lambda_retry_delays_seconds=(0.5, 0.5), batch_stop_grace_seconds=10)
-    with LocalCloud(settings) as running:
-        (work / "grid.yaml").write_text(GRID)
-        deploy(running.endpoint_url, work / "grid.yaml", work)
+    with two_regions(tmp_path_factory.mktemp("queued"), grid=GRID) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        made = ControlPlane.of(Path(cloud.data_dir) / "grid.yaml")
+    with control_plane(cloud) as made:
         for region in REGIONS:
             bucket = names.data_bucket("traingrid", made.deployment.account, region)
             for channel in ("train", "validation"):

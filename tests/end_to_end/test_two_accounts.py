@@ -11,11 +11,9 @@ from botocore.exceptions import ClientError
 from click.testing import CliRunner
 from moto.sts.models import sts_backends
 
-from localcloud.deploy import deploy
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
-from tests.end_to_end.deployed import GRID
+from tests.end_to_end.deployed import GRID, two_regions
 from tests.end_to_end.test_two_regions import DIGITS, submit, until
 from traingrid import names
 from traingrid.audit import audit
@@ -38,10 +36,7 @@ TWO = (
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A localcloud of two accounts with a grid in it."""
-    work = tmp_path_factory.mktemp("accounts")
-    with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(0.5, 0.5))) as running:
-        (work / "grid.yaml").write_text(TWO)
-        deploy(running.endpoint_url, work / "grid.yaml", work)
+    with two_regions(tmp_path_factory.mktemp("accounts"), grid=TWO) as running:
         yield running
 
 
