@@ -37,9 +37,10 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
     where = [_queue(grid, region) for region in regions]
     if quota := [region for region in regions if (queue := grid.regions[region].service_queue) and queue.quota_shares]:
         where += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
+    # No refusal of SubmitServiceJob is on public record. SubmitJob with tags is authorized as batch:TagResource on the
+    # queue, too (stacks/intake_permissions.py), so both actions have the same resources.
     submitting = ["batch:SubmitServiceJob", "batch:TagResource"]
-    grant(role, submitting[:1], where, conditions=conditions)
-    grant(role, submitting, _service_jobs(regions), conditions=conditions, because=_IDS)
+    grant(role, submitting, [*where, *_service_jobs(regions)], conditions=conditions, because=_IDS)
     let_see_queued(role, grid)
     let_end_queued(role, grid)
     streams = [f"{_logs(region)}:log-stream:{names.queued_training_job(grid.name)}*" for region in regions]
