@@ -66,10 +66,13 @@ def _looking() -> Iterator[Case]:
             yield caller.may("see what became of it", f"batch:{action}", "*")
         describe = "sagemaker:DescribeTrainingJob"
         yield caller.may("see what Batch has made of it", describe, made_by_batch(FREE, TRAINED))
+        yield caller.may("see it under a name in lower case", describe, made_by_batch(FREE, TRAINED.lower()))
         theirs = made_by_batch(FREE, "AWSBatchanother-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f")
         yield caller.may_not("see what it has made of others", describe, theirs, breaks=RESOURCE)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     yield child.may("read its log", "logs:GetLogEvents", f"{group}:log-stream:{TRAINED}/algo-1-1732200000")
+    lower = f"{group}:log-stream:{TRAINED.lower()}/algo-1-1732200000"
+    yield child.may("read its log under a name in lower case", "logs:GetLogEvents", lower)
     others = f"{group}:log-stream:AWSBatchanother-0-1/algo-1-1732200000"
     yield child.may_not("read another log", "logs:GetLogEvents", others, breaks=RESOURCE)
 
