@@ -56,11 +56,14 @@ if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
         CUDAARCHS=$(echo $architectures | sed 's/,/-real;/g')
         export CUDAARCHS
     fi
+    # Horovod's CMake files split TensorFlow's compiler flags at blanks, so it is compiled through a path without any.
+    ln -s "$(CDPATH= cd -- "$environment" && pwd)" "$building/environment"
     # pip's own cache knows a wheel by its source only, and not by HOROVOD_WITH_MPI.
-    if ! PATH="$environment/bin:$PATH" "$environment/bin/pip" wheel --no-cache-dir --no-build-isolation --no-deps \
-        --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then
-        tail -n 40 "$building/build.log" >&2
-        echo "Horovod did not compile; the lines above are the end of the compiler's log." >&2
+    if ! PATH="$building/environment/bin:$PATH" "$building/environment/bin/python" -m pip wheel --no-cache-dir \
+        --no-build-isolation --no-deps --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then
+        grep -iE 'error[: ]|killed' "$building/build.log" | head -n 10 >&2
+        tail -n 20 "$building/build.log" >&2
+        echo "Horovod did not compile; the lines above are the first errors and the end of the compiler's log." >&2
         exit 1
     fi
     mv "$building"/horovod-*.whl "$wheels/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from traingrid.errors import TraingridError
+from traingrid.errors import UsageError
 from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.world import had_child, is_by_hand
@@ -104,12 +104,12 @@ def submission_status(
         storage: S3.
 
     Raises:
-        TraingridError: There is no such submission.
+        UsageError: There is no such submission.
     """
     items = {item["item"]: item for item in ledger.items(submission)}
     head = items.pop(SUBMISSION, None)
     if head is None:
-        raise TraingridError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
     statuses = {index: _from_item(index, item) for index, item in known.items()}
     if len(known) < head["jobs"]:

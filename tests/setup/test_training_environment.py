@@ -29,6 +29,7 @@ esac
 """
 PYTHON = """
 case "$*" in
+*"-m pip wheel"*) echo "compiled by|$0" >>"$CALLS"; shift 2; exec "$(dirname "$0")/pip" "$@" ;;
 *"-m venv"*) mkdir -p "$3/bin"; cp "$PROGRAMS/venv-pip" "$3/bin/pip"; cp "$0" "$3/bin/python" ;;
 *horovod*)
     [ -z "${BROKEN:-}" ] || { echo "ImportError: libmpi.so.40" >&2; exit 1; }
@@ -38,7 +39,7 @@ case "$*" in
 esac
 """
 _SYSTEM = """
-awk basename cat cksum cmp cp cut dirname grep head ls mkdir mktemp mv rm sed sh tail touch uname
+awk basename cat cksum cmp cp cut dirname grep head ln ls mkdir mktemp mv rm sed sh tail touch uname
 """
 ENVIRONMENT = "an environment"
 
@@ -49,6 +50,7 @@ def set_up(checkout: Checkout) -> Checkout:
     checkout.environment |= {
         "PYTHON": str(checkout.program("python3.11", PYTHON)),
         "PROGRAMS": str(checkout.programs),
+        "CALLS": str(checkout.calls_file),
         "PATH": f"{checkout.programs}:{_system(checkout)}",
     }
     Path(checkout.environment["XDG_CACHE_HOME"]).mkdir()
@@ -82,6 +84,14 @@ def test_horovod_has_mpi_after_mpi_was_installed(set_up: Checkout) -> None:
     ended = set_up.run("setup/training.sh", ENVIRONMENT)
     assert (ended.returncode, horovod(set_up)) == (0, "Gloo MPI"), ended.stderr
     assert "Horovod Gloo MPI" in ended.stdout
+
+
+def test_horovod_is_compiled_through_a_path_without_blanks(set_up: Checkout) -> None:
+    """Horovod's CMake files split TensorFlow's flags at blanks, and set-up's environment is in a path with blanks."""
+    assert set_up.run("setup/training.sh", ENVIRONMENT).returncode == 0
+    ((program,),) = set_up.calls("compiled by")
+    assert " " not in program
+    assert " " in ENVIRONMENT
 
 
 def test_a_wheel_is_compiled_once_for_each_mpi(set_up: Checkout) -> None:
