@@ -10,6 +10,7 @@ from typing import Any
 
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from localcloud.state_file import FolderInUseError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: Command line without the program's name; every field of `Settings` is an option.
 
     Returns:
-        Exit status: 0 after a clean stop, 1 where the port is taken.
+        Exit status: 0 after a clean stop, 1 if the port or the folder is taken.
     """
     cloud = LocalCloud(_settings(arguments))
     stop = threading.Event()
@@ -27,10 +28,16 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         cloud.start()
+    except FolderInUseError as error:
+        print(f"localcloud cannot start: {error}. Choose another folder with --data-dir.")
+        return 1
     except OSError as error:
         print(f"localcloud cannot listen on port {cloud.settings.port}: {error.strerror}. Choose another with --port.")
         return 1
-    print(f"localcloud listens on {cloud.endpoint_url}; Ctrl-C stops it", flush=True)
+    print(
+        f"localcloud listens on {cloud.endpoint_url}; its keys are in {cloud.data_dir}/server.json; Ctrl-C stops it",
+        flush=True,
+    )
     stop.wait()
     cloud.stop()
     return 0

@@ -55,7 +55,7 @@ def test_a_program_that_cannot_start_says_so() -> None:
 @needs_proc
 def test_stopping_the_server_leaves_no_batch_job_and_no_training_job_running(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path, training_stop_grace_seconds=60, batch_stop_grace_seconds=60)) as cloud:
-        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=DUMMY_KEY)
+        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
         def client(service: str, region: str = "us-east-1") -> object:
             return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import threading
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from localcloud.isolation import user_environment
 from localcloud.limits.quota import BUILDS, FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS, VPCS
 from localcloud.limits.rates import RATES
 from localcloud.limits.throttle import TokenBuckets
+from localcloud.pages import ask
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
@@ -103,8 +103,8 @@ def test_an_increase_is_pending_until_it_is_granted(young: LocalCloud) -> None:
     with pytest.raises(ClientError) as error:
         quotas.request_service_quota_increase(**asked)
     assert code_of(error) == "ResourceAlreadyExistsException"
-    with urllib.request.urlopen(f"{young.endpoint_url}/localcloud/quotas", b"{}") as answer:
-        assert json.load(answer)["granted"] == [f"{REGION} fargate L-3032A538 {FARGATE_VCPUS.name}: 64"]
+    answer = json.loads(ask(young.endpoint_url, young.secret, "/localcloud/quotas", b"{}"))
+    assert answer["granted"] == [f"{REGION} fargate L-3032A538 {FARGATE_VCPUS.name}: 64"]
     assert value("fargate", "L-3032A538") == 64
     history = quotas.list_requested_service_quota_change_history(ServiceCode="fargate")["RequestedQuotas"]
     assert [(one["Id"], one["Status"]) for one in history] == [(made["Id"], "APPROVED")]
@@ -291,10 +291,11 @@ class TestCommands:
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cli.main(["local", "up", "--account", "young"], standalone_mode=False)
-        endpoint = lifecycle.status(Path(".localcloud"))
-        assert endpoint is not None
-        for name, setting in user_environment(endpoint.endpoint).items():
+        server = lifecycle.status(Path(".localcloud"))
+        assert server is not None
+        for name, setting in user_environment(server.endpoint, secret=server.secret).items():
             monkeypatch.setenv(name, setting)
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the keys that it has read
         assert value("lambda", LAMBDA_CONCURRENCY.code) == 10
         client("service-quotas").request_service_quota_increase(
             ServiceCode="lambda", QuotaCode=LAMBDA_CONCURRENCY.code, DesiredValue=100

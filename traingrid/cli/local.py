@@ -30,9 +30,9 @@ def up(port: int, account: str) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
     from localcloud import lifecycle
 
-    endpoint = lifecycle.up(_FOLDER, port, ["--account-profile", account])
-    click.echo(lifecycle.export_lines(endpoint))
-    click.echo(f"localcloud answers at {endpoint}; its files are in {_FOLDER}/", err=True)
+    server = lifecycle.up(_FOLDER, port, ["--account-profile", account])
+    click.echo(lifecycle.export_lines(server))
+    click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
 
 
 @local.command()
@@ -45,11 +45,17 @@ def down() -> None:
 
 @local.command()
 def status() -> None:
-    """Say whether a local AWS runs, and where."""
+    """Print where a local AWS runs; exit 1 if none does."""
     from localcloud import lifecycle
 
-    running = lifecycle.status(_FOLDER)
-    click.echo(f"localcloud answers at {running.endpoint} (pid {running.pid})" if running else "not running")
+    found = lifecycle.condition(_FOLDER)
+    if found.state == "answers" and found.server:
+        click.echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
+        return
+    killed = 'not running: it was killed; start it again: eval "$(traingrid local up)"'
+    silent = found.server and lifecycle.silence(found.server)
+    click.echo({"silent": silent, "killed": killed}.get(found.state, "not running"))
+    raise SystemExit(1)
 
 
 @local.command()
@@ -90,5 +96,5 @@ def push(grid_file: Path) -> None:
     running = lifecycle.status(_FOLDER)
     if running is None:
         raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
-    for image in push_images(running.endpoint, load_grid(grid_file)):
+    for image in push_images(running.endpoint, load_grid(grid_file), running.secret):
         click.echo(image)
