@@ -103,10 +103,19 @@ class Context:
         return f"arn:aws:{service}:{'' if is_global else self.region}:{self.account}:{resource}"
 
     def name(self, longest: int = 255, *, lower: bool = False) -> str:
-        """A name for a resource whose template gives none: stack, logical id and a random end."""
-        end = f"-{random_suffix()}"
-        begin = f"{self.stack_name}-{self.logical_id}"[: longest - len(end)]
-        return (begin + end).lower() if lower else begin + end
+        """Return a name for a resource whose template gives none: stack, logical id and a random end.
+
+        Where that is longer than the service allows, the stack's name and the logical id share the room equally, and
+        each takes the room that the other does not need; for a limit of 64 that is 25, 25 and 12 characters. AWS does
+        not document the rule. It reproduces the names of real accounts in
+        https://github.com/KensioSoftware/yulin/issues/1113 and in https://github.com/convox/rack/issues/2297.
+        """
+        end = random_suffix()
+        room = longest - len(end) - 2
+        stack, own = self.stack_name, self.logical_id
+        stack = stack[: max(room - room // 2, room - len(own))]
+        name = f"{stack}-{own[: room - len(stack)]}-{end}"
+        return name.lower() if lower else name
 
     def request(self, service: str, operation: str, properties: dict[str, Any]) -> dict[str, Any]:
         """Properties in the form of an API operation's input.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.cloudformation.exceptions import ValidationError
@@ -11,6 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from localcloud.cloudformation.context import Clients, Context, Provisioned, ProvisioningError
 from localcloud.cloudformation.providers import Provider, provider_for
+from localcloud.cloudformation.resource_schemas import resource_schema
 from localcloud.cloudformation.templates import Resources
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Deployment:
     kind: str
     note: Note
     importing: bool = False
+    _deleted_first: list[Provisioned] = field(default_factory=list)
 
     def run(self) -> None:
         """Create and update in order, then delete what the template no longer has or has replaced.
@@ -55,14 +57,18 @@ class Deployment:
         Raises:
             DeploymentError: A resource could not be created or updated; nothing was deleted.
         """
+        undone = self.resources.take_back_replacements()
         wanted = self.resources.wanted()
-        replaced = [old for name in wanted if (old := self._bring_up(name))]
+        for name in wanted:
+            self._bring_up(name)
+        replaced = list(self.resources.replaced.values())
         gone = [self.resources[name] for name in self._known() if name not in wanted]
-        for resource in reversed([*gone, *replaced]):
+        for resource in reversed([*gone, *replaced, *undone]):
             policy = "UpdateReplacePolicy" if resource in replaced else "DeletionPolicy"
-            self._remove(resource, keep=resource.definition.get(policy) in _RETAINED)
+            self._remove(resource, keep=resource not in undone and resource.definition.get(policy) in _RETAINED)
             if self.resources[resource.logical_resource_id] is resource:
                 self.resources.forget(resource.logical_resource_id)
+        self.resources.replaced.clear()
 
     def remove_all(self, keeping: tuple[str, ...] = _RETAINED, *, by_force: bool = False) -> None:
         """Delete every resource that is not retained, the last created first, going on where one refuses.
@@ -92,8 +98,8 @@ class Deployment:
         """Names of the provisioned resources, in the order in which they were provisioned."""
         return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
 
-    def _bring_up(self, name: str) -> Provisioned | None:
-        """Create or update one resource; the old one is returned where it was replaced."""
+    def _bring_up(self, name: str) -> None:
+        """Create, update or replace one resource; an old one that was replaced is deleted when the update is over."""
         definition = self.resources.definition(name)
         old = self.resources[name]
         kind = definition["Type"]
@@ -103,7 +109,7 @@ class Deployment:
             properties = self.resources.properties(name)
             if old and old.properties == properties and old.cf_resource_type == kind:
                 old.definition = definition
-                return None
+                return
             self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
             new = (self._existing(name, properties) if old is None else None) or self._provision(
                 name, kind, old, properties
@@ -123,14 +129,34 @@ class Deployment:
         new.definition, new.properties = definition, properties
         self.resources.keep(name, new)
         self.note(name, new.physical_resource_id, kind, f"{verb}_COMPLETE", None)
-        return old if old and new.physical_resource_id != old.physical_resource_id else None
+        if old and new.physical_resource_id != old.physical_resource_id and old not in self._deleted_first:
+            self.resources.replaced[name] = old
 
     def _provision(self, name: str, kind: str, old: Provisioned | None, properties: dict[str, object]) -> Provisioned:
+        """Create a resource, update it in place, or create its replacement.
+
+        CloudFormation creates a replacement before it deletes the old resource, and so refuses to replace a resource
+        under the same custom name (https://github.com/convox/rack/issues/2941,
+        https://github.com/aws-samples/aws-genomics-workflows/issues/105).
+        """
         provider = provider_for(kind)
         context = self._context(name)
         if old is None or old.cf_resource_type != kind:
             return provider.create(context, kind, properties)
-        return provider.update(context, old, properties)
+        schema = resource_schema(kind)
+        if not schema.replaces(old.properties, properties):
+            return provider.update(context, old, properties)
+        if schema.delete_first:
+            self._deleted_first.append(old)
+            self._remove(old, keep=False)
+            self.resources.forget(name)
+        elif (fixed := schema.name(properties)) and fixed == schema.name(old.properties):
+            message = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {fixed} and update the stack again."
+            )
+            raise ProvisioningError(message)
+        return provider.create(context, kind, properties)
 
     def _existing(self, name: str, properties: dict[str, object]) -> Provisioned | None:
         """Return what a resource takes over: something of its own name, which must stand as it is in the template."""

@@ -67,7 +67,15 @@ def _references(value: Any) -> Iterator[str]:
 
 
 class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
-    """moto's map, which resolves expressions; here it never creates a resource by being looked at."""
+    """moto's map, which resolves expressions; here it never creates a resource by being looked at.
+
+    Attributes:
+        replaced: Resources that the current update has replaced, by logical id; they exist until it is over.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.replaced: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         """A parameter's value, or a provisioned resource (None while its condition is false)."""
@@ -123,6 +131,13 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
     def keep(self, name: str, resource: Any) -> None:
         """Remember a provisioned resource."""
         self._parsed_resources[name] = resource
+
+    def take_back_replacements(self) -> list[Any]:
+        """Put back the resources that a failed update replaced; return the replacements, which are to be deleted."""
+        undone = [self._parsed_resources[name] for name in self.replaced]
+        self._parsed_resources.update(self.replaced)
+        self.replaced.clear()
+        return undone
 
     def forget(self, name: str) -> None:
         """Forget a resource that is gone."""

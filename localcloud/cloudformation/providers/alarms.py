@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.account import account
 from localcloud.cloudformation.context import Context, Provisioned, without
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
 class Alarm(Provider):
@@ -26,8 +26,8 @@ class Alarm(Provider):
         return provisioned(context, kind, name, Arn=context.arn("cloudwatch", f"alarm:{name}"))
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it anew in place; another name is another alarm."""
-        return self.create(context, old.cf_resource_type, properties)
+        """Put it again in place."""
+        return self.create(context, old.cf_resource_type, {**properties, "AlarmName": old.physical_resource_id})
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the alarm."""
@@ -52,9 +52,7 @@ class MetricFilter(Provider):
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it anew in place; one for another log group, or of another name, is another filter."""
-        if changed(old, properties, "LogGroupName", "FilterName"):
-            return self.create(context, old.cf_resource_type, properties)
+        """Put it again in place."""
         self.delete(context, old)  # moto 5.2.5 puts a second one of the same name beside it
         return self.create(context, old.cf_resource_type, {**properties, "FilterName": old.physical_resource_id})
 
@@ -124,11 +122,10 @@ class Budget(Provider):
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Delete it and create it anew under its name."""
-        if not changed(old, properties, "Budget", "NotificationsWithSubscribers"):
-            return provisioned(context, old.cf_resource_type, old.physical_resource_id)
+        """Change limit or filters in place. moto 5.2.5 has no UpdateBudget, so it is deleted and created."""
         self.delete(context, old)
-        return self.create(context, old.cf_resource_type, properties)
+        named = {**properties["Budget"], "BudgetName": old.physical_resource_id}
+        return self.create(context, old.cf_resource_type, {**properties, "Budget": named})
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the budget."""

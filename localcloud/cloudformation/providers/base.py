@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError
 
 Properties = dict[str, Any]
 
@@ -34,12 +34,14 @@ class Provider(ABC):
         """
         return None
 
-    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update a resource in place, or replace it: another physical id says that the old one is to be deleted.
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+        """Update a resource in place. It is called only if no changed property requires replacement.
 
-        A type without an update of its own is replaced, as CloudFormation does for "Update requires: Replacement".
+        Raises:
+            ProvisioningError: localcloud cannot update the type in place, as AWS can.
         """
-        return self.create(context, old.cf_resource_type, properties)
+        message = f"localcloud cannot update {context.logical_id} ({old.cf_resource_type}) in place, as AWS does."
+        raise ProvisioningError(message)
 
     @abstractmethod
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -52,5 +54,5 @@ def provisioned(context: Context, kind: str, physical_id: str, **attributes: Any
 
 
 def changed(old: Provisioned, properties: Properties, *names: str) -> bool:
-    """Whether one of the properties that cannot be updated in place differs."""
+    """Return True if one of the properties differs."""
     return any(old.properties.get(name) != properties.get(name) for name in names)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError, snake
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 from localcloud.cloudformation.providers.lifecycle_rules import lifecycle_rules
 
 _BUCKET_PROPERTIES = frozenset(
@@ -36,9 +36,7 @@ class Bucket(Provider):
         return provisioned(context, kind, name, **_attributes(context, name)) if there else None
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Configure in place; another name is another bucket."""
-        if changed(old, properties, "BucketName"):
-            return self.create(context, old.cf_resource_type, properties)
+        """Configure in place."""
         self._configure(context, old.physical_resource_id, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
@@ -118,6 +116,10 @@ class BucketPolicy(Provider):
         bucket = properties["Bucket"]
         context.client("s3").put_bucket_policy(Bucket=bucket, Policy=json.dumps(properties["PolicyDocument"]))
         return provisioned(context, kind, bucket)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new policy in the place of the old one."""
+        return self.create(context, old.cf_resource_type, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the policy."""

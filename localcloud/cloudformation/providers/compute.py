@@ -19,8 +19,6 @@ class Function(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update code and configuration in place."""
-        if changed(old, properties, "FunctionName", "PackageType"):
-            return self.create(context, old.cf_resource_type, properties)
         client, name = context.client("lambda"), old.physical_resource_id
         if changed(old, properties, "Code"):
             client.update_function_code(FunctionName=name, **properties["Code"])
@@ -77,6 +75,10 @@ class EventInvokeConfig(Provider):
         client.put_function_event_invoke_config(**context.request("lambda", "PutFunctionEventInvokeConfig", wanted))
         return provisioned(context, kind, f"{properties['FunctionName']}|{properties['Qualifier']}")
 
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new configuration in the place of the old one."""
+        return self.create(context, old.cf_resource_type, properties)
+
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the configuration."""
         name = resource.properties["FunctionName"]
@@ -86,8 +88,8 @@ class EventInvokeConfig(Provider):
 class BatchResource(Provider):
     """A compute or service environment, job queue or job definition; the API's names begin in lower case."""
 
-    def __init__(self, create: str, name: str, arn: str, update: str = "", fixed: tuple[str, ...] = ()) -> None:
-        self._create, self._name, self._arn, self._update, self._fixed = create, name, arn, update, fixed
+    def __init__(self, create: str, name: str, arn: str, update: str = "") -> None:
+        self._create, self._name, self._arn, self._update = create, name, arn, update
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create or register it; the ARN is the id."""
@@ -99,17 +101,30 @@ class BatchResource(Provider):
         wanted = without(wanted, "ReplaceComputeEnvironment", "UpdatePolicy")
         if kind == "AWS::Batch::ComputeEnvironment":  # the API knows MANAGED and UNMANAGED, CloudFormation any case
             wanted["Type"] = str(wanted["Type"]).upper()
-            wanted.setdefault("ServiceRole", _service_linked_role(context))
         made = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, wanted))
         arn = made[self._arn]
+        if kind == "AWS::Batch::ComputeEnvironment":
+            self._stabilized(context, arn)
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
+
+    def _stabilized(self, context: Context, arn: str) -> None:
+        """Fail as CloudFormation does where a compute environment becomes INVALID, and delete that.
+
+        Raises:
+            ProvisioningError: It is INVALID.
+        """
+        batch = context.client("batch")
+        found = batch.describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"][0]
+        if found["status"] == "INVALID":
+            batch.update_compute_environment(computeEnvironment=arn, state="DISABLED")
+            batch.delete_compute_environment(computeEnvironment=arn)
+            raise ProvisioningError(f"Operation CREATE failed: {found['statusReason']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update in place where the API can; a job definition gets a new revision under its old name."""
-        if not self._update or changed(old, properties, *self._fixed):
+        if not self._update:
             name = old.physical_resource_id.rsplit("/", 1)[-1].split(":")[0]
-            wanted = {**properties, self._name: name} if not self._update else properties
-            return self.create(context, old.cf_resource_type, wanted)
+            return self.create(context, old.cf_resource_type, {**properties, self._name: name})
         key = self._name.removesuffix("Name")
         apart = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
         kinds = ("Type", "JobQueueType", "ServiceEnvironmentType")
@@ -131,29 +146,17 @@ class BatchResource(Provider):
         getattr(batch, snake(f"Delete{kind}"))(**{key: arn})
 
 
-def _service_linked_role(context: Context) -> str:
-    """The role that AWS Batch makes for itself where none is given; moto 5.2.5 demands one."""
-    iam, service = context.client("iam"), "batch.amazonaws.com"
-    known = iam.list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]  # moto spells its name in its own way
-    role = known[0] if known else iam.create_service_linked_role(AWSServiceName=service)["Role"]
-    return str(role["Arn"])
-
-
 PROVIDERS: dict[str, Provider] = {
     "AWS::Lambda::Function": Function(),
     "AWS::Lambda::LayerVersion": Layer(),
     "AWS::Lambda::Permission": Permission(),
     "AWS::Lambda::EventInvokeConfig": EventInvokeConfig(),
     "AWS::Batch::ComputeEnvironment": BatchResource(
-        "CreateComputeEnvironment", "computeEnvironmentName", "computeEnvironmentArn", "UpdateComputeEnvironment",
-        ("ComputeEnvironmentName", "Type"),
+        "CreateComputeEnvironment", "computeEnvironmentName", "computeEnvironmentArn", "UpdateComputeEnvironment"
     ),
-    "AWS::Batch::JobQueue": BatchResource(
-        "CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue", ("JobQueueName",)
-    ),
+    "AWS::Batch::JobQueue": BatchResource("CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue"),
     "AWS::Batch::ServiceEnvironment": BatchResource(
-        "CreateServiceEnvironment", "serviceEnvironmentName", "serviceEnvironmentArn", "UpdateServiceEnvironment",
-        ("ServiceEnvironmentName",),
+        "CreateServiceEnvironment", "serviceEnvironmentName", "serviceEnvironmentArn", "UpdateServiceEnvironment"
     ),
     "AWS::Batch::JobDefinition": BatchResource("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
 }  # fmt: skip

@@ -26,8 +26,6 @@ class Role(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update trust, description and policies in place."""
-        if changed(old, properties, "RoleName", "Path"):
-            return self.create(context, old.cf_resource_type, properties)
         name, iam = old.physical_resource_id, context.client("iam")
         iam.update_assume_role_policy(RoleName=name, PolicyDocument=_document(properties["AssumeRolePolicyDocument"]))
         iam.update_role(RoleName=name, Description=properties.get("Description", ""))
@@ -111,8 +109,6 @@ class ManagedPolicy(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Make a new default version; the one before is dropped, because IAM keeps five."""
-        if changed(old, properties, "ManagedPolicyName", "Path", "Description"):
-            return self.create(context, old.cf_resource_type, properties)
         iam, arn = context.client("iam"), old.physical_resource_id
         before = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         iam.create_policy_version(

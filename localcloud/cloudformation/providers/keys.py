@@ -55,9 +55,7 @@ class Alias(Provider):
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Let it name another key; another name is another alias."""
-        if changed(old, properties, "AliasName"):
-            return self.create(context, old.cf_resource_type, properties)
+        """Let it name another key."""
         context.client("kms").update_alias(AliasName=properties["AliasName"], TargetKeyId=properties["TargetKeyId"])
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 

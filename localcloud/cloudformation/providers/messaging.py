@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, without
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
 class Queue(Provider):
@@ -20,8 +20,6 @@ class Queue(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Set the attributes in place."""
-        if changed(old, properties, "QueueName", "FifoQueue"):
-            return self.create(context, old.cf_resource_type, properties)
         wanted = {key: value for key, value in _attributes(properties).items() if key != "FifoQueue"}
         context.client("sqs").set_queue_attributes(QueueUrl=old.physical_resource_id, Attributes=wanted)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
@@ -79,8 +77,6 @@ class Rule(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Put the rule anew, and remove targets that are gone."""
-        if changed(old, properties, "Name", "EventBusName"):
-            return self.create(context, old.cf_resource_type, properties)
         name = old.physical_resource_id.rsplit("|", 1)[-1]
         arn = self._put(context, name, properties)
         kept = {target["Id"] for target in properties.get("Targets", [])}
@@ -123,10 +119,8 @@ class EventBus(Provider):
         arn = context.client("events").create_event_bus(**wanted)["EventBusArn"]
         return provisioned(context, kind, properties["Name"], Arn=arn, Name=properties["Name"])
 
-    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Another name is another bus; tags and description change nothing here."""
-        if changed(old, properties, "Name"):
-            return self.create(context, old.cf_resource_type, properties)
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+        """Tags and description change nothing here."""
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -148,6 +142,10 @@ class EventBusPolicy(Provider):
             wanted |= without(properties, "EventBusName")
         context.client("events").put_permission(**context.request("events", "PutPermission", wanted))
         return provisioned(context, kind, properties["StatementId"])
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Put the new statement in the place of the old one."""
+        return self.create(context, old.cf_resource_type, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Take the statement off."""

@@ -28,6 +28,10 @@ class NoOperation(Provider):
         """Give it a name."""
         return provisioned(context, kind, context.name())
 
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
+        """Keep the name."""
+        return provisioned(context, old.cf_resource_type, old.physical_resource_id)
+
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Nothing to delete."""
 
@@ -53,6 +57,14 @@ class NativeProvider(Provider):
         created.native = native
         return created
 
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Update by the service's API, as far as there is an entry in `_UPDATES`."""
+        update = _UPDATES.get(old.cf_resource_type)
+        if update is None:
+            return super().update(context, old, properties)
+        update(context, old.physical_resource_id, properties)
+        return kept(context, old)
+
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete by the object, or by the class where the object cannot."""
         definition = {"Type": resource.cf_resource_type, "Properties": _copied(resource.properties)}
@@ -64,6 +76,26 @@ class NativeProvider(Provider):
             model.delete_from_cloudformation_json(
                 resource.physical_resource_id, definition, context.account, context.region
             )
+
+
+def kept(context: Context, old: Provisioned) -> Provisioned:
+    """Return a resource that an update leaves in place, with moto's object of it."""
+    same = provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
+    same.native = old.native
+    return same
+
+
+def _update_dashboard(context: Context, name: str, properties: Properties) -> None:
+    context.client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody=properties["DashboardBody"])
+
+
+def _update_topic(context: Context, arn: str, properties: Properties) -> None:
+    for name in ("DisplayName", "KmsMasterKeyId"):
+        value = properties.get(name, "")
+        context.client("sns").set_topic_attributes(TopicArn=arn, AttributeName=name, AttributeValue=value)
+
+
+_UPDATES = {"AWS::CloudWatch::Dashboard": _update_dashboard, "AWS::SNS::Topic": _update_topic}
 
 
 def _copied(value: Any) -> Any:

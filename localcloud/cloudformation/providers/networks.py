@@ -1,11 +1,12 @@
 """VPCs and what is in them: moto's models create them, the API deletes them."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
-from localcloud.cloudformation.context import Context, Provisioned
+from localcloud.cloudformation.context import Context, Provisioned, tag_map
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
-from localcloud.cloudformation.providers.native import NativeProvider
+from localcloud.cloudformation.providers.native import NativeProvider, kept
 
 Delete = Callable[[Any, Provisioned], Any]
 
@@ -19,6 +20,53 @@ class Network(NativeProvider):
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete it by its service's API."""
         self._delete(context.client("ec2"), resource)
+
+    def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
+        """Change tags, the target of a route, and an endpoint's policy and places in place."""
+        kind, ec2 = old.cf_resource_type, context.client("ec2")
+        different = {
+            name for name in {*old.properties, *properties} if old.properties.get(name) != properties.get(name)
+        }
+        if "Tags" in different:
+            _tag(ec2, old, properties)
+        different.discard("Tags")
+        if different and kind not in _UPDATES:
+            return super().update(context, old, properties)
+        if different:
+            _UPDATES[kind](ec2, old, properties)
+        return kept(context, old)
+
+
+def _tag(ec2: Any, old: Provisioned, properties: Properties) -> None:
+    before, after = (tag_map(one) for one in (old.properties, properties))
+    resources = [old.physical_resource_id]
+    if gone := [{"Key": key} for key in before if key not in after]:
+        ec2.delete_tags(Resources=resources, Tags=gone)
+    if after:
+        ec2.create_tags(Resources=resources, Tags=[{"Key": key, "Value": value} for key, value in after.items()])
+
+
+def _replace_route(ec2: Any, old: Provisioned, properties: Properties) -> None:  # noqa: ARG001 - as all updates
+    ec2.replace_route(**properties)
+
+
+def _modify_endpoint(ec2: Any, old: Provisioned, properties: Properties) -> None:
+    request: dict[str, Any] = {"VpcEndpointId": old.physical_resource_id}
+    if "PolicyDocument" in properties:
+        request["PolicyDocument"] = json.dumps(properties["PolicyDocument"])
+    for plural, name in (
+        ("RouteTableIds", "RouteTable"),
+        ("SubnetIds", "Subnet"),
+        ("SecurityGroupIds", "SecurityGroup"),
+    ):
+        before, after = (set(one.get(plural, ())) for one in (old.properties, properties))
+        for verb, ids in (("Add", after - before), ("Remove", before - after)):
+            if ids:
+                request[f"{verb}{name}Ids"] = sorted(ids)
+    ec2.modify_vpc_endpoint(**request)
+
+
+_UPDATES = {"AWS::EC2::Route": _replace_route, "AWS::EC2::VPCEndpoint": _modify_endpoint}
 
 
 def _delete_route(ec2: Any, resource: Provisioned) -> None:

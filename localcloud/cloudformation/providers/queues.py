@@ -1,7 +1,7 @@
 """Scheduling policies and quota shares of AWS Batch; `compute` has its queues and their environments."""
 
 from localcloud.cloudformation.context import Context, Provisioned, without
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
 class SchedulingPolicy(Provider):
@@ -16,8 +16,6 @@ class SchedulingPolicy(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update the shares in place."""
-        if changed(old, properties, "Name"):
-            return self.create(context, old.cf_resource_type, properties)
         wanted = {**without(properties, "Name", "Tags"), "Arn": old.physical_resource_id}
         context.client("batch").update_scheduling_policy(**context.request("batch", "UpdateSchedulingPolicy", wanted))
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
@@ -39,8 +37,6 @@ class QuotaShare(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update limits and lending in place."""
-        if changed(old, properties, "QuotaShareName", "JobQueue"):
-            return self.create(context, old.cf_resource_type, properties)
         wanted = {
             **without(properties, "QuotaShareName", "JobQueue", "Tags"),
             "QuotaShareArn": old.physical_resource_id,

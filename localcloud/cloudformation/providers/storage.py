@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, tag_map, without
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 _TABLE_SETTINGS = ("PointInTimeRecoverySpecification", "TimeToLiveSpecification", "ContributorInsightsSpecification")
 
@@ -34,9 +34,7 @@ class Table(Provider):
             return None
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update the settings in place; other keys or another name are another table."""
-        if changed(old, properties, "TableName", "KeySchema"):
-            return self.create(context, old.cf_resource_type, properties)
+        """Update the settings in place."""
         name = old.physical_resource_id
         movable = ("BillingMode", "ProvisionedThroughput", "DeletionProtectionEnabled", "AttributeDefinitions")
         wanted = {key: value for key, value in properties.items() if key in movable}
@@ -78,9 +76,7 @@ class Repository(Provider):
         return provisioned(context, kind, name, **attributes)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update in place; another name is another repository."""
-        if changed(old, properties, "RepositoryName"):
-            return self.create(context, old.cf_resource_type, properties)
+        """Update in place."""
         name, ecr = old.physical_resource_id, context.client("ecr")
         if "ImageTagMutability" in properties:
             ecr.put_image_tag_mutability(repositoryName=name, imageTagMutability=properties["ImageTagMutability"])
@@ -110,8 +106,6 @@ class Parameter(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Put the new value."""
-        if changed(old, properties, "Name", "Type"):
-            return self.create(context, old.cf_resource_type, properties)
         return self._put(context, old.cf_resource_type, old.physical_resource_id, properties, overwrite=True)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -136,8 +130,6 @@ class LogGroup(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Change the retention."""
-        if changed(old, properties, "LogGroupName"):
-            return self.create(context, old.cf_resource_type, properties)
         self._retain(context, old.physical_resource_id, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 

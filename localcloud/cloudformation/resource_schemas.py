@@ -1,0 +1,109 @@
+"""What CloudFormation's own schemas state about a resource type: which changes replace a resource, and its name.
+
+The schemas are those of CloudFormation's registry, which cfn-lint ships as JSON
+(https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html). They are read one by one:
+importing cfn-lint takes two seconds.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+Properties = Mapping[str, Any]
+
+_NAMED_OTHERWISE = {"AWS::EC2::SecurityGroup": "GroupName", "AWS::Logs::MetricFilter": "FilterName"}
+"""Types whose name is in a property that is not called after the type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceSchema:
+    """The schema of one type.
+
+    Attributes:
+        kind: The type, e.g. "AWS::IAM::Role".
+        create_only: Paths of the properties that cannot be updated ("createOnlyProperties").
+        perhaps_create_only: Paths of those that only some updates leave in place ("conditionalCreateOnlyProperties").
+        delete_first: Whether a replacement deletes the old resource before it creates the new one
+            ("replacementStrategy": "delete_then_create").
+        longest_name: The most characters of the name; None where the schema gives no limit.
+    """
+
+    kind: str
+    create_only: tuple[str, ...] = ()
+    perhaps_create_only: tuple[str, ...] = ()
+    delete_first: bool = False
+    longest_name: int | None = None
+
+    def replaces(self, old: Properties, new: Properties) -> list[str]:
+        """Return the paths of the changed properties for which CloudFormation replaces the resource."""
+        return [path for path in self._fixed(new) if _at(old, path) != _at(new, path)]
+
+    @property
+    def name_path(self) -> str:
+        """The path of the property that holds the resource's name; "" for a type without one."""
+        return next((path for path in self.create_only if self._is_name(path)), "")
+
+    def name(self, properties: Properties) -> str:
+        """Return the name that a template gives to a resource; "" if CloudFormation chooses it."""
+        return str(_at(properties, self.name_path) or "") if self.name_path else ""
+
+    def _fixed(self, wanted: Properties) -> Iterator[str]:
+        yield from self.create_only
+        # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-batch-computeenvironment.html
+        in_place = str(wanted.get("ReplaceComputeEnvironment", True)).lower() == "false"
+        if not (self.kind == "AWS::Batch::ComputeEnvironment" and in_place):
+            yield from self.perhaps_create_only
+
+    def _is_name(self, path: str) -> bool:
+        last = path.rpartition("/")[2]
+        own = self.kind.rpartition("::")[2]
+        return last in ("Name", f"{own}Name", _NAMED_OTHERWISE.get(self.kind))
+
+
+@cache
+def resource_schema(kind: str) -> ResourceSchema:
+    """Return the schema of a type; an empty one for a type that the registry does not have, e.g. a custom resource."""
+    known = _known()
+    if kind not in known:
+        return ResourceSchema(kind=kind)
+    schema = json.loads((_folder() / "resources" / f"{known[kind]}.json").read_text())
+    without_limit = ResourceSchema(
+        kind=kind,
+        create_only=_paths(schema, "createOnlyProperties"),
+        perhaps_create_only=_paths(schema, "conditionalCreateOnlyProperties"),
+        delete_first=schema.get("replacementStrategy") == "delete_then_create",
+    )
+    limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
+    return ResourceSchema(**{**vars(without_limit), "longest_name": limit})
+
+
+def _paths(schema: dict[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(pointer.removeprefix("/properties/") for pointer in schema.get(key, ()))
+
+
+def _at(properties: Properties, path: str) -> Any:
+    """Return the value at a path such as "Budget/BudgetName"; None where there is none."""
+    value: Any = properties
+    for key in path.split("/"):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+@cache
+def _known() -> dict[str, str]:
+    """The names of the schemas' files, by type."""
+    return dict(json.loads((_folder() / "providers" / "us-east-1.json").read_text()))
+
+
+def _folder() -> Path:
+    found = find_spec("cfnlint")
+    if found is None or found.origin is None:
+        message = "cfn-lint is not installed, and localcloud needs its schemas of resource types. Run: make setup"
+        raise ModuleNotFoundError(message)
+    return Path(found.origin).parent / "data" / "schemas"
