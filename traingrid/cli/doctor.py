@@ -35,10 +35,11 @@ _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow
 @click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.pass_obj
 def doctor(grid_file: Path, manifest: Path | None) -> None:
-    """Look at credentials, Regions, quotas, stacks, buckets, roles and images. Changes nothing.
+    """Check the account, the stacks and quotas.
 
-    Works before the first deployment as well as after it. With MANIFEST, quotas are compared with what its jobs need;
-    without one, with what one job of grid.yaml's defaults needs.
+    Checks credentials, Regions, quotas, stacks, buckets, roles and images, and changes nothing. Works before the first
+    deployment and after it. Quotas are compared with the needs of MANIFEST's jobs, or of one job with grid.yaml's
+    defaults.
     """
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
@@ -56,7 +57,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
             click.echo(printable(f"{one.region} {one.what}: {one.mend}"))
     click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
     if wrong:
-        raise TraingridError(f"{wrong} of {len(found)} are not as jobs need them.", "Each has its line above.")
+        raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
 
 
 def _expected(grid: Grid, account: str) -> Deployment:

@@ -14,7 +14,7 @@ _FOLDER = Path(".localcloud")
 
 @click.group()
 def local() -> None:
-    """AWS on this machine: start it, stop it, put the checkout's images into it."""
+    """Start, stop and fill a local AWS."""
 
 
 @local.command()
@@ -37,7 +37,7 @@ def up(port: int, account: str) -> None:
 
 @local.command()
 def down() -> None:
-    """Stop the local AWS and everything that runs in it; its state is gone with it."""
+    """Stop the local AWS and delete its state."""
     from localcloud import lifecycle
 
     click.echo("stopped" if lifecycle.down(_FOLDER) else "nothing was running", err=True)
@@ -89,7 +89,7 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 @local.command()
 @click.pass_obj
 def push(grid_file: Path) -> None:
-    """Put the checkout's orchestrator and training images into the local AWS's ECR repositories."""
+    """Push this checkout's images to local ECR."""
     from localcloud import lifecycle
     from localcloud.checkout_images import push_images
 

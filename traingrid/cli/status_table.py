@@ -95,4 +95,4 @@ def _where_the_rest_is(submission: str, job: JobStatus) -> str:
 def paused_sentence(pause: Item) -> str:
     """Return since when, by whom and why a grid launches nothing, and what lets it launch again."""
     why = f"by {pause.get('by', '')}: {pause.get('reason', '')}"
-    return printable(f"Launching is paused since {pause['at']} {why}. What waits begins after: traingrid resume")
+    return printable(f"Launching has been paused since {pause['at']} {why}. Start waiting jobs with: traingrid resume")
