@@ -136,21 +136,16 @@ def test_a_training_ends_whose_launcher_is_killed(train: Train, controller: str)
 
 
 @both_launchers
-@pytest.mark.parametrize("locale", ["C.UTF-8", "en_US.ISO-8859-1"])
-def test_bytes_that_are_not_utf_8_reach_the_log_as_replacement_characters(
-    train: Train, controller: str, locale: str
-) -> None:
+def test_bytes_that_are_not_utf_8_reach_the_log_whatever_the_locale_is(train: Train, controller: str) -> None:
     text = (
         "import os\n"
         "os.write(1, b'caf\\xe9 1\\n')\n"
         "for _ in range(2000):\n    os.write(1, b'x' * 99 + b'\\n')\n"  # more than a pipe holds
         "os.write(1, b'the last line\\n')\n"
     )
-    encoding = {"PYTHONIOENCODING": "latin-1"} if "8859" in locale else {}
-    job, _ = train("mine.py", text, controller, LC_ALL=locale, **encoding)
-    assert job.stdout is not None
-    output = job.communicate(timeout=PATIENCE_SECONDS)[0]
-    assert job.returncode == 0, output[:2000]
+    job, _ = train("mine.py", text, controller, PYTHONIOENCODING="latin-1")
+    status, output = finished(job)
+    assert status == 0, output[:2000]
     assert output.count("caf\N{REPLACEMENT CHARACTER} 1") == 2
     assert output.count("the last line") == 2
 
