@@ -85,7 +85,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
-        "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(120, 6)),
+        "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
         # Last: all that is listed after it is longer by so much.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),

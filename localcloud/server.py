@@ -25,7 +25,8 @@ from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
-from localcloud.processes import Spawn, group_of, spawn
+from localcloud.processes import Spawn, group_of
+from localcloud.programs import Program
 from localcloud.record import Record, Recorder
 from localcloud.secret import RANDOM_SECRET, issued
 from localcloud.settings import Settings
@@ -98,7 +99,7 @@ class LocalCloud:
         self.events = eventbridge.Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
         self.functions: Functions | None = None
-        self.spawn: Spawn = spawn
+        self.spawn: Spawn = Program
         self.pages: dict[str, Page] = {}
         self._stop_callbacks: list[Callable[[], None]] = []
         self._resources = ExitStack()

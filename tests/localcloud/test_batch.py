@@ -306,7 +306,7 @@ def test_terminate_sends_sigterm_first_and_the_job_is_not_retried(batch: Batch) 
 def test_a_job_deaf_to_sigterm_is_killed_after_the_grace_with_all_it_started(batch: Batch) -> None:
     code = (
         "import signal, subprocess, time; signal.signal(15, signal.SIG_IGN);"
-        "print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True); time.sleep(60)"
+        "print(subprocess.Popen(['sleep', '60'], start_new_session=True, env={}).pid, flush=True); time.sleep(60)"
     )
     job_id = batch.submit(batch.define(code))
     batch.reached(job_id, "RUNNING")
