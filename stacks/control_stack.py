@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from aws_cdk import Aws, CfnOutput, Fn, Stack
+from aws_cdk import Aws, CfnOutput, Stack
 from constructs import Construct
 
 from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
@@ -20,6 +20,7 @@ from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
 from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
+from stacks.network import zones
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
 from stacks.region_guard import RegionGuard, let_look
@@ -68,8 +69,8 @@ class ControlStack(Stack):
 
     @property
     def availability_zones(self) -> list[str]:
-        """Two zones of the Region, whatever they are called: in a named account the CDK would look their names up."""
-        return [Fn.select(number, Fn.get_azs()) for number in range(2)]
+        """The zones of grid.yaml, or two of the Region: in a named account the CDK would look their names up."""
+        return zones(self._grid)
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(

@@ -156,6 +156,14 @@ class Grid(GridPart):
             refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
 
+    @field_validator("network")
+    @classmethod
+    def _zones_are_at_home(cls, network: Network, info: ValidationInfo) -> Network:
+        home = info.data.get("home", "")
+        if home and any(zone[:-1] != home for zone in network.zones):
+            raise broken_rule(f"zones must be of the home Region, such as {home}a", at="zones")
+        return network
+
     @model_validator(mode="after")
     def _key_lies_in_its_account(self) -> Self:
         """Whoever writes where a key is of another account needs that key's policy to say so; ours do not know it."""

@@ -233,7 +233,11 @@ def execution_role_arn(grid: str, account: str, region: str) -> str:
 
 
 def home_role(grid: str, part: Part) -> str:
-    """Return the name of the role that a part of the control plane has, where it acts in other accounts."""
+    """Return the name of the role that a part of the control plane has.
+
+    Other accounts trust it. It is the same without other accounts: a role whose name changes is another role, and
+    running arrays would keep a job definition whose role CloudFormation deletes.
+    """
     return f"{grid}-{_HOME_ROLES[part]}"
 
 
@@ -243,8 +247,16 @@ def acting_role(grid: str, part: Part, region: str) -> str:
 
 
 def forwarding_role(grid: str, region: str) -> str:
-    """Return the name of the role with which a training Region of another account sends events home."""
+    """Return the name of the role with which a training Region sends events home."""
     return f"{grid}-events-{region}"
+
+
+def forwarding_rules(grid: str) -> dict[Literal["training", "queued"], str]:
+    """Return the names of the rules that send state changes home: of training jobs, and of jobs in service queues.
+
+    The role's trust policy names them, and CloudFormation shortens the names that it chooses itself.
+    """
+    return {"training": f"{grid}-forward", "queued": f"{grid}-forward-queued"}
 
 
 def role_arn(account: str, role: str) -> str:
