@@ -5,17 +5,20 @@ descriptor REPORT, and ends with its exit code as container runtimes give it: 12
 standard input is a pipe whose other end the server holds: when that closes, the server is gone, and all is killed.
 
 The kernel gives orphans to the keeper whatever their session, process group or environment is
-(PR_SET_CHILD_SUBREAPER, prctl(2)). Linux alone has that. Needs the standard library only, because it runs isolated.
+(PR_SET_CHILD_SUBREAPER, prctl(2)). Linux alone has that. Needs the standard library only, because it runs isolated, and
+little of that, because every program waits for its imports.
 """
 
+import _thread
 import ctypes
 import os
 import signal
 import sys
-import threading
 import time
-from contextlib import suppress
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 _KILLING_SECONDS = 10.0
@@ -26,6 +29,7 @@ _HEARD = _PASSED_ON | {signal.SIGCHLD, _SERVER_GONE}
 
 def main(report: int, command: list[str]) -> int:
     """Run a command and return its exit code once none of its processes is left."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     os.set_inheritable(report, False)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -34,13 +38,13 @@ def main(report: int, command: list[str]) -> int:
         _become(command, report)
     os.write(report, f"{program} ".encode())
     os.close(report)
-    threading.Thread(target=_watch_server, daemon=True).start()
+    _thread.start_new_thread(_watch_server, ())
     code = _wait_for(program)
     _end_descendants()
     return code
 
 
-def _become(command: list[str], report: int) -> NoReturn:
+def _become(command: list[str], report: int) -> "NoReturn":
     """Execute the command in the environment that the keeper was given, and with the signals of a fresh process."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -86,8 +90,10 @@ def _end_descendants() -> None:
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
         for pid in _descendants():
-            with suppress(ProcessLookupError):
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
         time.sleep(0.005)
 
 
@@ -104,8 +110,11 @@ def _has_children() -> bool:
 def _descendants() -> set[int]:
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above
-        with suppress(OSError), open(f"/proc/{name}/stat") as stat:  # noqa: PTH123 - as above
-            parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
+        try:
+            with open(f"/proc/{name}/stat") as stat:  # noqa: PTH123 - as above
+                parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
+        except OSError:
+            continue
     found, new = set[int](), {os.getpid()}
     while new := {pid for pid, parent in parents.items() if parent in new}:
         found |= new

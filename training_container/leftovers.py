@@ -47,6 +47,7 @@ def keep() -> None:
     """
     if sys.platform != "linux":
         return
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as a launcher may hand it down, it would take the statuses
     former = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     watched = os.getpid()
     if keeper := os.fork():

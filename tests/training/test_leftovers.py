@@ -168,6 +168,13 @@ def test_a_rank_in_keeping_ends_as_it_would_alone(code: str, status: int) -> Non
     assert rank.returncode == status
 
 
+def test_a_rank_in_keeping_ends_also_where_its_launcher_ignores_the_ends_of_children() -> None:
+    ignoring = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+    run = ignoring + "import os; os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+    command = [sys.executable, "-c", run, KEPT + "sys.exit(3)"]
+    assert subprocess.run(command, timeout=PATIENCE_SECONDS, check=False).returncode == 3
+
+
 def test_a_rank_in_keeping_hears_the_signals_that_its_launcher_sends_once() -> None:
     code = (
         "signal.signal(15, lambda *_: print('heard', flush=True)); print('ready', flush=True);time.sleep(1);sys.exit(4)"
