@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,7 @@ class Runner:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
         if not self._abandoned:
-            self._upload(s3)
+            self._upload(s3, environment)
             self._conclude()
 
     def _wait_for_instances(self) -> None:
@@ -236,10 +237,11 @@ class Runner:
             if self._overtime:
                 self._advance("Stopping")
 
-    def _upload(self, s3: Any) -> None:
+    def _upload(self, s3: Any, environment: Mapping[str, str]) -> None:
         with self.job.lock:
             self._advance("Uploading")
             self.job.final_metrics = self._metrics.final()
+        transfer.check_output_key(environment, self.job.output_key)
         bases = [each.base for each in self._opt_ml.values()]
         transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
         transfer.upload_archive(
