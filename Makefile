@@ -131,8 +131,13 @@ build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv/bin/python -m batch_job.service_models build/models
 
+# Holds the MPI that Horovod is built with. It changes when Open MPI is installed, updated or removed, and at no other time.
+build/mpi: FORCE
+	@mkdir -p build
+	@setup/training.sh --mpi | cmp -s - $@ || setup/training.sh --mpi >$@
+
 .venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh \
-		$(wildcard training_container/native/*)
+		build/mpi $(wildcard training_container/native/*)
 	@setup/prerequisites.sh control training
 	@setup/training.sh .venv-training
 	@touch $@
@@ -160,4 +165,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from faults import (
+    by_hand,
     calls,
     endings,
     events,
@@ -84,6 +85,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
+        "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(120, 6)),
         # Last: all that is listed after it is longer by so much.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
@@ -96,6 +98,7 @@ def sabotages(share: float) -> dict[str, Experiment]:
         "look by name": partial(kills_intake.after_the_submit, kills=max(1, round(5 * share))),
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
         "check after create": partial(races.intents, lines=max(3, round(20 * share))),
+        "array size": partial(by_hand.submitted_by_hand, manifests=max(6, round(12 * share))),
         "conditional write": partial(races.zombies, lines=max(2, round(10 * share))),
     }
 

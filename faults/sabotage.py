@@ -61,6 +61,13 @@ def _check_after_create() -> None:
     Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]
 
 
+def _array_size() -> None:
+    """A child trains its line of a manifest by hand, whatever the size of its array."""
+    from traingrid import child  # noqa: PLC0415
+
+    child._check_size = lambda *_: None
+
+
 def _look_by_name() -> None:
     """The intake does not look whether Batch has an array of the submission's name already."""
     from traingrid.batch import Batch  # noqa: PLC0415
@@ -72,6 +79,7 @@ SAFEGUARDS: dict[str, Callable[[], None]] = {
     "conditional write": _conditional_write,
     "attach": _attach,
     "check after create": _check_after_create,
+    "array size": _array_size,
 }
 
 SAFEGUARDS_OF_INTAKE: dict[str, Callable[[], None]] = {"look by name": _look_by_name}

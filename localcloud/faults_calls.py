@@ -20,6 +20,8 @@ _TOO_MANY = {
     "batch": (HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", "Too Many Requests"),
     "lambda": (HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequestsException", "Rate Exceeded."),
     "dynamodb": (HTTPStatus.BAD_REQUEST, "ThrottlingException", "Rate of requests exceeds the allowed throughput."),
+    "ec2": (HTTPStatus.SERVICE_UNAVAILABLE, "RequestLimitExceeded", "Request limit exceeded."),
+    "servicequotas": (HTTPStatus.BAD_REQUEST, "TooManyRequestsException", "Rate exceeded"),
 }
 """Status, code and words of a throttled call (S3, "List of error codes"; botocore/data/_retry.json for the others)."""
 
@@ -79,6 +81,12 @@ class FaultyCalls:
             answer: Response = refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, code, words, signature.service)
             return answer(environ, start_response)
         raise _hang_up(environ)
+
+
+def throttled(environ: dict[str, Any], service: str) -> Response:
+    """Return a service's answer to a call beyond its rate."""
+    status, code, words = _refused("throttle", service)
+    return refusal(environ, status, code, words, service)
 
 
 def _refused(effect: str, service: str) -> tuple[HTTPStatus, str, str]:

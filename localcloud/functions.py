@@ -1,11 +1,13 @@
 """Lambda: invocations run the deployed asset's own code, synchronously or with AWS's asynchronous retries.
 
+The account's concurrency is enforced: an invocation beyond it is refused, and an event waits.
 Not enforced: memory size, reserved concurrency, IAM permission to invoke. Container-image functions are refused.
 """
 
 import base64
 import threading
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -15,6 +17,7 @@ from moto.awslambda.models import EventInvokeConfig, LambdaBackend, LambdaFuncti
 from werkzeug.wrappers import Request, Response
 
 from localcloud import assets, destinations
+from localcloud.limits.quota import LAMBDA_CONCURRENCY
 from localcloud.sandbox import FunctionSpec, Outcome, Sandbox
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 120.0
 _ASYNC_WORKERS = 4
+_LONGEST_THROTTLED_WAIT = 300.0
 
 
 def install(cloud: "LocalCloud") -> None:
@@ -80,6 +84,8 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
         response_headers["x-amz-executed-version"] = str(function.version)
         if kind == "RequestResponse":
             outcome = self.functions.run(function, event, str(uuid.uuid4()))
+            if outcome is None:
+                raise TooManyRequestsError
             response_headers["x-amz-log-result"] = base64.b64encode(outcome.log_tail).decode()
             if outcome.error:
                 response_headers["x-amz-function-error"] = outcome.error
@@ -87,6 +93,15 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
         if kind == "Event":
             self.functions.run_later(function, event)
         return b""
+
+
+class TooManyRequestsError(LambdaClientError):  # type: ignore[misc] # moto is untyped to us
+    """Lambda's refusal of an invocation beyond the account's concurrency (API reference, Invoke, Errors)."""
+
+    code = 429
+
+    def __init__(self) -> None:
+        super().__init__("TooManyRequestsException", "Rate Exceeded.")
 
 
 class Functions:
@@ -100,14 +115,24 @@ class Functions:
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(_ASYNC_WORKERS, thread_name_prefix="lambda-event")
         self._timers: set[threading.Timer] = set()
+        self._running: Counter[tuple[str, str]] = Counter()
         self._stopped = False
 
-    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome:
-        """Run a function once and wait for its end."""
-        sandbox = self._take(self._spec(function))
-        outcome = sandbox.invoke(event, request_id)
-        self._give_back(sandbox)
-        return outcome
+    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome | None:
+        """Run a function once and wait for its end; None if the account's concurrency is used up."""
+        place = (function.account_id, function.region)
+        with self._lock:
+            if self._running[place] >= self._cloud.limits.value(*place, LAMBDA_CONCURRENCY):
+                return None
+            self._running[place] += 1
+        try:
+            sandbox = self._take(self._spec(function))
+            outcome = sandbox.invoke(event, request_id)
+            self._give_back(sandbox)
+            return outcome
+        finally:
+            with self._lock:
+                self._running[place] -= 1
 
     def run_later(self, function: LambdaFunction, event: bytes) -> None:
         """Queue an asynchronous event: up to three tries, then the function's destinations."""
@@ -130,16 +155,24 @@ class Functions:
         for sandbox in sandboxes:
             sandbox.close()
 
-    def _submit(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
+    def _submit(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int = 0) -> None:
         if not self._stopped:
-            self._workers.submit(self._attempt, arn, event, request_id, attempt)
+            self._workers.submit(self._attempt, arn, event, request_id, attempt, throttled)
 
-    def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
-        """One try; the function is looked up anew, because an update may have mended it."""
+    def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int) -> None:
+        """One try; the function is looked up anew, because an update may have mended it.
+
+        A throttled event is no try. It waits for a second at first and five minutes at most
+        (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
+        """
         function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
         if function is None or self._stopped:
             return
         outcome = self.run(function, event, request_id)
+        if outcome is None:
+            delay = min(2.0**throttled, _LONGEST_THROTTLED_WAIT)
+            self._later(delay, arn, event, request_id, attempt, throttled + 1)
+            return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}
         retries = config.get("MaximumRetryAttempts", 2)
         if outcome.error and attempt <= retries and not self._stopped:
@@ -149,9 +182,11 @@ class Functions:
 
     def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
         delays = self._cloud.settings.lambda_retry_delays_seconds
-        timer = threading.Timer(
-            delays[min(attempt, len(delays)) - 1], self._submit, (arn, event, request_id, attempt + 1)
-        )
+        self._later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
+
+    def _later(self, delay: float, *arguments: Any) -> None:
+        """Call `_submit` after a delay."""
+        timer = threading.Timer(delay, self._submit, arguments)
         timer.daemon = True
         with self._lock:
             self._timers = {waiting for waiting in self._timers if waiting.is_alive()} | {timer}

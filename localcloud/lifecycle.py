@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -109,6 +109,21 @@ def status(data_dir: Path) -> Running | None:
         return None
     answer = _ask(known.endpoint)
     return known if answer and answer.get("pid") == known.pid else None
+
+
+def grant(running: Running, wanted: Mapping[str, object]) -> list[str]:
+    """Grant quota increases in a server (see `localcloud.limits.granting`); return a line for each.
+
+    Raises:
+        LifecycleError: The server refuses it.
+    """
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    body = json.dumps(wanted).encode()
+    try:
+        with opener.open(f"{running.endpoint}/localcloud/quotas", body, timeout=30) as answer:
+            return [str(line) for line in json.load(answer)["granted"]]
+    except urllib.error.HTTPError as error:
+        raise LifecycleError(error.read().decode().strip()) from error
 
 
 def export_lines(endpoint: str) -> str:

@@ -21,6 +21,8 @@ from localcloud.faults_calls import FaultyCalls
 from localcloud.functions import Functions
 from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
+from localcloud.limits.account_limits import AccountLimits
+from localcloud.limits.throttle import Throttle, TokenBuckets
 from localcloud.processes import Spawn, group_of, spawn
 from localcloud.record import Record, Recorder
 from localcloud.settings import Settings
@@ -40,7 +42,10 @@ FEATURES = (
     "localcloud.functions",
     "localcloud.batch",
     "localcloud.training",
-    "localcloud.quota_list",
+    "localcloud.limits.granting",
+    "localcloud.limits.linked_roles",
+    "localcloud.limits.service_quotas",
+    "localcloud.limits.vpcs",
 )
 """Modules with an `install(cloud)` that replaces or extends a part of moto, in the order of installation."""
 
@@ -65,6 +70,7 @@ class LocalCloud:
         data_dir: Absolute path of the folder for work files, logs and the record.
         events: The EventBridge of this account.
         faults: What goes wrong on purpose; nothing, unless the settings or somebody says so.
+        limits: The quotas of its accounts, as the profile of the settings has them at first.
         functions: Its Lambda, once started.
         pages: Handlers of paths outside AWS's APIs, by the beginning of the path.
         record: Every accepted mutating call; empty again after each start.
@@ -75,6 +81,7 @@ class LocalCloud:
         self.settings = settings or Settings()
         self.data_dir: Path = self.settings.data_dir.resolve()
         self.faults = Faults()
+        self.limits = AccountLimits(self.settings.account_profile)
         self.events = eventbridge.Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
         self.functions: Functions | None = None
@@ -115,11 +122,12 @@ class LocalCloud:
         self._resources.enter_context(isolation.closed_environment(self.settings.account))
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
+        self.limits = AccountLimits(self.settings.account_profile)
         self.record.begin()
         self._resources.callback(self.record.end)
         application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
-        gate = Gate(faulty, self.record, str(self.data_dir), self.pages)
+        gate = Gate(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
         # Bound here, because werkzeug ends the whole process where the port is taken.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from localcloud.limits.quota import PROFILES, AccountProfile
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -26,9 +28,10 @@ class Settings:
         faults: A plan of faults in JSON, in force from the start (see `localcloud.faults`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
         account: The twelve digits of the AWS account that the server is.
+        account_profile: Which quotas every account has at first, `young` or `grown` (see `localcloud.limits`).
 
     Raises:
-        ValueError: The account has no twelve digits.
+        ValueError: The account has no twelve digits, or there is no such profile.
     """
 
     data_dir: Path = field(default_factory=lambda: Path(".localcloud"))
@@ -43,8 +46,12 @@ class Settings:
     faults: str = ""
     seed: int = 0
     account: str = "123456789012"
+    account_profile: AccountProfile = "grown"
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d{12}", self.account, re.ASCII):
             message = f"account {self.account!r}: an AWS account has twelve digits"
+            raise ValueError(message)
+        if self.account_profile not in PROFILES:
+            message = f"account_profile {self.account_profile!r}: must be one of {', '.join(PROFILES)}"
             raise ValueError(message)

@@ -2,21 +2,31 @@
 # Fills the Lambda layer: the packages that traingrid needs beyond AWS's Python 3.11 runtime.
 # Usage: setup/layer.sh FOLDER
 #
-# Lambda runs Linux on x86_64; localcloud runs the same layer on this machine. Compiled modules carry their platform in
-# their file name, so both fit in one folder and each interpreter loads its own.
+# Lambda runs Linux on x86_64, in Amazon Linux 2 for Python 3.11, with glibc 2.26
+# (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html). A newer machine's pip also takes wheels for a newer
+# glibc, so the layer always gets those of manylinux2014 (glibc 2.17, PEP 599), which every newer Linux loads as well.
+# localcloud runs the same layer on this machine. Another kind of machine gets its own packages too: compiled modules carry
+# their platform in their file name, so both fit in one folder and each interpreter loads its own.
 set -eu
 
 folder=$1
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
-pip="$here/.venv/bin/pip --disable-pip-version-check install --quiet --require-hashes --no-compile --upgrade"
+
+install() { # install FOLDER [OPTION ...]
+    target=$1
+    shift
+    "$here/.venv/bin/pip" --disable-pip-version-check install --quiet --require-hashes --no-compile --upgrade \
+        --target "$target" "$@" -r "$here/requirements-layer.txt"
+}
 
 rm -rf "$folder"
 mkdir -p "$folder/python"
-$pip --target "$folder/python" -r "$here/requirements-layer.txt"
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
-    $pip --target "$folder/linux" --platform manylinux2014_x86_64 --implementation cp --python-version 3.11 \
-        --only-binary=:all: -r "$here/requirements-layer.txt"
-    (cd "$folder/linux" && find . -name '*.so' -exec cp {} ../python/{} \;)
-    rm -rf "$folder/linux"
+    install "$folder/machine"
+fi
+install "$folder/python" --platform manylinux2014_x86_64 --implementation cp --python-version 3.11 --only-binary=:all:
+if [ -d "$folder/machine" ]; then
+    (cd "$folder/machine" && find . -name '*.so' -exec cp {} ../python/{} \;)
+    rm -rf "$folder/machine"
 fi
 find "$folder/python" -name '__pycache__' -prune -exec rm -rf {} +

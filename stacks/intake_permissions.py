@@ -35,22 +35,27 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
     It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
     """
     batch = f"arn:aws:batch:{grid.home}:{Aws.ACCOUNT_ID}"
-    grant(
-        role,
-        ["batch:SubmitJob"],
-        [orchestrator.queue.job_queue_arn, f"{batch}:job-definition/{names.job_definition(grid.name)}:*"],
-        because="Every revision of the orchestrator's definition: a deployment makes a new one meanwhile",
+    submitted = [
+        orchestrator.queue.job_queue_arn,
+        f"{batch}:job-definition/{names.job_definition(grid.name)}:*",
+        f"{batch}:job/*",
+    ]
+    because = (
+        "Batch chooses the ids of jobs, and a deployment registers another revision of the orchestrator's definition"
     )
+    grant(role, ["batch:SubmitJob"], submitted, because=because)
+    # SubmitJob with tags is authorized as TagResource on the resources of SubmitJob, not on the new job alone: refusals
+    # name the job definition (https://github.com/wri/gfw-data-api/pull/175, tests/policies/refusals/batch.yaml).
     grant(
         role,
         ["batch:TagResource"],
-        [f"{batch}:job/*"],
-        # ForAllValues is true of a request without tags, too; such a call of its own has no place here.
+        submitted,
+        # ForAllValues also matches a request without tags; the intake has no reason to send one.
         conditions={
             "ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]},
             "Null": {"aws:TagKeys": "false"},
         },
-        because="Batch chooses the ids of jobs; the condition leaves only traingrid's own tags",
+        because=because,
     )
     grant(
         role,

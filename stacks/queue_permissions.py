@@ -37,12 +37,14 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
     where = [_queue(grid, region) for region in regions]
     if quota := [region for region in regions if (queue := grid.regions[region].service_queue) and queue.quota_shares]:
         where += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
+    # No refusal of SubmitServiceJob is on public record. SubmitJob with tags is authorized as batch:TagResource on the
+    # queue, too (stacks/intake_permissions.py), so both actions have the same resources.
     submitting = ["batch:SubmitServiceJob", "batch:TagResource"]
-    grant(role, submitting[:1], where, conditions=conditions)
-    grant(role, submitting, _service_jobs(regions), conditions=conditions, because=_IDS)
+    grant(role, submitting, [*where, *_service_jobs(regions)], conditions=conditions, because=_IDS)
     let_see_queued(role, grid)
     let_end_queued(role, grid)
-    streams = [f"{_logs(region)}:log-stream:{names.queued_training_job(grid.name)}*" for region in regions]
+    begins = names.queued_training_jobs(grid.name)
+    streams = [f"{_logs(region)}:log-stream:{begin}*" for region in regions for begin in begins]
     grant(role, ["logs:GetLogEvents"], streams, because=_MADE_BY_BATCH)
 
 
@@ -58,8 +60,8 @@ def let_see_queued(role: iam.Role, grid: Grid) -> None:
     if not regions:
         return
     grant(role, ["batch:DescribeServiceJob", "batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
-    begin = names.queued_training_job(grid.name)
-    made = [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job/{begin}*" for region in regions]
+    jobs = [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job" for region in regions]
+    made = [f"{job}/{begin}*" for job in jobs for begin in names.queued_training_jobs(grid.name)]
     grant(role, ["sagemaker:DescribeTrainingJob"], made, because=_MADE_BY_BATCH)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, epoch_seconds
 from traingrid.violation import Violation
-from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, is_by_hand, owns
+from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, had_child, is_by_hand, owns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
             line = submission, index
             item = world.lines.get(line)
             if not _accounted(world, line, item, head, running=line in running):
-                state = f"is {item['state']} (attempt {item['attempt']})" if item else "was never opened"
-                what = f"job {index} of {submission} {state}, and nothing that lives answers for it"
+                what = f"job {index} of {submission} {_why_lost(world, line, item, head)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
     for submission, index in world.lines:
         if submission not in world.submissions or index >= world.submissions[submission]["jobs"]:
@@ -47,14 +46,23 @@ def lost_lines(world: World) -> Iterator[Violation]:
 def _accounted(world: World, line: Line, item: Item | None, head: Item, *, running: bool) -> bool:
     if item and item["state"] in FINAL_STATES:
         return True
-    if item is None and is_by_hand(head) and world.children.get(line, "UNKNOWN") in GONE:
-        return True  # a child that found its line wrong has opened nothing, and no intake has written the line down
+    status = world.children.get(line, "UNKNOWN")
+    if item is None and is_by_hand(head) and status in GONE and had_child(head, line[1], status):
+        return True  # its child ended before it opened the line, and no intake has recorded the line
     if world.at_rest:
         return False
     seen = item or head
     times = (seen.get(name) for name in ("updated_at", "opened_at", "submitted_at", "claimed_at"))
     age = world.read_at - max(epoch_seconds(at) for at in times if at)
-    return running or age < SETTLED_SECONDS or world.children.get(line, "UNKNOWN") not in GONE
+    return running or age < SETTLED_SECONDS or status not in GONE
+
+
+def _why_lost(world: World, line: Line, item: Item | None, head: Item) -> str:
+    if item:
+        return f"is {item['state']} (attempt {item['attempt']}), and nothing that lives answers for it"
+    if is_by_hand(head) and not had_child(head, line[1], world.children.get(line, "UNKNOWN")):
+        return f"was never started: Batch job {head['batch_job']}, submitted by hand, has no child for it"
+    return "was never opened, and nothing that lives answers for it"
 
 
 def changed_ends(world: World) -> Iterator[Violation]:

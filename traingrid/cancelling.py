@@ -142,7 +142,7 @@ class Canceller:
         head = self.ledger.submission(wanted.submission)
         if head is None:
             text = f"There is no submission {wanted.submission}."
-            raise TraingridError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "`traingrid status` lists those there are.")
         if wanted.index is not None and wanted.index >= head["jobs"]:
             text = f"Submission {wanted.submission} has no job of index {wanted.index}."
             raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")

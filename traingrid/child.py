@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from traingrid import manifest, names
 from traingrid.errors import UsageError
 from traingrid.s3_uri import ObjectVersion
-from traingrid.submission import jobs_of_lines, read_job, submission_id, submission_of_key
+from traingrid.submission import MAX_ARRAY, jobs_of_lines, read_job, submission_id, submission_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +27,14 @@ class Child:
     Attributes:
         array_file: The manifest, raw or normalised; of the version that was submitted where that is given.
         index: Which job of it; 0 in a plain job, where Batch sets no index.
+        size: The size of the array; 1 for a plain job, where Batch sets no size.
         id: The child's own id in Batch; the array's with a colon and the index, where it belongs to one.
         attempt: Batch's attempt at this child, from 1.
     """
 
     array_file: ObjectVersion
     index: int
+    size: int
     id: str
     attempt: int
 
@@ -53,6 +55,7 @@ class Child:
             return cls(
                 array_file=ObjectVersion.parse(environment["S3_ARRAY_FILE"]),
                 index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
+                size=int(environment.get("AWS_BATCH_JOB_ARRAY_SIZE", "1")),
                 id=environment["AWS_BATCH_JOB_ID"],
                 attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),
             )
@@ -74,8 +77,8 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
 
     Raises:
         ManifestError: The raw manifest is wrong.
-        UsageError: There is no such job in the file, the file is not the one that was submitted, or it is a manifest
-            that the intake submits.
+        UsageError: There is no such job in the file, the file is not the one that was submitted, the array has another
+            size than the raw manifest, or it is a manifest that the intake submits.
     """
     submission = submission_of_key(child.array_file.key)
     try:
@@ -84,18 +87,42 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
         _check_is_by_hand(child.array_file, deployment)
         content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
         lines = manifest.parse(content, deployment)
+        _check_size(child, len(lines))
         submission = submission_id(child.batch_job)
         job = jobs_of_lines(lines, deployment, submission)[child.index]
     except IndexError:
         message = f"{child.array_file} has no job of index {child.index}."
         raise UsageError(message, "Give the array the size of the manifest.") from None
     facts = {"manifest": str(child.array_file), "version": child.array_file.version, "jobs": len(lines)}
+    facts |= {"children": child.size}
     facts |= {"state": "Submitted", "batch_job": child.batch_job, "sha256": hashlib.sha256(content).hexdigest()}
     former = ledger.claim_submission(submission, child.batch_job, facts)
     if former and former.get("sha256") != facts["sha256"]:
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
         raise UsageError(message, "Submit the job again, best with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job
+
+
+def _check_size(child: Child, lines: int) -> None:
+    """Refuse a raw manifest unless its Batch job has exactly one child for each line.
+
+    Every child of the array has the same size and refuses alike, so nothing trains. A line without a child would
+    otherwise never be trained, and nothing would report it.
+    """
+    if child.size == lines:
+        return
+    counted = "1 line" if lines == 1 else f"{lines} lines"
+    given = "this Batch job is not an array" if child.size == 1 else f"this Batch job is an array of {child.size}"
+    message = f"{child.array_file} has {counted}, but {given}. Nothing of it was started."
+    if lines == 1:
+        next_step = "Submit the job definition again as a single job, without an array size."
+    elif lines > MAX_ARRAY:
+        next_step = (
+            f"An array has at most {MAX_ARRAY:,} children: split the file, or submit it with `traingrid submit`."
+        )
+    else:
+        next_step = f"Submit the job definition again with an array size of {lines}."
+    raise UsageError(message, next_step)
 
 
 def _check_is_by_hand(manifest_file: ObjectVersion, deployment: Deployment) -> None:

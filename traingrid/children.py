@@ -156,7 +156,7 @@ def arrays(head: Item) -> list[dict[str, Any]]:
     """Return the Batch jobs of a submission in the order of their submitting: batch_job, file, count of each."""
     if "arrays" in head:
         return list(head["arrays"])
-    one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head["jobs"]}
+    one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head.get("children", head["jobs"])}
     return [one] if one["batch_job"] else []
 
 

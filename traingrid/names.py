@@ -52,7 +52,8 @@ ended, the reconciler sweeps, and a person at the command line uses data, result
 
 _HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
 """What the roles of the control plane are called; a person has one of their own."""
-QUEUED_PREFIX = "AWSBatch"
+QUEUED_PREFIXES = ("AWSBatch", "awsbatch")
+"""How AWS Batch begins the names of its training jobs, and how an ARN may spell that (`queued_training_jobs`)."""
 _QUEUED_CHARACTERS = 63 - 32
 
 RESERVED_ENDING = re.compile(r"-(control|images|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII)
@@ -164,14 +165,16 @@ def service_queue(grid: str, *, quota: bool = False) -> str:
     return f"{grid}-training-quota" if quota else f"{grid}-training"
 
 
-def queued_training_job(grid: str) -> str:
-    """Return how the name begins of every training job that AWS Batch makes of a service job of the grid.
+def queued_training_jobs(grid: str) -> list[str]:
+    """Return the prefixes of the training jobs that AWS Batch creates from the grid's service jobs.
 
-    It is "AWSBatch", the name that we ask for, and an id of 32 digits, as the examples in
-    https://docs.aws.amazon.com/batch/latest/userguide/getting-started-sagemaker.html show. That is more than the 63
-    characters of a name allow, and nothing says what is left out; so only what fits in any case is promised here.
+    A name is "AWSBatch", the requested name and an id of 32 digits, as the examples in
+    https://docs.aws.amazon.com/batch/latest/userguide/getting-started-sagemaker.html show. That is longer than the 63
+    characters of a name, and the documentation does not specify which part is cut, so the prefix has only what fits in
+    any case. The second spelling is the lower case that SageMaker's ARNs have had for names with upper case
+    (https://github.com/boto/boto3/issues/4606); IAM compares ARNs with regard to case.
     """
-    return f"{QUEUED_PREFIX}{grid}-"[:_QUEUED_CHARACTERS]
+    return [f"{prefix}{grid}-"[:_QUEUED_CHARACTERS] for prefix in QUEUED_PREFIXES]
 
 
 def job_definition(grid: str) -> str:

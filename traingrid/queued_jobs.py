@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.clients import Maker, gentle
 from traingrid.ownership import is_of_grid
-from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_of
+from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.world import TrainingJob
 
@@ -62,7 +62,8 @@ class QueuedTrainingJobs(TrainingJobs):
         if name not in self._queued:
             return super().described(name)
         job = self._jobs.described(self._queued[name])
-        trained = super().described(training_job_of(job)) if training_job_of(job) else None
+        spelled = (super(QueuedTrainingJobs, self).described(training_job) for training_job in training_job_names(job))
+        trained = next((found for found in spelled if found), None)
         active = state_of(job) in ACTIVE_STATES
         return {**(trained or {}), "TrainingJobStatus": state_of(job)} if active or not trained else trained
 

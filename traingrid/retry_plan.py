@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.children import arrays
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import PENDING, WAITING, index_of, is_cancelled
 from traingrid.mended_lines import mended_jobs
 from traingrid.queued_jobs import training_jobs_in
@@ -106,7 +106,7 @@ class RetryPlan:
         head = self.ledger.submission(submission)
         if head is None:
             text = f"There is no submission {submission}."
-            raise TraingridError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "`traingrid status` lists those there are.")
         if is_by_hand(head):
             text = f"Submission {submission} was given to Batch by hand; no lines of it are kept."
             raise TraingridError(text, "Submit its manifest: traingrid submit.")

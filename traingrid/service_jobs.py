@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from traingrid import names
 from traingrid.backends.base import QUEUED, Seen
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.clients import Maker, client
@@ -76,10 +77,19 @@ class ServiceJobs:
         return (job for page in pages for job in page["jobSummaryList"])
 
 
-def training_job_of(job: Mapping[str, Any]) -> str:
-    """Return the name of the training job that a service job, as it is described or listed, has become last."""
+def training_job_names(job: Mapping[str, Any]) -> list[str]:
+    """Return the possible names of a service job's last training job, that of its ARN first; empty if there is none.
+
+    SageMaker has written names in ARNs in lower case (https://github.com/boto/boto3/issues/4606). In our names only
+    AWS Batch's prefix has upper case, so it is the only part to restore.
+
+    Args:
+        job: The service job, as Batch describes or lists it.
+    """
     arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
-    return str(arn).rpartition("/")[2]
+    name = str(arn).rpartition("/")[2]
+    spelled = [name, *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins(name, prefix))]
+    return list(dict.fromkeys(filter(None, spelled)))
 
 
 def state_of(job: Mapping[str, Any]) -> str:
@@ -111,6 +121,10 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
     reason = str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != "Completed" else ""
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
     return Seen(state=state, phase=phase, reason=reason, fingerprint=wanted, service_job=service_job)
+
+
+def _begins(name: str, prefix: str) -> bool:
+    return name.lower().startswith(prefix.lower())
 
 
 def _by_name(name: str) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from traingrid.errors import TraingridError
+from traingrid.errors import UsageError
 from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
+from traingrid.world import had_child, is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 CHILD_FAILED = "child failed, closed within two sweeps"
 """The phase of a job that the ledger does not call failed yet, so that it cannot be retried yet either."""
+
+NEVER_STARTED = "never started"
+"""The phase of a line, submitted by hand, that no child has opened and none will."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,16 +104,16 @@ def submission_status(
         storage: S3.
 
     Raises:
-        TraingridError: There is no such submission.
+        UsageError: There is no such submission.
     """
     items = {item["item"]: item for item in ledger.items(submission)}
     head = items.pop(SUBMISSION, None)
     if head is None:
-        raise TraingridError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
     statuses = {index: _from_item(index, item) for index, item in known.items()}
     if len(known) < head["jobs"]:
-        statuses = _unopened(bucket, head, storage) | statuses
+        statuses = (_unopened_by_hand(head) if is_by_hand(head) else _unopened(bucket, head, storage)) | statuses
     cancels = ledger.cancels(submission)
     statuses = {
         index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()
@@ -117,6 +121,8 @@ def submission_status(
     waiting = {index: known.get(index) for index, job in statuses.items() if job.state in (PENDING, WAITING)}
     asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH) if waiting else {}
     statuses |= {index: _as_batch_says(statuses[index], child, cancels) for index, child in asked.items() if child.id}
+    if is_by_hand(head):
+        statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
     return SubmissionStatus(
         submission=submission,
         manifest=head["manifest"],
@@ -151,6 +157,27 @@ def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]
         job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
         for job in submitted_jobs(storage, bucket, head)
     }
+
+
+def _unopened_by_hand(head: Item) -> dict[int, JobStatus]:
+    """Return all jobs of a submission by hand, of which nothing is known but their index until a child opens them."""
+    return {
+        index: JobStatus(index=index, region="", name=f"job {index}", state=PENDING) for index in range(head["jobs"])
+    }
+
+
+def _never_started(job: JobStatus, head: Item, child: ChildStatus) -> JobStatus:
+    """Return a line of a submission by hand as failed if its child has ended, or there never was one.
+
+    The reconciler does not close it: it has no copy of the line.
+    """
+    if not child.gone or job.ended:
+        return job
+    if not had_child(head, job.index, child.status):
+        why = f"Batch job {head['batch_job']} has no child for this line: its array size is not the number of lines."
+    else:
+        why = f"Its Batch child ended before it started the line: {child.reason or 'Batch gives no reason'}."
+    return replace(job, state="Failed", phase=NEVER_STARTED, reason=f"Never started. {why}")
 
 
 def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:

@@ -109,6 +109,18 @@ def is_by_hand(head: Item) -> bool:
     return head.get("owner") is not None and head.get("owner") == head.get("batch_job")
 
 
+def had_child(head: Item, index: int, status: str) -> bool:
+    """Return True if the Batch job of a submission by hand has had a child for a line.
+
+    Args:
+        head: The submission's item. Its first child records the array's size; earlier versions did not, and then a
+            line that Batch does not know counts as one without a child.
+        index: The line.
+        status: Batch's status of the line's child, or "UNKNOWN".
+    """
+    return index < head["children"] if "children" in head else status != "UNKNOWN"
+
+
 def owns(item: Item | None, job: TrainingJob) -> bool:
     """Return whether a line, as the ledger has it, is alive and this training job is its current one.
 

@@ -7,12 +7,12 @@ and a requirements.txt in it is given to pip once per host, before any rank star
 import importlib.metadata
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
 
 from training_container.contract import ContractError, Folders
 from training_container.launch_options import Script
+from training_container.safe_tarfile import tarfile
 
 # What Horovod was compiled against: with another version of one of these no rank would load it.
 _FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")

@@ -32,7 +32,7 @@ from traingrid.cli.data import upload_folder
 from traingrid.cli.status import ControlPlane, watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.cli.submit import wait_for_report
-from traingrid.errors import TraingridError
+from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus
 
@@ -168,9 +168,17 @@ def say(text: str) -> None:
     out.print(text, markup=False, soft_wrap=True)
 
 
-if __name__ == "__main__":
+def run(arguments: Sequence[str]) -> int:
+    """Run the demo; an error or an interrupt becomes one sentence and an exit code."""
     try:
-        sys.exit(main(sys.argv[1:]))
+        return main(arguments)
     except TraingridError as error:
         print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    except KeyboardInterrupt:  # the local AWS has stopped: its context manager has been left
+        print("Interrupted. The demo's local AWS and its training jobs are stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

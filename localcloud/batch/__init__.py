@@ -14,6 +14,7 @@ def install(cloud: "LocalCloud") -> None:
     """Put our Batch in the place of moto's and start its schedulers."""
     scheduler, services = Scheduler(cloud), ServiceScheduler(cloud)
     backend.replace(scheduler, services)
+    cloud.limits.on_change(scheduler.poke)
     for each in (scheduler, services):
         each.start()
         cloud.on_stop(each.stop)

@@ -27,6 +27,11 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 """Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries"); a lost host as
 Fargate tells it (Amazon ECS Developer Guide, "Task retirement and maintenance for AWS Fargate")."""
 
+_RESERVED = "AWS_BATCH"
+"""Prefix of variables that Batch alone sets (API reference, SubmitJob, containerOverrides). Batch accepts others in
+definitions and overrides, and their containers do not get them
+(https://github.com/raster-foundry/raster-foundry/pull/2525, https://github.com/azavea/raster-vision/pull/926)."""
+
 
 class CannotStartError(Exception):
     """The container could not be started; the text is the container's reason."""
@@ -151,7 +156,11 @@ class Attempt:
         container = self.job.submission.container
         region, _ = self._place
         variables = dict(image.environment)
-        variables |= {entry["name"]: str(entry.get("value", "")) for entry in container["environment"]}
+        variables |= {
+            entry["name"]: str(entry.get("value", ""))
+            for entry in container["environment"]
+            if not entry["name"].startswith(_RESERVED)
+        }
         variables |= self._batch_variables()
         environment = self._cloud.environment_for(region, self._role(container.get("jobRoleArn")), variables)
         command = [*image.command, *container["command"]]
@@ -182,7 +191,11 @@ class Attempt:
         return role_arn
 
     def _batch_variables(self) -> dict[str, str]:
-        """AWS Batch User Guide, "Job environment variables"; the array's are set in children only."""
+        """Return the variables that Batch sets; those of the array in children only.
+
+        Source: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html. Those of Kubernetes and of
+        multi-node parallel jobs are left out, because localcloud runs neither.
+        """
         variables = {
             "AWS_BATCH_JOB_ID": self.job.id,
             "AWS_BATCH_JOB_ATTEMPT": str(self._number),

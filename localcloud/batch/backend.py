@@ -21,6 +21,7 @@ from localcloud.batch.jobs import Job
 from localcloud.batch.scheduler import Scheduler
 from localcloud.batch.services.api import OPERATIONS, Services
 from localcloud.batch.services.scheduler import ServiceScheduler
+from localcloud.limits import linked_roles
 
 DESCRIBE_LIMIT = 100
 """API reference, DescribeJobs: "A list of up to 100 job IDs"."""
@@ -119,6 +120,30 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         for name, value in (("jobId", job_id), ("reason", reason)):
             if not value:
                 raise ClientException(f"'{name}' is a required field (cannot be an empty string)")
+
+    def create_compute_environment(  # moto's signature
+        self,
+        compute_environment_name: str,
+        _type: str,
+        state: str,
+        compute_resources: dict[str, Any],
+        service_role: str,
+        tags: dict[str, str] | None = None,
+    ) -> Any:
+        """moto demands a service role; AWS takes its service-linked one, and creates that (see `linked_roles`)."""
+        reason = linked_roles.first_use(self.account_id)
+        role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
+        made = super().create_compute_environment(compute_environment_name, _type, state, compute_resources, role, tags)
+        made.invalid_because = reason
+        return made
+
+    def describe_compute_environments(self, environments: list[str] | None = None) -> list[dict[str, Any]]:
+        """moto calls every environment VALID."""
+        found: list[dict[str, Any]] = super().describe_compute_environments(environments)
+        for one in found:
+            if reason := self._compute_environments[one["computeEnvironmentArn"]].invalid_because:
+                one.update(status="INVALID", statusReason=f"CLIENT_ERROR - {reason}")
+        return found
 
     def update_compute_environment(self, *args: Any, **kwargs: Any) -> tuple[str, str]:
         """moto's own; then waiting jobs look whether they fit now."""

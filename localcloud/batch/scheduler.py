@@ -15,6 +15,7 @@ from localcloud.batch.attempts import Attempt
 from localcloud.batch.jobs import ENDED, NOT_STARTED, STATUSES, Job, now_ms
 from localcloud.batch.retries import Outcome, should_retry
 from localcloud.batch.waiting import Waiting, weights_of
+from localcloud.limits.quota import FARGATE_VCPUS
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -169,9 +170,21 @@ class Scheduler:
         for environment in environments:
             used = self._used.get(environment.arn, 0)
             # moto keeps None where the caller left the state out; AWS: ENABLED
-            if environment.state != "DISABLED" and used + needed <= _milli_vcpus(environment):
+            usable = environment.state != "DISABLED" and not environment.invalid_because
+            if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
                 return environment
         return None
+
+    def _within_quota(self, environment: ComputeEnvironment, needed: int) -> bool:
+        """Return True if the account's Fargate quota has room in the environment's Region; else jobs stay RUNNABLE.
+
+        The quota is on the vCPUs of all tasks (https://docs.aws.amazon.com/general/latest/gr/ecs-service.html).
+        """
+        if (environment.compute_resources or {}).get("type") != "FARGATE":
+            return True
+        place = environment.arn.split(":")[3:5]
+        used = sum(amount for arn, amount in self._used.items() if arn.split(":")[3:5] == place)
+        return used + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
 
     def _start(self, job: Job, environment: ComputeEnvironment) -> None:
         self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus

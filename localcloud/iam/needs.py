@@ -136,16 +136,14 @@ def _s3(asked: Asked) -> Iterator[tuple[str, str]]:
 def _batch(asked: Asked) -> Iterator[tuple[str, str]]:
     if asked.operation in ("SubmitJob", "SubmitServiceJob"):
         kind = "service-job" if asked.operation == "SubmitServiceJob" else "job"
-        yield f"batch:{asked.operation}", _called(asked, "job-queue", asked.text("jobQueue"))
-        if kind == "job":
-            yield "batch:SubmitJob", _called(asked, "job-definition", asked.text("jobDefinition"))
-        else:
-            yield "batch:SubmitServiceJob", asked.arn("service-job/new")
+        resources = [_called(asked, "job-queue", asked.text("jobQueue"))]
         if share := asked.text("quotaShareName"):
-            queue = _called(asked, "job-queue", asked.text("jobQueue"))
-            yield "batch:SubmitServiceJob", f"{queue}/quota-share/{share}"
-        if asked.parameters.get("tags"):
-            yield "batch:TagResource", asked.arn(f"{kind}/new")
+            resources.append(f"{resources[0]}/quota-share/{share}")
+        if kind == "job":
+            resources.append(_called(asked, "job-definition", asked.text("jobDefinition")))
+        resources.append(asked.arn(f"{kind}/new"))
+        actions = [f"batch:{asked.operation}", *["batch:TagResource"] * bool(asked.parameters.get("tags"))]
+        yield from ((action, resource) for action in actions for resource in resources)
     elif asked.operation == "DescribeServiceJob":
         yield "batch:DescribeServiceJob", "*"
     elif asked.text("jobId"):

@@ -62,7 +62,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
             rules.check(request, self.account_id, self.region_name, stub=stub is not None)
-            quotas.check(self.cloud.faults, self.region_name, request, self.training_jobs.values())
+            quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
             runner = Runner(self.cloud, job, stub)
             self.training_jobs[name] = job

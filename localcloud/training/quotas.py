@@ -1,14 +1,17 @@
-"""Service quotas on training instances, where a plan of faults sets some."""
+"""Service quotas on training instances: the account's, and lower ones where a plan of faults sets some."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moto.sagemaker.exceptions import SagemakerClientError
 
-from localcloud.faults import Faults
+from localcloud.limits.instance_quotas import quota_name, training_quotas
 from localcloud.training.job import TrainingJob
 from localcloud.training.request import hosts
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
 
 
 class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa: N818 - moto is untyped; AWS's own name
@@ -17,30 +20,48 @@ class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa:
     code = "ResourceLimitExceeded"
 
 
-def check(faults: Faults, region: str, request: Mapping[str, Any], jobs: Iterable[TrainingJob]) -> None:
-    """Check a CreateTrainingJob request against the Region's quotas.
+def check(
+    cloud: "LocalCloud", account: str, region: str, request: Mapping[str, Any], jobs: Iterable[TrainingJob]
+) -> None:
+    """Check a CreateTrainingJob request against the quotas of its account and Region.
 
     The words are SageMaker's (text: github.com/aws/amazon-sagemaker-examples/issues/1543).
 
     Args:
-        faults: Says which quotas there are.
+        cloud: Has the quotas, and the plan of faults with others.
+        account: The account.
         region: The Region.
         request: The request.
-        jobs: The Region's jobs; those that have not ended hold their instances.
+        jobs: The account's jobs in the Region; those that have not ended hold their instances.
 
     Raises:
         ResourceLimitExceeded: The job asks for more than is left.
     """
-    asked = Counter(host.instance_type for host in hosts(request))
-    limits = {name: limit for name in asked if (limit := faults.quota(region, name)) is not None}
-    if not limits:
-        return
-    used = Counter(host.instance_type for job in list(jobs) if not job.progress.is_final for host in hosts(job.request))
-    for name, limit in limits.items():
-        if used[name] + asked[name] > limit:
-            faults.refused(region, name)
-            raise ResourceLimitExceeded(
-                f"The account-level service limit '{name} for training job usage' is {limit} Instances, with current "
-                f"utilization of {used[name]} Instances and a request delta of {asked[name]} Instances. Please contact "
-                "AWS support to request an increase for this limit."
-            )
+    running = [job for job in list(jobs) if not job.progress.is_final]
+    same_kind = [job for job in running if _is_spot(job.request) == _is_spot(request)]
+    used, used_of_kind = _instances(running), _instances(same_kind)
+    for kind, asked in Counter(host.instance_type for host in hosts(request)).items():
+        name = quota_name(kind, spot=_is_spot(request))
+        planned = cloud.faults.quota(region, kind)
+        if planned is not None and used[kind] + asked > planned:
+            cloud.faults.refused(region, kind)
+            raise _refusal(name, planned, used[kind], asked)
+        quota = training_quotas().get(name)
+        limit = int(cloud.limits.value(account, region, quota)) if quota and planned is None else None
+        if limit is not None and used_of_kind[kind] + asked > limit:
+            raise _refusal(name, limit, used_of_kind[kind], asked)
+
+
+def _is_spot(request: Mapping[str, Any]) -> bool:
+    return bool(request.get("EnableManagedSpotTraining"))
+
+
+def _instances(jobs: Iterable[TrainingJob]) -> Counter[str]:
+    return Counter(host.instance_type for job in jobs for host in hosts(job.request))
+
+
+def _refusal(name: str, limit: int, used: int, asked: int) -> ResourceLimitExceeded:
+    return ResourceLimitExceeded(
+        f"The account-level service limit '{name}' is {limit} Instances, with current utilization of {used} Instances "
+        f"and a request delta of {asked} Instances. Please contact AWS support to request an increase for this limit."
+    )

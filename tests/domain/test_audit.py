@@ -60,6 +60,18 @@ def test_a_line_that_its_child_refused_is_not_lost_where_no_intake_has_written_i
     world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
     by_hand = world.submissions[SUBMISSION] | {"owner": "array"}
     assert found(replace(world, submissions={SUBMISSION: by_hand}, at_rest=True)) == []
+    assert found(replace(world, submissions={SUBMISSION: by_hand | {"children": 2}}, children={})) == []
+
+
+@pytest.mark.parametrize("recorded", [{"children": 1}, {}])
+def test_a_line_that_no_child_ever_had_is_lost_also_where_no_intake_has_written_it_down(
+    recorded: dict[str, int],
+) -> None:
+    world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "UNKNOWN"})
+    by_hand = world.submissions[SUBMISSION] | {"owner": "array", **recorded}
+    (violation,) = audit(replace(world, submissions={SUBMISSION: by_hand}))
+    assert (violation.invariant, violation.kind) == ("I1", "lost")
+    assert "was never started: Batch job array, submitted by hand, has no child for it" in violation.what
 
 
 def test_a_submission_that_never_reached_batch_is_lost() -> None:

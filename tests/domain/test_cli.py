@@ -1,10 +1,12 @@
 """The command: what it prints, and a sentence with an exit code where something is wrong."""
 
 import io
+import re
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -12,7 +14,7 @@ import pytest
 
 from tests.domain.deployments import REGIONS
 from traingrid import names
-from traingrid.cli import data, main, status
+from traingrid.cli import audit, data, main, status
 from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import wait_for_report
 from traingrid.deployment import Deployment
@@ -20,7 +22,7 @@ from traingrid.errors import UsageError
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
 from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus
+from traingrid.status import JobStatus, SubmissionStatus
 from traingrid.storage import Storage
 
 GRID = Path(__file__).resolve().parents[2] / "grid.yaml"
@@ -210,3 +212,46 @@ def test_a_manifest_of_any_key_can_be_listed(
     monkeypatch.setattr(status.ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
+
+
+_MISTYPED = [
+    ("status", "00000000"),
+    ("status", "--csv", "00000000"),
+    ("logs", "00000000"),
+    ("logs", "--child", "00000000"),
+    ("logs", "0123abcd", "7"),
+    ("download", "00000000"),
+    ("download", "0123abcd", "7"),
+    ("cancel", "00000000"),
+    ("cancel", "0123abcd", "--index", "7"),
+    ("retry", "00000000"),
+    ("audit", "00000000"),
+]
+
+
+def test_a_mistyped_submission_or_index_is_a_usage_error(
+    *,
+    deployment: Deployment,
+    ledger: Ledger,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2, as click's own usage errors have."""
+    ledger.claim_submission("0123abcd", "request-1", {"jobs": 1, "manifest": "s3://manifests/a.csv"})
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    known = SubmissionStatus(
+        submission="0123abcd",
+        manifest="s3://manifests/a.csv",
+        batch_job="",
+        batch_state="",
+        jobs=[JobStatus(index=0, region="us-east-1", name="a", state="Failed")],
+    )
+    seen = ControlPlane.status
+    monkeypatch.setattr(ControlPlane, "status", lambda self, of: known if of == "0123abcd" else seen(self, of))
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(audit, "find_deployment", lambda _grid: deployment)
+    monkeypatch.setattr(audit, "read_world", lambda *_, **__: SimpleNamespace(submissions={}))
+    for words in _MISTYPED:
+        assert run(monkeypatch, *words) == 2, words
+        assert re.search("There is no submission 00000000|has no job of index 7", capsys.readouterr().err), words

@@ -38,6 +38,7 @@ def environment(deployment: Deployment) -> dict[str, str]:
         "S3_ARRAY_FILE": f"s3://{deployment.manifest_bucket}/by-hand/x.csv",
         "AWS_BATCH_JOB_ID": "11111111-2222:3",
         "AWS_BATCH_JOB_ARRAY_INDEX": "3",
+        "AWS_BATCH_JOB_ARRAY_SIZE": "4",
     }
 
 
@@ -94,12 +95,46 @@ def test_a_manifest_that_is_not_there_is_not_tried_again(
     assert "by-hand/x.csv cannot be read: NoSuchKey" in capsys.readouterr().err
 
 
-def test_an_array_larger_than_its_manifest_says_so(
-    storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+ONE_LINE = SAMPLE.splitlines(keepends=True)[0]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (SAMPLE, "3", "4 lines, but this Batch job is an array of 3"),
+        (SAMPLE, "5", "4 lines, but this Batch job is an array of 5"),
+        (SAMPLE, None, "4 lines, but this Batch job is not an array"),
+        (ONE_LINE, "2", "1 line, but this Batch job is an array of 2"),
+    ],
+)
+def test_a_raw_manifest_is_refused_unless_the_array_has_a_child_for_each_line(
+    storage: Storage,
+    ledger: Ledger,
+    environment: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    case: tuple[str, str | None, str],
 ) -> None:
-    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
-    assert run_child(environment | {"AWS_BATCH_JOB_ARRAY_INDEX": "4"}) == 2
-    assert "has no job of index 4" in capsys.readouterr().err
+    content, size, sentence = case
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), content.encode(), "text/csv")
+    for index in range(int(size or 1)):
+        told = {"AWS_BATCH_JOB_ARRAY_INDEX": str(index), "AWS_BATCH_JOB_ARRAY_SIZE": size} if size else {}
+        own = {name: value for name, value in environment.items() if "_ARRAY_" not in name or name == "S3_ARRAY_FILE"}
+        assert run_child(own | told) == 2
+        said = json.loads(capsys.readouterr().err)["message"]
+        assert f"{sentence}. Nothing of it was started." in said
+        fix = "with an array size of 4" if content == SAMPLE else "as a single job, without an array size"
+        assert f"Submit the job definition again {fix}." in said
+    assert list(ledger.submissions()) == []
+
+
+def test_a_raw_manifest_of_one_line_needs_no_array(
+    deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
+) -> None:
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), ONE_LINE.encode(), "text/csv")
+    own = {name: value for name, value in environment.items() if not name.startswith("AWS_BATCH_JOB_ARRAY_")}
+    submission, job = find_job(Child.from_environment(own), deployment, storage, ledger)
+    assert job.index == 0
+    assert (ledger.submission(submission) or {})["children"] == 1
 
 
 def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_is_another(
@@ -135,7 +170,36 @@ def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
     children: Any = RunningArray()
     status = submission_status(submission, deployment.manifest_bucket, ledger, children, storage)
     assert (status.batch_job, status.ended) == ("1111", False)
-    assert [(job.region, job.phase) for job in status.jobs] == [("us-west-2", "RUNNING"), ("eu-central-1", "RUNNING")]
+    assert [(job.region, job.phase) for job in status.jobs] == [
+        ("", "RUNNING"),
+        ("us-west-2", "RUNNING"),
+        ("", "RUNNING"),
+        ("eu-central-1", "RUNNING"),
+    ]
+
+
+def test_a_line_by_hand_without_a_child_is_shown_as_never_started(
+    deployment: Deployment, storage: Storage, ledger: Ledger
+) -> None:
+    """As an earlier version could leave it, whose children did not compare the size of their array."""
+    facts: dict[str, Any] = {"manifest": "x", "jobs": 3, "state": "Submitted", "batch_job": "1111", "children": 2}
+    ledger.claim_submission("0123abcd", "1111", facts)
+
+    class EndedArray:
+        def state(self, _head: Any) -> str:
+            return "FAILED"
+
+        def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
+            known = {0: ChildStatus(id="1111:0"), 1: ChildStatus(id="1111:1", status="FAILED", reason="host lost")}
+            return {index: known.get(index, ChildStatus()) for index in lines}
+
+    children: Any = EndedArray()
+    status = submission_status("0123abcd", deployment.manifest_bucket, ledger, children, storage)
+    assert status.ended
+    assert [(job.state, job.phase) for job in status.jobs] == [("Failed", "never started")] * 3
+    assert "Batch gives no reason" in status.jobs[0].reason
+    assert "host lost" in status.jobs[1].reason
+    assert "Batch job 1111 has no child for this line" in status.jobs[2].reason
 
 
 def test_a_manifest_that_the_intake_has_submitted_is_not_trained_once_more(

@@ -218,6 +218,21 @@ def test_a_service_job_that_never_trained_ends_too(
     assert seen.ended
 
 
+def test_a_training_job_is_found_when_its_arn_spells_its_name_in_lower_case(
+    backend: Queued, listing: QueuedTrainingJobs, queue: FakeQueue, training: FakeTraining, job: Job
+) -> None:
+    backend.start(NAME, job, {})
+    queue.becomes(MADE.lower(), "SUCCEEDED")
+    assert [found.name for found in listing.listed("Completed")] == [NAME]
+    for named in (MADE, MADE.lower()):
+        training.jobs.clear()
+        training.put(named, "Completed", "Completed")
+        seen = backend.describe(NAME)
+        assert seen is not None
+        assert seen.arn.rpartition("/")[2] == named
+        assert (listing.described(NAME) or {}).get("TrainingJobArn") == seen.arn
+
+
 def test_stopping_ends_the_service_job_and_not_what_batch_would_start_again(
     backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job
 ) -> None:

@@ -118,9 +118,61 @@ def test_what_is_not_there_is_named_with_its_line(
 def test_a_folder_of_data_is_refused(
     script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.cli.sources.MAX_BYTES", 10)
+    monkeypatch.setattr("traingrid.cli.source_folder.MAX_BYTES", 10)
+    monkeypatch.setattr("traingrid.cli.source_folder.gzip", None)  # its size is known before anything is packed
     with pytest.raises(UsageError, match="Put data into a channel"):
         packed(manifest_of(tmp_path, line()), deployment)
+
+
+def test_a_folder_elsewhere_on_the_disk_is_refused_before_it_is_read(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    manifest = manifest_of(tmp_path / "manifests", line(source="../mine"))
+    monkeypatch.setattr("traingrid.cli.source_folder.os.walk", None)
+    with pytest.raises(UsageError, match="mine is outside of the manifest's folder") as refused:
+        packed(manifest, deployment)
+    assert refused.value.next_step == f"If you want to upload it, run the command in {tmp_path}."
+
+
+def test_a_folder_below_the_current_one_is_packed(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manifests").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (source,) = packed(manifest_of(tmp_path / "manifests", line(source="../mine")), deployment).sources
+    assert source.folder == script
+
+
+def test_a_link_does_not_lead_outside(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "mine").symlink_to(script)
+    with pytest.raises(UsageError, match="outside of the manifest's folder"):
+        packed(manifest_of(tmp_path / "manifests", line()), deployment)
+
+
+@pytest.mark.parametrize("source", ["/", "."])
+def test_the_root_and_the_home_folder_are_never_packed(
+    tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir("/")
+    (tmp_path / "train.py").touch()
+    with pytest.raises(UsageError, match="the root folder or your home folder"):
+        packed(manifest_of(tmp_path, line(source=source)), deployment)
+
+
+def test_all_wrong_sources_are_named_at_once(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    content = line(source="./nowhere") + line() + line(entry_point="mine.py") + line(source="/") * 30
+    with pytest.raises(UsageError) as refused:
+        packed(manifest_of(tmp_path, content), deployment)
+    assert refused.value.what.startswith("32 sources cannot be uploaded:\n")
+    assert "m.jsonl:1: source ./nowhere: there is no folder" in refused.value.what
+    assert "m.jsonl:3: source ./mine: there is no mine.py in" in refused.value.what
+    assert refused.value.what.endswith("... and 12 more")
+    assert refused.value.next_step == "Fix these lines."
 
 
 def test_a_manifest_that_comes_by_s3_says_how_a_folder_gets_there(deployment: Deployment) -> None:

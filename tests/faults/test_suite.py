@@ -4,7 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from faults import calls, endings, events, kills, kills_cancel, kills_intake, kills_reconciler, manifests, races, scale
+from faults import (
+    by_hand,
+    calls,
+    endings,
+    events,
+    kills,
+    kills_cancel,
+    kills_intake,
+    kills_reconciler,
+    manifests,
+    races,
+    scale,
+)
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
 from traingrid.violation import Violation
@@ -25,6 +37,7 @@ HOLDS: dict[str, Experiment] = {
     "manifests are cut off": lambda grid: manifests.truncated(grid, cuts=16, deployed=2),
     "manifests are made up": lambda grid: manifests.made_up(grid, manifests=50, deployed=2),
     "a manifest has many lines": lambda grid: scale.of_lines(grid, lines=24),
+    "manifests are submitted by hand": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
     "cancels race creations": lambda grid: races.cancelled(grid, races=4),
 }
 
@@ -32,6 +45,7 @@ SABOTAGES: dict[str, Experiment] = {
     "attach": lambda grid: kills.after_the_create(grid, kills=2),
     "look by name": lambda grid: kills_intake.after_the_submit(grid, kills=1),
     "check after create": lambda grid: races.intents(grid, lines=2, seconds_to_stop=8.0),
+    "array size": lambda grid: by_hand.submitted_by_hand(grid, manifests=6),
 }
 
 

@@ -105,10 +105,12 @@ def test_a_job_has_batchs_variables_its_roles_credentials_and_nothing_of_ours(
     job = batch.run(
         "import os, boto3; e = os.environ; print(e['AWS_BATCH_JOB_ID'], e['AWS_BATCH_JOB_ATTEMPT'],"
         " e['AWS_BATCH_JQ_NAME'],"
-        " e['AWS_BATCH_CE_NAME'], e['A'], e['B'], 'AWS_BATCH_JOB_ARRAY_INDEX' in e, 'SECRET_OF_THE_USER' in e);"
+        " e['AWS_BATCH_CE_NAME'], e['A'], e['B'], any('ARRAY' in name for name in e), 'SECRET_OF_THE_USER' in e);"
         "print(boto3.client('sts').get_caller_identity()['Arn'])",
         {"container": {"environment": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}]}},
-        containerOverrides={"environment": [{"name": "B", "value": "2"}]},
+        containerOverrides={
+            "environment": [{"name": "B", "value": "2"}, {"name": "AWS_BATCH_JOB_ARRAY_SIZE", "value": "4"}]
+        },
     )
     first, second = batch.lines(job)
     assert first == f"{job['jobId']} 1 {batch.name} {batch.name} 1 2 False False"
@@ -133,13 +135,16 @@ def test_command_and_parameters_reach_the_program_and_output_goes_to_the_definit
 def test_every_child_of_an_array_knows_its_index_and_one_failure_fails_the_array_after_all_have_ended(
     batch: Batch,
 ) -> None:
-    code = "import os, sys; i = os.environ['AWS_BATCH_JOB_ARRAY_INDEX']; print(i); sys.exit(i == '1')"
+    code = (
+        "import os, sys; i = os.environ['AWS_BATCH_JOB_ARRAY_INDEX'];"
+        "print(i, 'of', os.environ['AWS_BATCH_JOB_ARRAY_SIZE']); sys.exit(i == '1')"
+    )
     parent = batch.run(code, arrayProperties={"size": 3})
     assert (parent["status"], parent["statusReason"]) == ("FAILED", "Array Child Job failed")
     summary = parent["arrayProperties"]["statusSummary"]
     assert (summary["SUCCEEDED"], summary["FAILED"], sum(summary.values())) == (2, 1, 3)
     children = [batch.job(f"{parent['jobId']}:{index}") for index in range(3)]
-    assert [batch.lines(child) for child in children] == [["0"], ["1"], ["2"]]
+    assert [batch.lines(child) for child in children] == [["0 of 3"], ["1 of 3"], ["2 of 3"]]
     assert [child["arrayProperties"]["index"] for child in children] == [0, 1, 2]
     listed = batch.api.list_jobs(arrayJobId=parent["jobId"], jobStatus="FAILED")["jobSummaryList"]
     assert [(child["jobId"], child["container"]["exitCode"]) for child in listed] == [(f"{parent['jobId']}:1", 1)]

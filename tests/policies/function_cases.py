@@ -70,18 +70,18 @@ def _intake() -> Iterator[Case]:
 
 
 def _submitting() -> Iterator[Case]:
-    for resource in (QUEUE, DEFINITION):
-        yield intake.may("submit an array", "batch:SubmitJob", resource)
+    tags, job = {names.TAG_GRID: "traingrid", names.TAG_SUBMISSION: "0123abcd"}, f"{BATCH}:job/0c5a3b1d"
+    submit, tag = "batch:SubmitJob", "batch:TagResource"
+    for resource in (QUEUE, DEFINITION, job):
+        yield intake.may("submit an array", submit, resource, tag_keys(tags))
+        yield intake.may("tag the array that it submits", tag, resource, tag_keys(tags))
+        owner = tag_keys({**tags, "owner": "me"})
+        yield intake.may_not("tag it otherwise", tag, resource, owner, breaks="ForAllValues:StringEquals aws:TagKeys")
+        yield intake.may_not("tag it with nothing", tag, resource, breaks="Null aws:TagKeys")
     definition = f"{BATCH}:job-definition/somebody-else:1"
     for resource in (f"{QUEUE}2", definition, QUEUE.replace(HOME, "eu-west-1")):
-        yield intake.may_not(f"submit to {resource[14:]}", "batch:SubmitJob", resource, breaks=RESOURCE)
-    tags, job = {names.TAG_GRID: "traingrid", names.TAG_SUBMISSION: "0123abcd"}, f"{BATCH}:job/0c5a3b1d"
-    yield intake.may("tag it", "batch:TagResource", job, tag_keys(tags))
-    owner = tag_keys({**tags, "owner": "me"})
-    key = "ForAllValues:StringEquals aws:TagKeys"
-    yield intake.may_not("tag it otherwise", "batch:TagResource", job, owner, breaks=key)
-    yield intake.may_not("tag it with nothing", "batch:TagResource", job, breaks="Null aws:TagKeys")
-    yield intake.may_not("tag a queue", "batch:TagResource", QUEUE, tag_keys(tags), breaks=RESOURCE)
+        yield intake.may_not(f"submit to {resource[14:]}", submit, resource, tag_keys(tags), breaks=RESOURCE)
+        yield intake.may_not(f"tag {resource[14:]}", tag, resource, tag_keys(tags), breaks=RESOURCE)
     yield intake.may("look whether it has submitted already", "batch:ListJobs", "*")
     yield intake.may_not("register a definition", "batch:RegisterJobDefinition", DEFINITION)
     yield intake.may_not("end a child", "batch:TerminateJob", job)

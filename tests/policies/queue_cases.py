@@ -9,7 +9,7 @@ from traingrid import names
 from traingrid.ownership import tags_of
 
 child, recorder, reconciler = Caller("child"), Caller("recorder"), Caller("reconciler")
-SUBMIT, END = "batch:SubmitServiceJob", "batch:TerminateServiceJob"
+SUBMIT, TAG, END = "batch:SubmitServiceJob", "batch:TagResource", "batch:TerminateServiceJob"
 TAGS = tags_of("traingrid", "0123abcd", 0, "f00d") | {"team": "perception"}
 OURS: Context = {"aws:ResourceTag/traingrid:grid": "traingrid"}
 THEIRS: Context = {"aws:ResourceTag/traingrid:grid": "another"}
@@ -38,10 +38,10 @@ def cases() -> Iterator[Case]:
 def _queueing() -> Iterator[Case]:
     for resource in (QUEUE, QUOTA, f"{QUOTA}/quota-share/research", batch(INSIDE, JOB), batch(FREE, JOB)):
         yield child.may("queue a training job", SUBMIT, resource, tag_keys(TAGS))
-    yield child.may("tag it", "batch:TagResource", batch(INSIDE, JOB), tag_keys(TAGS))
+        yield child.may("tag it", TAG, resource, tag_keys(TAGS))
     for resource in (batch(INSIDE, "job-queue/traingrid"), f"{QUEUE}2", f"{QUOTA}/quota-share/others"):
         yield child.may_not("queue one elsewhere", SUBMIT, resource, tag_keys(TAGS), breaks=RESOURCE)
-    yield child.may_not("tag a queue", "batch:TagResource", QUEUE, tag_keys(TAGS), breaks=RESOURCE)
+        yield child.may_not("tag another queue", TAG, resource, tag_keys(TAGS), breaks=RESOURCE)
     yield child.may_not(
         "queue one in no Region of it", SUBMIT, batch("eu-west-1", JOB), tag_keys(TAGS), breaks=RESOURCE
     )
@@ -53,7 +53,7 @@ def _queueing() -> Iterator[Case]:
 def _queueing_otherwise() -> Iterator[Case]:
     another = tag_keys(TAGS | {names.TAG_GRID: "another"})
     equal = f"StringEquals aws:RequestTag/{names.TAG_GRID}"
-    for action, resource in ((SUBMIT, QUEUE), (SUBMIT, batch(INSIDE, JOB)), ("batch:TagResource", batch(FREE, JOB))):
+    for action, resource in ((SUBMIT, QUEUE), (SUBMIT, batch(INSIDE, JOB)), (TAG, QUEUE), (TAG, batch(FREE, JOB))):
         yield child.may_not("queue one as another grid's", action, resource, another, breaks=equal)
         for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
             left = tag_keys({key: value for key, value in TAGS.items() if key != tag})
@@ -66,10 +66,13 @@ def _looking() -> Iterator[Case]:
             yield caller.may("see what became of it", f"batch:{action}", "*")
         describe = "sagemaker:DescribeTrainingJob"
         yield caller.may("see what Batch has made of it", describe, made_by_batch(FREE, TRAINED))
+        yield caller.may("see it under a name in lower case", describe, made_by_batch(FREE, TRAINED.lower()))
         theirs = made_by_batch(FREE, "AWSBatchanother-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f")
         yield caller.may_not("see what it has made of others", describe, theirs, breaks=RESOURCE)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     yield child.may("read its log", "logs:GetLogEvents", f"{group}:log-stream:{TRAINED}/algo-1-1732200000")
+    lower = f"{group}:log-stream:{TRAINED.lower()}/algo-1-1732200000"
+    yield child.may("read its log under a name in lower case", "logs:GetLogEvents", lower)
     others = f"{group}:log-stream:AWSBatchanother-0-1/algo-1-1732200000"
     yield child.may_not("read another log", "logs:GetLogEvents", others, breaks=RESOURCE)
 

@@ -217,6 +217,7 @@ def test_the_intake_submits_to_this_queue_and_can_neither_train_nor_pass_a_role(
         [
             f"<{queue}.JobQueueArn>",
             "arn:aws:batch:us-east-1:<AWS::AccountId>:job-definition/traingrid-orchestrator:*",
+            "arn:aws:batch:us-east-1:<AWS::AccountId>:job/*",
         ]
     )
 

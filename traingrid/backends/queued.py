@@ -17,7 +17,7 @@ from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_re
 from traingrid.clients import Maker, client, once
 from traingrid.errors import UsageError
 from traingrid.failures import INVALID_REQUEST, SERVICE_ERROR
-from traingrid.service_jobs import ServiceJobs, seen_of, training_job_of
+from traingrid.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.waits import VISIBLE_WITHIN
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Queued(SageMaker):
         found = self._described(name)
         if found is None:
             return None
-        training_job = training_job_of(found)
-        return seen_of(found, super().describe(training_job) if training_job else None)
+        spelled = (super(Queued, self).describe(training_job) for training_job in training_job_names(found))
+        return seen_of(found, next((seen for seen in spelled if seen), None))
 
     def tags(self, seen: Seen) -> dict[str, str] | None:
         """See `Backend.tags`. They are the service job's; Batch gives them to what it makes of it."""
@@ -89,8 +89,8 @@ class Queued(SageMaker):
     def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`; none while the job waits."""
         found = self._described(name)
-        training_job = training_job_of(found) if found else ""
-        return super().log_lines(training_job, position) if training_job else iter(())
+        for training_job in training_job_names(found or {}):
+            yield from super().log_lines(training_job, position)
 
     def _described(self, name: str) -> dict[str, Any] | None:
         job = self._jobs.find(name)

@@ -10,7 +10,7 @@ from traingrid.audit import audit as violations_of
 from traingrid.audit import counts, notes
 from traingrid.cli.console import printable
 from traingrid.cli.deployed import find_deployment
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.world_reading import read_world
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     """Account for every line and every training job of the grid, or of SUBMISSION. Changes nothing."""
     world = read_world(find_deployment(grid_file), submission=submission, details=details)
     if submission and submission not in world.submissions:
-        raise TraingridError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
     found = violations_of(world)
     for violation in found:
         click.echo(printable(str(violation)))
@@ -41,8 +41,8 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     )
     click.echo(account(found))
     if found:
-        text = f"{len(found)} of what must hold does not hold."
-        raise TraingridError(text, "docs/operations.md says what each line means and what to do.")
+        text = f"{len(found)} invariant{'s are' if len(found) != 1 else ' is'} violated."
+        raise TraingridError(text, "docs/operations.md explains each line and what to do.")
 
 
 def account(found: Sequence[Violation]) -> str:

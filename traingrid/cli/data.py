@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError
 from traingrid.s3_uri import S3Uri
+from traingrid.safe_tarfile import tarfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

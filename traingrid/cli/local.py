@@ -19,11 +19,18 @@ def local() -> None:
 
 @local.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="TCP port; any free one by default.")
-def up(port: int) -> None:
+@click.option(
+    "--account",
+    type=click.Choice(["young", "grown"]),
+    default="grown",
+    show_default=True,
+    help="Quotas: those of a new AWS account, or raised ones.",
+)
+def up(port: int, account: str) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
     from localcloud import lifecycle
 
-    endpoint = lifecycle.up(_FOLDER, port)
+    endpoint = lifecycle.up(_FOLDER, port, ["--account-profile", account])
     click.echo(lifecycle.export_lines(endpoint))
     click.echo(f"localcloud answers at {endpoint}; its files are in {_FOLDER}/", err=True)
 
@@ -43,6 +50,34 @@ def status() -> None:
 
     running = lifecycle.status(_FOLDER)
     click.echo(f"localcloud answers at {running.endpoint} (pid {running.pid})" if running else "not running")
+
+
+@local.command()
+@click.argument("service", required=False)
+@click.argument("quota", required=False)
+@click.argument("value", required=False, type=click.FloatRange(min=0))
+@click.option("--region", default="*", help="Region of the quota; all by default.")
+def grant(service: str | None, quota: str | None, value: float | None, region: str) -> None:
+    """Grant quota increases, as AWS does after a while.
+
+    Without arguments, grant all pending requests (aws service-quotas request-service-quota-increase). With SERVICE,
+    QUOTA (its code or name) and VALUE, give a quota that value without a request: fargate L-3032A538 64.
+    """
+    from localcloud import lifecycle
+
+    if service and (quota is None or value is None):
+        raise click.UsageError("SERVICE, QUOTA and VALUE go together.")
+    running = lifecycle.status(_FOLDER)
+    if running is None:
+        raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
+    wanted = {"service": service, "quota": quota, "value": value, "region": region} if service else {}
+    try:
+        granted = lifecycle.grant(running, wanted)
+    except lifecycle.LifecycleError as error:
+        step = "List the quotas: aws service-quotas list-service-quotas --service-code SERVICE."
+        raise TraingridError(f"{error}.", step) from error
+    for line in granted or ["no request for an increase is pending"]:
+        click.echo(line)
 
 
 @local.command()

@@ -7,16 +7,16 @@ same files make the same bytes, and so the same key: what is there already is wh
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import io
 import json
-import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.cli.console import printable
+from traingrid.cli.source_folder import archive, check_place
 from traingrid.errors import UsageError
 from traingrid.manifest_columns import columns_of
 from traingrid.manifest_errors import ManifestError
@@ -25,15 +25,12 @@ from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from traingrid.clients import ActingRole
     from traingrid.deployment import Deployment
 
-MAX_BYTES = 200 * 1024 * 1024
-"""Most bytes of a folder: every host of every job fetches it. Data belongs into a channel."""
-# What tools leave behind and no script needs; the packed folder would have another name after every run.
-_LEFT_OUT = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
+_SHOWN_ERRORS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +94,12 @@ def packed(manifest: Path, deployment: Deployment) -> PackedManifest:
     if not local:
         return found
     lines = content.splitlines(keepends=True)
+    folders = _folders(manifest, local)
     archives: dict[Path, tuple[int, bytes]] = {}
     sources: dict[S3Uri, Source] = {}
-    for row in local:
-        folder = (manifest.parent / str(row.values["source"])).resolve()
-        where = f"{manifest}:{row.number}: source {row.values['source']}"
-        _check(where, folder, row)
+    for row, folder in zip(local, folders, strict=True):
         if folder not in archives:
-            archives[folder] = _archive(where, folder)
+            archives[folder] = archive(_where(manifest, row), folder)
         source = _source(folder, *archives[folder], str(row.values["region"]), deployment)
         sources[source.uri] = source
         lines[row.number - 1] = _with_source(lines, row, str(source.uri))
@@ -124,42 +119,40 @@ def _is_local(values: dict[str, Any]) -> bool:
     return isinstance(source, str) and bool(source.strip()) and "://" not in source
 
 
-def _check(where: str, folder: Path, row: Row) -> None:
-    if not folder.is_dir():
-        raise UsageError(
-            f"{where}: there is no folder {folder}.",
-            "Write a folder, relative to the manifest's, or s3://bucket/…/sourcedir.tar.gz.",
-        )
+def _where(manifest: Path, row: Row) -> str:
+    return f"{manifest}:{row.number}: source {printable(str(row.values['source']))}"
+
+
+def _folders(manifest: Path, rows: list[Row]) -> list[Path]:
+    """Return each row's folder.
+
+    Raises:
+        UsageError: Some folders or programs do not exist or may not be uploaded. The text names the first of them.
+    """
+    folders, errors = [], []
+    for row in rows:
+        folder = (manifest.parent / str(row.values["source"])).resolve()
+        folders.append(folder)
+        try:
+            check_place(_where(manifest, row), folder, manifest)
+            _check_program(_where(manifest, row), folder, row)
+        except UsageError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        shown = "\n".join(str(error) for error in errors[:_SHOWN_ERRORS])
+        more = f"\n... and {len(errors) - _SHOWN_ERRORS} more" if len(errors) > _SHOWN_ERRORS else ""
+        raise UsageError(f"{len(errors)} sources cannot be uploaded:\n{shown}{more}", "Fix these lines.")
+    return folders
+
+
+def _check_program(where: str, folder: Path, row: Row) -> None:
     program = row.values.get("entry_point")
     if isinstance(program, str) and not (folder / program).is_file():
-        raise UsageError(f"{where}: there is no {program} in {folder}.", "Write the program's path inside the folder.")
-
-
-def _archive(where: str, folder: Path) -> tuple[int, bytes]:
-    """Return how many files a folder has, and its .tar.gz: the same bytes for the same files, whoever packs them."""
-    files, size, packed = 0, 0, io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for path in _files(folder):
-            files, size = files + 1, size + path.stat().st_size
-            if size > MAX_BYTES:
-                raise UsageError(
-                    f"{where}: {folder} has more than {MAX_BYTES // 2**20} MiB.", "Put data into a channel."
-                )
-            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
-            entry.size, entry.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
-            with path.open("rb") as file:
-                archive.addfile(entry, file)
-    return files, packed.getvalue()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield a folder's files by name; a link to a file is that file."""
-    for path in sorted(folder.rglob("*")):
-        if _LEFT_OUT.isdisjoint(path.relative_to(folder).parts) and path.is_file() and path.suffix != ".pyc":
-            yield path
+        raise UsageError(
+            f"{where}: there is no {printable(program)} in {folder}.", "Write the program's path inside the folder."
+        )
 
 
 def _source(folder: Path, files: int, archive: bytes, region: str, deployment: Deployment) -> Source:

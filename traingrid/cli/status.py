@@ -19,7 +19,7 @@ from traingrid.cli.console import console, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
-from traingrid.errors import TraingridError, UsageError
+from traingrid.errors import UsageError
 from traingrid.ledger import Ledger
 from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
@@ -67,12 +67,12 @@ class ControlPlane:
         """Return one job of a submission.
 
         Raises:
-            TraingridError: There is no such job.
+            UsageError: There is no such submission or job.
         """
         jobs = self.status(submission).jobs
         if index >= len(jobs):
             message = f"Submission {submission} has no job of index {index}."
-            raise TraingridError(message, f"Its indices are 0 to {len(jobs) - 1}.")
+            raise UsageError(message, f"Its indices are 0 to {len(jobs) - 1}.")
         return jobs[index]
 
 

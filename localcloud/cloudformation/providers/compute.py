@@ -101,10 +101,24 @@ class BatchResource(Provider):
         wanted = without(wanted, "ReplaceComputeEnvironment", "UpdatePolicy")
         if kind == "AWS::Batch::ComputeEnvironment":  # the API knows MANAGED and UNMANAGED, CloudFormation any case
             wanted["Type"] = str(wanted["Type"]).upper()
-            wanted.setdefault("ServiceRole", _service_linked_role(context))
         made = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, wanted))
         arn = made[self._arn]
+        if kind == "AWS::Batch::ComputeEnvironment":
+            self._stabilized(context, arn)
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
+
+    def _stabilized(self, context: Context, arn: str) -> None:
+        """Fail as CloudFormation does where a compute environment becomes INVALID, and delete that.
+
+        Raises:
+            ProvisioningError: It is INVALID.
+        """
+        batch = context.client("batch")
+        found = batch.describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"][0]
+        if found["status"] == "INVALID":
+            batch.update_compute_environment(computeEnvironment=arn, state="DISABLED")
+            batch.delete_compute_environment(computeEnvironment=arn)
+            raise ProvisioningError(f"Operation CREATE failed: {found['statusReason']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update in place where the API can; a job definition gets a new revision under its old name."""
@@ -130,14 +144,6 @@ class BatchResource(Provider):
         kind = key[0].upper() + key[1:]
         getattr(batch, snake(f"Update{kind}"))(**{key: arn}, state="DISABLED")
         getattr(batch, snake(f"Delete{kind}"))(**{key: arn})
-
-
-def _service_linked_role(context: Context) -> str:
-    """The role that AWS Batch makes for itself where none is given; moto 5.2.5 demands one."""
-    iam, service = context.client("iam"), "batch.amazonaws.com"
-    known = iam.list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]  # moto spells its name in its own way
-    role = known[0] if known else iam.create_service_linked_role(AWSServiceName=service)["Role"]
-    return str(role["Arn"])
 
 
 PROVIDERS: dict[str, Provider] = {

@@ -1,0 +1,115 @@
+"""E14: manifests submitted from the Batch console, with an array of the right size, a wrong size, or no array."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, cycle, islice
+from typing import Any
+
+from faults.arena import Arena
+from faults.table import Outcome
+from traingrid import names
+from traingrid.clients import client
+from traingrid.s3_uri import S3Uri
+from traingrid.submission import submission_id
+from traingrid.violation import Violation
+
+CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))
+"""Lines of the manifest, and the size of the array: None for a job that is not an array."""
+
+_REFUSED = 2
+"""A child's exit code for a configuration that is wrong (ARCHITECTURE.md, "Exit codes of a child")."""
+_AT_ONCE = 12
+_numbers = count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Submitted:
+    """A manifest and the Batch job it was given to.
+
+    Attributes:
+        batch_job: The job's id.
+        lines: How many lines the manifest has.
+        size: The size of the array; None for a job that is not an array.
+    """
+
+    batch_job: str
+    lines: int
+    size: int | None
+
+    @property
+    def submission(self) -> str:
+        return submission_id(self.batch_job)
+
+    @property
+    def fits(self) -> bool:
+        return (self.size or 1) == self.lines
+
+    @property
+    def children(self) -> list[str]:
+        return [f"{self.batch_job}:{index}" for index in range(self.size)] if self.size else [self.batch_job]
+
+
+def submitted_by_hand(arena: Arena, manifests: int) -> Outcome:
+    """E14: an array that does not fit its manifest is refused by every child and trains nothing; others train all.
+
+    Args:
+        arena: Where.
+        manifests: How many, each of the next of `CASES`.
+    """
+    arena.plan(stub_seconds=0.5)
+    cases, given = islice(cycle(CASES), manifests), list[_Submitted]()
+    while batch := [_submit(arena, lines, size) for lines, size in islice(cases, _AT_ONCE)]:
+        given += batch
+        arena.ended(*(one.batch_job for one in batch))
+    arena.at_rest()
+    codes = {one.batch_job: _exit_codes(one) for one in given}
+    return Outcome(
+        volume=f"{len(given)} manifests",
+        struck=sum(not one.fits for one in given),
+        violations=[
+            *arena.audit(*(one.submission for one in given)),
+            *(found for one in given for found in _otherwise_than_asked(arena, one, codes[one.batch_job])),
+        ],
+        facts={
+            "refused": sum(not one.fits for one in given),
+            "exit_codes": dict(Counter(code for found in codes.values() for code in found)),
+        },
+    )
+
+
+def _submit(arena: Arena, lines: int, size: int | None) -> _Submitted:
+    """Upload a manifest where no intake looks, and submit the job definition with it as the Batch console does."""
+    deployment = arena.plane.deployment
+    uri = S3Uri(deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}{next(_numbers)}.csv")
+    arena.plane.storage.write(uri, arena.manifest(lines).encode(), "text/csv")
+    request: dict[str, Any] = {
+        "jobName": "by-hand",
+        "jobQueue": deployment.job_queue,
+        "jobDefinition": deployment.job_definition,
+        "containerOverrides": {"environment": [{"name": "S3_ARRAY_FILE", "value": str(uri)}]},
+    }
+    if size is not None:
+        request["arrayProperties"] = {"size": size}
+    return _Submitted(
+        batch_job=client("batch", deployment.grid.home).submit_job(**request)["jobId"], lines=lines, size=size
+    )
+
+
+def _exit_codes(given: _Submitted) -> list[int]:
+    described = client("batch", "us-east-1").describe_jobs(jobs=given.children)["jobs"]
+    return [job["container"].get("exitCode", -1) for job in described]
+
+
+def _otherwise_than_asked(arena: Arena, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
+    """Find a line of a fitting array that has not trained, and anything that came of another array."""
+    states = arena.states(given.submission)
+    whose = f"{given.batch_job} (array size {given.size}, {given.lines} lines)"
+    if given.fits:
+        for index in range(given.lines):
+            if states.get(index) != "Completed":
+                what = f"line {index} of {whose} is {states.get(index, 'not in the ledger')}, not Completed"
+                yield Violation(invariant="I1", kind="lost", submission=given.submission, what=what)
+    elif states or set(codes) != {_REFUSED}:
+        what = f"{whose} was not refused: its children exit with {codes}, and {len(states)} of its lines were opened"
+        yield Violation(invariant="E14", kind="other", submission=given.submission, what=what)

@@ -1,0 +1,151 @@
+"""The quotas of every account and Region of a localcloud: their values now, and requests for increases."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from localcloud.limits.instance_quotas import training_quotas
+from localcloud.limits.quota import QUOTAS, AccountProfile, Quota
+
+MAX_ACTIVE_REQUESTS = 20
+"""Active requests per account (https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html)."""
+
+
+class NoSuchQuotaError(LookupError):
+    """The service has no quota of this code or name."""
+
+
+class RequestRefusedError(ValueError):
+    """Service Quotas does not take a request for an increase.
+
+    Args:
+        code: The error's code, as in Service Quotas' service model.
+        message: The reason.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncreaseRequest:
+    """A request for an increase.
+
+    Attributes:
+        account: The account.
+        region: The Region.
+        quota: The quota.
+        desired: The value asked for.
+        id: The request's id.
+        status: PENDING, or APPROVED once it is granted.
+        created: When it was made.
+    """
+
+    account: str
+    region: str
+    quota: Quota
+    desired: float
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    status: str = "PENDING"
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class AccountLimits:
+    """Quota values by account and Region. May be used from any thread.
+
+    Args:
+        profile: The profile that every account starts with.
+    """
+
+    def __init__(self, profile: AccountProfile) -> None:
+        self.profile = profile
+        self._lock = threading.Lock()
+        self._granted: dict[tuple[str, str, Quota], float] = {}
+        self._requests: list[IncreaseRequest] = []
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call a function whenever a quota has a new value, without waiting for it to matter."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def value(self, account: str, region: str, quota: Quota) -> float:
+        """Return the value of a quota now."""
+        with self._lock:
+            return self._value(account, region, quota)
+
+    def _value(self, account: str, region: str, quota: Quota) -> float:
+        everywhere = self._granted.get((account, "*", quota), quota.value(self.profile))
+        return self._granted.get((account, region, quota), everywhere)
+
+    def set(self, account: str, quota: Quota, value: float, region: str = "*") -> None:
+        """Give a quota a value, in one Region or in all."""
+        with self._lock:
+            if region == "*":
+                self._granted = {key: kept for key, kept in self._granted.items() if key[::2] != (account, quota)}
+            self._granted[account, region, quota] = value
+        self._changed()
+
+    def request(self, account: str, region: str, quota: Quota, desired: float) -> IncreaseRequest:
+        """Take a request for an increase; it stays PENDING until `grant`.
+
+        Raises:
+            RequestRefusedError: The quota is not adjustable, has an active request or that value already, or there are
+                too many active requests.
+        """
+        with self._lock:
+            if not quota.adjustable:
+                raise RequestRefusedError("IllegalArgumentException", f"{quota.name} is not adjustable")
+            if desired <= self._value(account, region, quota):
+                words = f"You must provide a quota value greater than the current quota value for {quota.name}"
+                raise RequestRefusedError("IllegalArgumentException", words)
+            active = [one for one in self._requests if one.account == account and one.status == "PENDING"]
+            if any((one.region, one.quota) == (region, quota) for one in active):
+                words = f"A request for {quota.name} is active already in {region}"
+                raise RequestRefusedError("ResourceAlreadyExistsException", words)
+            if len(active) >= MAX_ACTIVE_REQUESTS:
+                words = f"The account has {MAX_ACTIVE_REQUESTS} active requests for increases already"
+                raise RequestRefusedError("QuotaExceededException", words)
+            made = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
+            self._requests.append(made)
+            return made
+
+    def requests(self, account: str, region: str) -> list[IncreaseRequest]:
+        """Return all requests of an account in a Region, the latest first."""
+        with self._lock:
+            return [one for one in reversed(self._requests) if (one.account, one.region) == (account, region)]
+
+    def grant(self) -> list[IncreaseRequest]:
+        """Grant every pending request; return them."""
+        with self._lock:
+            granted = [replace(one, status="APPROVED") for one in self._requests if one.status == "PENDING"]
+            for one in granted:
+                self._granted[one.account, one.region, one.quota] = one.desired
+            by_id = {one.id: one for one in granted}
+            self._requests = [by_id.get(one.id, one) for one in self._requests]
+        self._changed()
+        return granted
+
+
+def find_quota(service: str, code_or_name: str) -> Quota:
+    """Return a quota by its code or its name.
+
+    Raises:
+        NoSuchQuotaError: There is none.
+    """
+    for quota in quotas_of(service):
+        if code_or_name in (quota.code, quota.name):
+            return quota
+    raise NoSuchQuotaError(f"{service} has no quota {code_or_name}")
+
+
+def quotas_of(service: str) -> Iterator[Quota]:
+    """Yield the quotas of a service that localcloud knows."""
+    yield from training_quotas().values() if service == "sagemaker" else ()
+    yield from (quota for quota in QUOTAS if quota.service == service)

@@ -1,0 +1,152 @@
+"""The Service Quotas API over `AccountLimits`; moto 5.2.5 lists the default quotas of VPCs and no more."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from moto.core.exceptions import JsonRESTError
+from moto.servicequotas.responses import ServiceQuotasResponse
+
+from localcloud.limits.account_limits import (
+    AccountLimits,
+    IncreaseRequest,
+    NoSuchQuotaError,
+    RequestRefusedError,
+    find_quota,
+    quotas_of,
+)
+from localcloud.limits.quota import Quota
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+Answer = dict[str, Any]
+_PAGE = 100
+
+
+def install(cloud: "LocalCloud") -> None:
+    """Replace moto's operations and add those that it lacks."""
+    for action, operation in _OPERATIONS.items():
+        setattr(ServiceQuotasResponse, action, _method(cloud, operation))
+
+
+def _method(
+    cloud: "LocalCloud", operation: Callable[["LocalCloud", "_Call"], Answer]
+) -> Callable[[ServiceQuotasResponse], str]:
+    def answer(self: ServiceQuotasResponse) -> str:
+        call = _Call(json.loads(self.body or "{}"), self.current_account, self.region)
+        try:
+            return json.dumps(operation(cloud, call))
+        except NoSuchQuotaError as error:
+            raise JsonRESTError("NoSuchResourceException", str(error)) from error
+        except RequestRefusedError as error:
+            raise JsonRESTError(error.code, str(error)) from error
+
+    return answer
+
+
+class _Call:
+    """A request with the account and Region that it is for."""
+
+    def __init__(self, asked: Mapping[str, Any], account: str, region: str) -> None:
+        self.asked, self.account, self.region = asked, account, region
+
+    def quota(self) -> Quota:
+        return find_quota(str(self.asked.get("ServiceCode")), str(self.asked.get("QuotaCode")))
+
+    def page(self, name: str, found: list[Answer]) -> Answer:
+        start = int(self.asked.get("NextToken") or 0)
+        end = start + int(self.asked.get("MaxResults") or _PAGE)
+        return {name: found[start:end]} | ({"NextToken": str(end)} if end < len(found) else {})
+
+
+def _list(cloud: "LocalCloud", call: _Call) -> Answer:
+    found = [_described(cloud, call, quota) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
+    return call.page("Quotas", found)
+
+
+def _list_defaults(_cloud: "LocalCloud", call: _Call) -> Answer:
+    found = [_as_answer(call, quota, quota.default) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
+    return call.page("Quotas", found)
+
+
+def _get(cloud: "LocalCloud", call: _Call) -> Answer:
+    return {"Quota": _described(cloud, call, call.quota())}
+
+
+def _get_default(_cloud: "LocalCloud", call: _Call) -> Answer:
+    quota = call.quota()
+    return {"Quota": _as_answer(call, quota, quota.default)}
+
+
+def _request(cloud: "LocalCloud", call: _Call) -> Answer:
+    made = cloud.limits.request(call.account, call.region, call.quota(), float(call.asked["DesiredValue"]))
+    return {"RequestedQuota": _change(made)}
+
+
+def _history(cloud: "LocalCloud", call: _Call) -> Answer:
+    wanted = {key: call.asked[key] for key in ("ServiceCode", "Status", "QuotaCode") if call.asked.get(key)}
+    changes = [_change(one) for one in cloud.limits.requests(call.account, call.region)]
+    return call.page("RequestedQuotas", [one for one in changes if wanted.items() <= one.items()])
+
+
+def _get_change(cloud: "LocalCloud", call: _Call) -> Answer:
+    for one in cloud.limits.requests(call.account, call.region):
+        if one.id == call.asked.get("RequestId"):
+            return {"RequestedQuota": _change(one)}
+    raise NoSuchQuotaError(f"there is no request {call.asked.get('RequestId')}")
+
+
+def _described(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:
+    return _as_answer(call, quota, value_now(cloud.limits, cloud, call.account, call.region, quota))
+
+
+def value_now(limits: AccountLimits, cloud: "LocalCloud", account: str, region: str, quota: Quota) -> float:
+    """Return the value that is enforced: a plan of faults may set a lower one on training instances."""
+    if quota.service == "sagemaker":
+        planned = cloud.faults.quota(region, quota.name.partition(" ")[0])
+        if planned is not None:
+            return planned
+    return limits.value(account, region, quota)
+
+
+def _as_answer(call: _Call, quota: Quota, value: float) -> Answer:
+    return {
+        "ServiceCode": quota.service,
+        "ServiceName": quota.service_name,
+        "QuotaArn": f"arn:aws:servicequotas:{call.region}:{call.account}:{quota.service}/{quota.code}",
+        "QuotaCode": quota.code,
+        "QuotaName": quota.name,
+        "Value": float(value),
+        "Unit": "None",
+        "Adjustable": quota.adjustable,
+        "GlobalQuota": False,
+    }
+
+
+def _change(made: IncreaseRequest) -> Answer:
+    return {
+        "Id": made.id,
+        "ServiceCode": made.quota.service,
+        "ServiceName": made.quota.service_name,
+        "QuotaCode": made.quota.code,
+        "QuotaName": made.quota.name,
+        "DesiredValue": made.desired,
+        "Status": made.status,
+        "Created": made.created.timestamp(),
+        "GlobalQuota": False,
+        "Unit": "None",
+    }
+
+
+_OPERATIONS: dict[str, Callable[["LocalCloud", _Call], Answer]] = {
+    "list_service_quotas": _list,
+    "list_aws_default_service_quotas": _list_defaults,
+    "get_service_quota": _get,
+    "get_aws_default_service_quota": _get_default,
+    "request_service_quota_increase": _request,
+    "list_requested_service_quota_change_history": _history,
+    "list_requested_service_quota_change_history_by_quota": _history,
+    "get_requested_service_quota_change": _get_change,
+}
+"""By the names that moto derives from the operations' names."""

@@ -1,0 +1,73 @@
+"""WSGI middleware that throttles calls as AWS does: by account, Region and operation."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud import isolation
+from localcloud.faults_calls import throttled
+from localcloud.limits.rates import SERVICES, rate_of
+from localcloud.protocols import read_call
+from localcloud.record import StartResponse, WsgiApp, buffered
+from localcloud.signature import signature_of
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+class TokenBuckets:
+    """Token buckets by account, Region, service and operation. May be used from any thread.
+
+    Args:
+        clock: Returns seconds that only grow.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[tuple[str, str, str, str], _Bucket] = {}
+
+    def take(self, account: str, region: str, service: str, action: str) -> bool:
+        """Take a token for a call; False if the call is beyond its rate."""
+        rate = rate_of(service, action)
+        if rate is None:
+            return True
+        per_second, size = rate.at(region)
+        with self._lock:
+            now = self._clock()
+            bucket = self._buckets.setdefault((account, region, service, action), _Bucket(size, now))
+            bucket.tokens = min(size, bucket.tokens + (now - bucket.filled_at) * per_second)
+            bucket.filled_at = now
+            if bucket.tokens < 1:
+                return False
+            bucket.tokens -= 1
+            return True
+
+
+class Throttle:
+    """Refuses calls beyond their rate in the words of their service.
+
+    Calls of services (CloudFormation, Batch) pass: they pace themselves in AWS.
+    """
+
+    def __init__(self, application: WsgiApp, buckets: TokenBuckets) -> None:
+        self._application, self._buckets = application, buckets
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Pass a request on, or refuse it."""
+        signature = signature_of(environ)
+        if signature is None or signature.service not in SERVICES:
+            return self._application(environ, start_response)
+        principal = isolation.principal_of(signature.access_key) or ""
+        call = None if principal.endswith(".amazonaws.com") else read_call(signature.service, buffered(environ))
+        account = isolation.account_of(signature.access_key)
+        if call is None or self._buckets.take(account, signature.region, signature.service, call.action):
+            return self._application(environ, start_response)
+        return throttled(environ, signature.service)(environ, start_response)

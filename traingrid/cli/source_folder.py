@@ -1,0 +1,84 @@
+"""Source folders: which local folder a manifest line may name, and its archive."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from pathlib import Path
+
+from traingrid.errors import UsageError
+
+MAX_BYTES = 200 * 1024 * 1024
+"""Maximum size of a folder's files: every host of every job downloads them. Data belongs in a channel."""
+# What tools leave behind and no script needs; the packed folder would have another name after every run.
+_LEFT_OUT = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
+
+
+def check_place(where: str, folder: Path, manifest: Path) -> None:
+    """Check that a folder is the manifest's or the user's to upload.
+
+    A manifest may come from another person, so it cannot name any folder of the disk: only folders below its own folder
+    or below the current one, and neither the root folder nor a home folder as a whole.
+
+    Args:
+        where: The manifest line and its source, for the error.
+        folder: The folder, resolved.
+        manifest: The manifest's path.
+
+    Raises:
+        UsageError: The folder does not exist or may not be uploaded.
+    """
+    if not folder.is_dir():
+        raise UsageError(
+            f"{where}: there is no folder {folder}.",
+            "Write a folder, relative to the manifest's, or s3://bucket/…/sourcedir.tar.gz.",
+        )
+    if folder in (Path(folder.anchor), Path.home().resolve()):
+        raise UsageError(
+            f"{where}: {folder} is the root folder or your home folder, which are not uploaded.",
+            "Put the program into a folder of its own.",
+        )
+    if not any(folder.is_relative_to(above) for above in (manifest.resolve().parent, Path.cwd())):
+        raise UsageError(
+            f"{where}: {folder} is outside of the manifest's folder and of the current folder.",
+            f"If you want to upload it, run the command in {folder.parent}.",
+        )
+
+
+def archive(where: str, folder: Path) -> tuple[int, bytes]:
+    """Return the number of files in a folder and its .tar.gz. Equal files make equal bytes.
+
+    Raises:
+        UsageError: The folder's files are larger than `MAX_BYTES`. Nothing is packed then.
+    """
+    files = _files(where, folder)
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as members,
+    ):
+        for path in files:
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            entry.size, entry.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
+            with path.open("rb") as file:
+                members.addfile(entry, file)
+    return len(files), packed.getvalue()
+
+
+def _files(where: str, folder: Path) -> list[Path]:
+    """Return a folder's files by name, after their sizes are checked. A link to a file is that file."""
+    found, size = [], 0
+    for above, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        for path in (Path(above, name) for name in names):
+            if path.suffix == ".pyc" or path.name in _LEFT_OUT or not path.is_file():
+                continue
+            found.append(path)
+            size += path.stat().st_size
+            if size > MAX_BYTES:
+                raise UsageError(
+                    f"{where}: {folder} has more than {MAX_BYTES // 2**20} MiB.", "Put data into a channel."
+                )
+    return sorted(found)
