@@ -126,7 +126,7 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
             renew()
             cloud.faults.set(Plan(stubs=(Stub(seconds=3600),)))
             pace = Pace()
-            patch.setattr(Runner, "_pass", lambda runner, seconds: pace.train(runner, seconds))
+            patch.setattr(Runner, "_pass", lambda runner, seconds: pace.train(runner, seconds))  # noqa: PLW0108 - binds
             made = Deployer(cloud, dict(FIRST), pace)
             made.deploy(bootstrap={HOME: ACCOUNT, SECOND: ACCOUNT})
             bucket = names.data_bucket(NAME, ACCOUNT, HOME)
