@@ -14,7 +14,7 @@ SAID = {
     "orchestrator build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
     "training build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
     "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
-    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-{INSIDE}-ForwardingRule"),
+    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-forward"),
 }
 """Services that say on whose behalf they assume a role, and what they say."""
 

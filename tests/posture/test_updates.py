@@ -1,6 +1,7 @@
 """Every grid may become every other that an edit of grid.yaml makes of it, while jobs run, or the guard refuses."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -28,7 +29,7 @@ def refusal(before: Deployed, after: Deployed, *, jobs: bool) -> str:
     """Return what the guard answers when a line of any Region is open, or when none is."""
     old, new = before.question(), after.question()
 
-    def never(region: str) -> None:
+    def never(region: str) -> NoReturn:
         raise AssertionError(region)
 
     guard = RegionGuard(

@@ -15,8 +15,8 @@ from traingrid import names
 Place = tuple[str, str, str]
 """Account, Region and name of a stack."""
 
-NEEDED = ("AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue")
-"""Types that running jobs need, beside their roles."""
+NEEDED = ("AWS::EC2::VPC", "AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue")
+"""Types that running jobs need, beside their roles and subnets."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,13 @@ def _subnets(resources: dict[str, Resource]) -> dict[str, str]:
 
 def _needed(resources: dict[str, Resource]) -> Iterator[str]:
     """Yield the logical ids of what running jobs need: queues, network, and roles that a job or SageMaker uses."""
-    roles = [one["Properties"]["ContainerProperties"] for one in resources.values() if "JobDefinition" in one["Type"]]
-    of_children = json.dumps([[role["JobRoleArn"], role["ExecutionRoleArn"]] for role in roles])
+    by_children = json.dumps(
+        [it["Properties"] for it in resources.values() if it["Type"] in ("AWS::Batch::JobDefinition", NEEDED[1])]
+    )
     for logical_id, resource in resources.items():
-        role = resource["Type"] == "AWS::IAM::Role"
-        named = role and "RoleName" in resource["Properties"]
-        if resource["Type"] in NEEDED or named or (role and f'"{logical_id}"' in of_children):
+        used = resource["Type"] in ("AWS::IAM::Role", "AWS::EC2::Subnet") and f'"{logical_id}"' in by_children
+        named = resource["Type"] == "AWS::IAM::Role" and "RoleName" in resource["Properties"]
+        if resource["Type"] in NEEDED or named or used:
             yield logical_id
 
 
