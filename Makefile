@@ -77,6 +77,9 @@ bench-control: setup-control .venv-bench/.installed  ## Measure the control plan
 idle-cost: setup-control  ## Print what a grid costs in a month in which nobody uses it, from its templates
 	.venv/bin/python -m bench.idle_cost
 
+bench-rates: setup-control  ## Count the calls per second of 256 children against AWS's rates, into bench/results/
+	.venv/bin/python -m bench.rates
+
 bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
 
