@@ -87,8 +87,9 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 	.venv-training/bin/python -m bench.training
 
 SEED ?= 1
+ACCOUNT ?= young
 faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
-	.venv/bin/python -m faults --seed $(SEED)
+	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is not there yet

@@ -201,7 +201,7 @@ def run_line(deployment: Deployment, scenario: Scenario, index: int, chance: ran
     return line.now, line.calls
 
 
-def _silent(sentence: str, **facts: Any) -> None:  # noqa: ARG001 - the signature of `Say`
+def _silent(sentence: str, **facts: Any) -> None:
     """Print nothing: the log is not the point here."""
 
 
