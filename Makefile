@@ -77,6 +77,9 @@ bench-control: setup-control .venv-bench/.installed  ## Measure the control plan
 idle-cost: setup-control  ## Print what a grid costs in a month in which nobody uses it, from its templates
 	.venv/bin/python -m bench.idle_cost
 
+bench-rates: setup-control  ## Count the calls per second of 256 children against AWS's rates, into bench/results/
+	.venv/bin/python -m bench.rates
+
 bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
 
@@ -84,8 +87,9 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 	.venv-training/bin/python -m bench.training
 
 SEED ?= 1
+ACCOUNT ?= young
 faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
-	.venv/bin/python -m faults --seed $(SEED)
+	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is not there yet

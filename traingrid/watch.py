@@ -63,7 +63,8 @@ class Watch:
             deleted, which is recorded.
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
-        describe_at = started
+        # A training job that was just asked for was looked up a moment ago.
+        describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
         while True:
             age = clock.now() - started
             item = self.attempt.item()

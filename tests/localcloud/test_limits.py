@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 from localcloud import lifecycle
 from localcloud.faults import Plan, Stub
 from localcloud.isolation import user_environment
+from localcloud.limits import linked_roles
 from localcloud.limits.quota import BUILDS, FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS, VPCS
 from localcloud.limits.rates import RATES
 from localcloud.limits.throttle import TokenBuckets
@@ -209,6 +210,37 @@ class TestServiceLinkedRoles:
         assert found["second"]["status"] == "VALID"
         assert found["second"]["serviceRole"].endswith("aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch")
         assert iam.get_role(RoleName="AWSServiceRoleForECS")["Role"]["Path"] == "/aws-service-role/ecs.amazonaws.com/"
+
+    def test_the_first_stack_with_a_compute_environment_fails_and_the_next_one_succeeds(self) -> None:
+        iam, cloudformation, ec2 = client("iam"), client("cloudformation"), client("ec2")
+        for name in linked_roles.SERVICES:
+            iam.delete_role(RoleName=name)
+        resources = {
+            "Type": "FARGATE",
+            "MaxvCpus": 64,
+            "Subnets": [ec2.describe_subnets()["Subnets"][0]["SubnetId"]],
+            "SecurityGroupIds": [ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
+        }
+        properties = {"Type": "MANAGED", "ComputeResources": resources}
+        body = json.dumps({"Resources": {"C": {"Type": "AWS::Batch::ComputeEnvironment", "Properties": properties}}})
+
+        def ended(name: str) -> str:
+            cloudformation.create_stack(StackName=name, TemplateBody=body)
+            return wait_until(
+                lambda: next(
+                    (
+                        one["StackStatus"]
+                        for one in cloudformation.describe_stacks(StackName=name)["Stacks"]
+                        if not one["StackStatus"].endswith("_IN_PROGRESS")
+                    ),
+                    "",
+                )
+            )
+
+        assert ended("first-try") in ("ROLLBACK_COMPLETE", "CREATE_FAILED")
+        events = cloudformation.describe_stack_events(StackName="first-try")["StackEvents"]
+        assert any("service linked role" in event.get("ResourceStatusReason", "") for event in events)
+        assert ended("second-try") == "CREATE_COMPLETE"
 
     def test_children_beyond_the_fargate_quota_stay_runnable(self, young: LocalCloud) -> None:
         batch = client("batch")
