@@ -26,11 +26,16 @@ def local() -> None:
     show_default=True,
     help="Quotas: those of a new AWS account, or raised ones.",
 )
-def up(port: int, account: str) -> None:
+@click.option(
+    "--training-hosts",
+    type=click.IntRange(1),
+    help="Training hosts that run at once; by default as many as cores and memory allow.",
+)
+def up(port: int, account: str, training_hosts: int | None) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
     from localcloud import lifecycle
 
-    server = lifecycle.up(_FOLDER, port, ["--account-profile", account])
+    server = lifecycle.up(_FOLDER, port, ["--account-profile", account, "--training-hosts", str(training_hosts or 0)])
     click.echo(lifecycle.export_lines(server))
     click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
 
