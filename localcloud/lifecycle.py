@@ -16,6 +16,7 @@ from typing import Literal
 from localcloud.isolation import user_environment
 from localcloud.pages import ask
 from localcloud.state_file import Running, holder_of, read_state, remove_state
+from traingrid.errors import TraingridError
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 5.0
@@ -26,8 +27,8 @@ _started: dict[int, subprocess.Popen[bytes]] = {}  # children of this very proce
 _UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
-class LifecycleError(RuntimeError):
-    """A server could not be started or stopped; the text says why and what to do next."""
+class LifecycleError(TraingridError):
+    """A server could not be started or stopped."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,9 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
     if found.server and found.state == "answers":
         return found.server
     if found.server and found.state == "silent":
-        message = f"{silence(found.server)} No second one is started. Wait, or stop it: traingrid local down."
-        raise LifecycleError(message)
+        raise LifecycleError(
+            f"{silence(found.server)} No second one is started.", "Wait, or stop it: traingrid local down."
+        )
     folder = data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "localcloud", "--data-dir", str(folder), "--port", str(port), *options]
@@ -118,8 +120,7 @@ def down(data_dir: Path) -> bool:
         if _wait_until_gone(pid, data_dir, patience):
             remove_state(data_dir)
             return True
-    message = f"localcloud (process {pid}) does not end. Look at it with `ps -fp {pid}`."
-    raise LifecycleError(message)
+    raise LifecycleError(f"localcloud (process {pid}) does not end.", f"Look at it: ps -fp {pid}.")
 
 
 def silence(server: Running) -> str:
@@ -175,8 +176,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path, log: 
         process.wait()
     printed = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
     why = printed[-1] if printed else f"it did not answer within {_START_SECONDS:.0f} s"
-    message = f"localcloud did not start: {why} The whole log is in {log}."
-    raise LifecycleError(message)
+    raise LifecycleError(f"localcloud did not start: {why}", f"The whole log is in {log}.")
 
 
 def _wait_until_gone(pid: int, data_dir: Path, patience: float) -> bool:
@@ -184,15 +184,18 @@ def _wait_until_gone(pid: int, data_dir: Path, patience: float) -> bool:
     while time.monotonic() < deadline:
         if pid in _started and _started[pid].poll() is not None:
             del _started[pid]
-        if holder_of(data_dir) != pid and not _runs(pid):
+        if holder_of(data_dir) != pid and not runs(pid):
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
+    """Return True if there is a process of this id."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:  # another user's
+        return True
     return True

@@ -20,6 +20,7 @@ from localcloud.training.job import TrainingJob, now
 from localcloud.training.metrics import Metrics
 from localcloud.training.pipe import Pipes
 from localcloud.training.request import S3Uri, channels, hosts
+from localcloud.training.room import Room
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -43,12 +44,14 @@ class Runner:
         cloud: Where it runs.
         job: What runs.
         stub: How it pretends to train, as the plan of faults said when it was created; None for one that really does.
+        room: The places for hosts on this machine.
     """
 
-    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None) -> None:
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, room: Room) -> None:
         self.job = job
         self._cloud = cloud
         self._stub = stub
+        self._room = room
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -105,6 +108,14 @@ class Runner:
         if self._stub:
             self._pretend(self._stub)
             return
+        # Pending: "waiting for compute capacity" (botocore's service model, DescribeTrainingJobResponse).
+        with self._room.held(len(self._hosts), self.job.stop_requested) as has_room:
+            if has_room:
+                self._run_on_hosts()
+            else:
+                raise transfer.TransferInterruptedError
+
+    def _run_on_hosts(self) -> None:
         environment = self._environment()
         s3 = transfer.s3_client(environment)
         with self.job.lock:

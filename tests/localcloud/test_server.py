@@ -5,13 +5,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
 
 from localcloud import lifecycle
 from localcloud.loopback import is_local
@@ -19,8 +20,9 @@ from localcloud.pages import ask
 from localcloud.secret import server_secret
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
-from localcloud.state_file import Running
+from localcloud.state_file import Running, holder_of
 from tests.localcloud.probe import Probe, rule
+from traingrid.cli.main import cli
 
 
 def client_of(endpoint: str, key: str = "localcloud", secret: str = "") -> Callable[..., Any]:
@@ -192,6 +194,80 @@ def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server of the folder that `traingrid local` uses here, stopped in the end, whatever runs there by then."""
+    monkeypatch.chdir(tmp_path)
+    yield lifecycle.up(Path(".localcloud"))
+    server = lifecycle.condition(Path(".localcloud")).server
+    if server and holder_of(Path(".localcloud")):
+        os.kill(server.pid, signal.SIGCONT)
+    lifecycle.down(Path(".localcloud"))
+
+
+def run_local(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["local", *arguments])
+
+
+def test_a_server_that_is_slow_to_answer_is_not_taken_for_one_that_has_ended(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_ANSWER_SECONDS", 0.5)
+    log = Path(served.data_dir) / "server.log"
+    before = log.read_text()
+    assert "localcloud listens on" in before
+    os.kill(served.pid, signal.SIGSTOP)
+    seen = run_local("status")
+    assert (seen.exit_code, seen.output.startswith(f"localcloud (process {served.pid}) runs in")) == (1, True)
+    with pytest.raises(lifecycle.LifecycleError, match="No second one is started"):
+        lifecycle.up(Path(".localcloud"))
+    assert log.read_text() == before
+    os.kill(served.pid, signal.SIGCONT)
+    monkeypatch.setattr(lifecycle, "_ANSWER_SECONDS", 10)
+    assert lifecycle.up(Path(".localcloud")) == served
+    assert run_local("status").exit_code == 0
+
+
+def test_after_a_kill_the_next_commands_report_the_loss_and_the_address_and_keys_are_the_same(served: Running) -> None:
+    client_of(served.endpoint, secret=served.secret)("sqs").create_queue(QueueName="lost")
+    os.kill(served.pid, signal.SIGKILL)
+    lifecycle._started[served.pid].wait()
+    seen = run_local("status")
+    assert seen.exit_code == 1
+    assert "was killed, and its stacks, buckets, ledger and jobs are lost" in seen.output
+    again = run_local("up")
+    assert "are lost: they were in memory. The new one is empty; bootstrap and deploy the grid again." in again.stderr
+    server = lifecycle.status(Path(".localcloud"))
+    assert server is not None
+    assert (server.endpoint, server.secret) == (served.endpoint, served.secret)
+    assert server.pid != served.pid
+    assert "QueueUrls" not in client_of(server.endpoint, secret=served.secret)("sqs").list_queues()
+    assert "are lost" not in run_local("up").stderr
+    assert (Path(served.data_dir) / "server.log").read_text().count("localcloud listens on") == 2
+
+
+def test_after_a_kill_another_port_is_taken_if_the_same_is_not_free(served: Running) -> None:
+    os.kill(served.pid, signal.SIGKILL)
+    lifecycle._started[served.pid].wait()
+    with socket.create_server(("127.0.0.1", int(served.endpoint.rpartition(":")[2]))):
+        server = lifecycle.up(Path(".localcloud"))
+    assert (server.endpoint != served.endpoint, server.secret) == (True, served.secret)
+
+
+def test_status_is_a_failure_where_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = run_local("status")
+    assert (seen.exit_code, seen.output) == (1, "not running\n")
+
+
+def test_two_servers_in_one_folder_are_refused(served: Running) -> None:
+    command = [sys.executable, "-m", "localcloud", "--data-dir", served.data_dir]
+    second = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert second.returncode == 1
+    assert f"process {served.pid} runs in" in second.stdout
+    assert lifecycle.status(Path(".localcloud")) == served
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:

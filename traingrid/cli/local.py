@@ -10,6 +10,9 @@ from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 
 _FOLDER = Path(".localcloud")
+_KILLED = (
+    "The local AWS that ran here was killed, and its stacks, buckets, ledger and jobs are lost: they were in memory."
+)
 
 
 @click.group()
@@ -26,12 +29,20 @@ def local() -> None:
     show_default=True,
     help="Quotas: those of a new AWS account, or raised ones.",
 )
-def up(port: int, account: str) -> None:
+@click.option(
+    "--training-hosts",
+    type=click.IntRange(1),
+    help="Training hosts that run at once; by default as many as cores and memory allow.",
+)
+def up(port: int, account: str, training_hosts: int | None) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
     from localcloud import lifecycle
 
-    server = lifecycle.up(_FOLDER, port, ["--account-profile", account])
+    killed = lifecycle.condition(_FOLDER).state == "killed"
+    server = lifecycle.up(_FOLDER, port, ["--account-profile", account, "--training-hosts", str(training_hosts or 0)])
     click.echo(lifecycle.export_lines(server))
+    if killed:
+        click.echo(f"{_KILLED} The new one is empty; bootstrap and deploy the grid again.", err=True)
     click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
 
 
@@ -52,8 +63,8 @@ def status() -> None:
     if found.state == "answers" and found.server:
         click.echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
         return
-    killed = 'not running: it was killed; start it again: eval "$(traingrid local up)"'
     silent = found.server and lifecycle.silence(found.server)
+    killed = f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"'
     click.echo({"silent": silent, "killed": killed}.get(found.state, "not running"))
     raise SystemExit(1)
 
