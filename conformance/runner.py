@@ -1,0 +1,110 @@
+"""Runs claims, many at a time, and deletes what they have created."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conformance.aws import Aws
+from conformance.claim import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from conformance.aws import Place
+    from conformance.claim import Claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a claim fared in one place.
+
+    Attributes:
+        claim: The claim.
+        outcome: The outcome.
+        detail: Why it is not met; empty otherwise.
+        seconds: How long the check took.
+    """
+
+    claim: Claim
+    outcome: Outcome
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class Instances:
+    """The training instances that a run may use at once: claims that need more wait."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+        self._taking = threading.Lock()
+        self._most = most
+
+    @contextmanager
+    def taken(self, count: int) -> Iterator[None]:
+        """Hold `count` instances while the block runs; a claim that needs more than there are gets all."""
+        count = min(count, self._most)
+        with self._taking:  # one at a time, or two claims could each wait for the half that the other has
+            for _ in range(count):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(count):
+                self._free.release()
+
+
+def run(
+    place: Place,
+    claims: Sequence[Claim],
+    *,
+    workers: int,
+    instances: int,
+    on_result: Callable[[Result], None] = lambda _: None,
+) -> tuple[list[Result], list[str]]:
+    """Check claims, and delete all that was created for them, also if the run is interrupted.
+
+    Args:
+        place: Where to check them.
+        claims: What to check.
+        workers: How many claims are checked at once.
+        instances: How many training instances run at once.
+        on_result: Called with each result when it is known.
+
+    Returns:
+        The results in the order of the claims, and the resources that could not be deleted.
+    """
+    aws, free = Aws(place), Instances(instances)
+
+    def check(claim: Claim) -> Result:
+        with free.taken(claim.trainings):
+            result = checked(aws, claim)
+        on_result(result)
+        return result
+
+    pool = ThreadPoolExecutor(workers)
+    try:
+        results = list(pool.map(check, claims))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: what is being checked loses its resources
+        left = aws.undo.everything()
+    return results, left
+
+
+def checked(aws: Aws, claim: Claim) -> Result:
+    """Check one claim; any exception means that it is not met."""
+    if claim.why_documented:
+        return Result(claim=claim, outcome=Outcome.DOCUMENTED)
+    begun = time.monotonic()
+    try:
+        claim.check(aws)
+    except Exception as error:  # noqa: BLE001 - AWS may answer anything; all of it is the result
+        detail = f"{type(error).__name__}: {error}" if not isinstance(error, AssertionError) else str(error)
+        outcome = Outcome.NOT_MET
+    else:
+        outcome, detail = Outcome.MET, ""
+    return Result(claim=claim, outcome=outcome, detail=detail, seconds=time.monotonic() - begun)
