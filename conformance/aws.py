@@ -59,12 +59,14 @@ class Aws:
         place: Where it takes place.
         run: Id of the run, part of every name.
         undo: Deletes what the run creates.
+        interrupted: Set when the run is interrupted: the checks give up, and only the deletion still waits.
     """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.run = uuid.uuid4().hex[:8]
         self.undo = Undo()
+        self.interrupted = threading.Event()
         self._clients: dict[tuple[str, str], Any] = {}
         self._clients_lock = threading.Lock()
         self._shared: dict[str, _Shared] = {}
@@ -131,7 +133,8 @@ class Aws:
         """
         until = time.monotonic() + (seconds or self.place.patience_seconds)
         while not (answer := question()):
-            if time.monotonic() > until:
+            given_up = self.interrupted.is_set() and threading.current_thread() is not threading.main_thread()
+            if given_up or time.monotonic() > until:
                 raise TimeoutError(f"{what or 'the awaited state'} did not come; the last answer was {answer!r}")
             time.sleep(self.place.poll_seconds)
         return answer

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,23 @@ if TYPE_CHECKING:
 
     from conformance.aws import Place
     from conformance.claim import Claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run found, and what it leaves.
+
+    Attributes:
+        identifier: The run's id, with which its resources are tagged.
+        results: The results in the order of the claims; the finished ones if the run was interrupted.
+        left: Resources that could not be deleted, each with the reason.
+        interrupted: Whether the user ended it.
+    """
+
+    identifier: str
+    results: list[Result]
+    left: list[str]
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +84,7 @@ def run(
     workers: int,
     instances: int,
     on_result: Callable[[Result], None] = lambda _: None,
-) -> tuple[list[Result], list[str]]:
+) -> Run:
     """Check claims, and delete all that was created for them, also if the run is interrupted.
 
     Args:
@@ -75,24 +94,44 @@ def run(
         instances: How many training instances run at once.
         on_result: Called with each result when it is known.
 
-    Returns:
-        The results in the order of the claims, and the resources that could not be deleted.
     """
-    aws, free = Aws(place), Instances(instances)
+    aws, free, found = Aws(place), Instances(instances), dict[str, Result]()
 
     def check(claim: Claim) -> Result:
         with free.taken(claim.trainings):
             result = checked(aws, claim)
+        found[claim.name] = result
         on_result(result)
         return result
 
     pool = ThreadPoolExecutor(workers)
     try:
-        results = list(pool.map(check, claims))
+        list(pool.map(check, claims))
+    except KeyboardInterrupt:
+        aws.interrupted.set()
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C: what is being checked loses its resources
-        left = aws.undo.everything()
-    return results, left
+        pool.shutdown(wait=False, cancel_futures=True)
+        with _no_second_ctrl_c():
+            left = aws.undo.everything()
+    results = [found[claim.name] for claim in claims if claim.name in found]
+    return Run(identifier=aws.run, results=results, left=left, interrupted=aws.interrupted.is_set())
+
+
+@contextmanager
+def _no_second_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C from interrupting the deletion."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: print("Resources are being deleted; wait.", flush=True))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def checked(aws: Aws, claim: Claim) -> Result:
@@ -103,8 +142,15 @@ def checked(aws: Aws, claim: Claim) -> Result:
     try:
         claim.check(aws)
     except Exception as error:  # noqa: BLE001 - AWS may answer anything; all of it is the result
-        detail = f"{type(error).__name__}: {error}" if not isinstance(error, AssertionError) else str(error)
-        outcome = Outcome.NOT_MET
+        outcome, detail = Outcome.NOT_MET, _detail(error)
     else:
         outcome, detail = Outcome.MET, ""
     return Result(claim=claim, outcome=outcome, detail=detail, seconds=time.monotonic() - begun)
+
+
+def _detail(error: Exception) -> str:
+    """Return why a claim is not met: the assertion's own words, or its line, or the unexpected error."""
+    if not isinstance(error, AssertionError):
+        return f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return str(error) or str(frames[-1].line)

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from moto.ecr import urls
 from moto.core.exceptions import ServiceException
+from moto.ecr import urls
 from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
 
@@ -24,7 +24,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto is untyped to us
-    """An immutable tag names another image (API reference, PutImage); moto 5.2.5 answers ImageAlreadyExistsException."""
+    """An immutable tag names another image (API reference, PutImage); moto 5.2.5 answers with another error."""
 
     code = "ImageTagAlreadyExistsException"
 

@@ -2,6 +2,7 @@
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
+from conformance.resources.templates import Stack
 from conformance.sources import model, page, schema
 
 
@@ -29,12 +30,9 @@ def regions_tell_whether_they_are_switched_on(aws: Aws) -> None:
 @claim(
     schema("AWS::Budgets::Budget", '"/properties/NotificationsWithSubscribers"'),
     used_by="stacks/budget.py",
-    not_modelled="a budget's subscribers are changed in place",
 )
 def budget_of_a_fixed_name_keeps_its_subscribers(aws: Aws) -> None:
     """An update that changes the subscribers of a budget with a fixed name fails: it is a replacement."""
-    from conformance.resources.templates import Stack  # noqa: PLC0415
-
     stack, name = Stack(aws), aws.name("budget")
 
     def budget(email: str) -> dict[str, object]:
@@ -42,7 +40,10 @@ def budget_of_a_fixed_name_keeps_its_subscribers(aws: Aws) -> None:
         subscribers = [{"SubscriptionType": "EMAIL", "Address": email}]
         money = {"Amount": 1, "Unit": "USD"}
         of = {"BudgetName": name, "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": money}
-        properties = {"Budget": of, "NotificationsWithSubscribers": [{"Notification": notified, "Subscribers": subscribers}]}
+        properties = {
+            "Budget": of,
+            "NotificationsWithSubscribers": [{"Notification": notified, "Subscribers": subscribers}],
+        }
         return {"Budget": {"Type": "AWS::Budgets::Budget", "Properties": properties}}
 
     assert stack.deploy(budget("one@example.com")) == "CREATE_COMPLETE"

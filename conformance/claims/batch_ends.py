@@ -41,7 +41,9 @@ def killed_container_is_retried(aws: Aws) -> None:
 
 
 @claim(
-    model("batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"),
+    model(
+        "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
+    ),
     _TIMEOUTS,
     used_by="traingrid/orchestrator.py traingrid/cancelling.py",
 )

@@ -9,7 +9,9 @@ from conformance.claim import claim
 from conformance.resources.storage import table
 from conformance.sources import model, page
 
-_CONDITIONS = page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html")
+_CONDITIONS = page(
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html"
+)
 
 
 def _key(aws: Aws, sort: str = "a") -> dict[str, dict[str, str]]:
@@ -52,7 +54,10 @@ def cancelled_transaction_names_the_condition(aws: Aws) -> None:
     dynamodb, name = aws.client("dynamodb"), table(aws)
     there, new = _key(aws), _key(aws)
     dynamodb.put_item(TableName=name, Item=there)
-    puts = [{"Put": {"TableName": name, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}} for item in (new, there)]
+    puts = [
+        {"Put": {"TableName": name, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
+        for item in (new, there)
+    ]
     try:
         dynamodb.transact_write_items(TransactItems=puts)
     except dynamodb.exceptions.TransactionCanceledException as error:

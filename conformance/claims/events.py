@@ -21,7 +21,9 @@ def _of_objects(aws: Aws) -> dict[str, object]:
 
     def make() -> dict[str, object]:
         name = bucket(aws, events=True)
-        box = inbox(aws, {**_OBJECT, "detail": {"bucket": {"name": [name]}, "object": {"key": [{"prefix": "manifests/"}]}}})
+        box = inbox(
+            aws, {**_OBJECT, "detail": {"bucket": {"name": [name]}, "object": {"key": [{"prefix": "manifests/"}]}}}
+        )
         s3, puts = aws.client("s3"), list[dict[str, object]]()
 
         def arrived() -> bool:  # a notification of a new bucket takes a while until it is in force

@@ -79,21 +79,22 @@ def invoked_function_returns_its_result(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html"),
-    used_by="traingrid/embedded_metrics.py stacks/saved_queries.py",
-    not_modelled="Lambda's log format: the line REPORT is missing",
+    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
+    used_by="stacks/event_function.py stacks/saved_queries.py",
+    not_modelled="Lambda's log format JSON: its own lines are plain text",
 )
-def function_logs_a_report(aws: Aws) -> None:
-    """The log of an invocation has START, the function's own lines, END and REPORT with the billed duration."""
-    name, logs = aws.once("works", lambda: function(aws, _WORKS)), aws.client("logs")
+def log_format_json_is_of_every_line(aws: Aws) -> None:
+    """With the log format JSON, also the lines of Lambda itself are JSON, as platform.report is."""
+    name, logs = function(aws, _WORKS, LoggingConfig={"LogFormat": "JSON"}), aws.client("logs")
     aws.client("lambda").invoke(FunctionName=name, Payload=b"{}")
 
     def lines() -> str:
-        return "".join(event["message"] for event in logs.filter_log_events(logGroupName=f"/aws/lambda/{name}")["events"])
+        return "".join(
+            event["message"] for event in logs.filter_log_events(logGroupName=f"/aws/lambda/{name}")["events"]
+        )
 
     patience = aws.seconds(120)
-    aws.wait(lambda: "worked" in lines(), "the function's line")
-    aws.wait(lambda: "REPORT RequestId" in lines() and "Billed Duration" in lines(), "the report", seconds=patience)
+    aws.wait(lambda: "platform.report" in lines(), "the report", seconds=patience)
 
 
 @claim(

@@ -23,9 +23,12 @@ def immutable_tag_cannot_be_moved(aws: Aws) -> None:
         ecr.put_image(repositoryName=name, imageTag="first", imageManifest=other, imageManifestMediaType=kind)
 
 
-@claim(model("ecr", "DescribeImages", "ImageNotFoundException"), used_by="stacks/image_build.sh traingrid/checkup/deployed.py")
+@claim(
+    model("ecr", "DescribeImages", "ImageNotFoundException"),
+    used_by="stacks/image_build.sh traingrid/checkup/deployed.py",
+)
 def missing_image_and_repository_differ(aws: Aws) -> None:
-    """DescribeImages of a missing tag is ImageNotFoundException, and of a missing repository RepositoryNotFoundException."""
+    """DescribeImages tells a missing tag, ImageNotFoundException, from a missing repository."""
     ecr, missing = aws.client("ecr"), [{"imageTag": "missing"}]
     name = image(aws).partition("/")[2].partition(":")[0]
     with refused("ImageNotFoundException"):
@@ -55,9 +58,7 @@ def only_later_pushes_are_replicated(aws: Aws) -> None:
         "destinations": [{"region": aws.away, "registryId": aws.account}],
         "repositoryFilters": [{"filter": name, "filterType": "PREFIX_MATCH"}],
     }
-    aws.undo.later(
-        "our replication rule", lambda: ecr.put_replication_configuration(replicationConfiguration=earlier)
-    )
+    aws.undo.later("our replication rule", lambda: ecr.put_replication_configuration(replicationConfiguration=earlier))
     ecr.put_replication_configuration(replicationConfiguration={"rules": [*earlier["rules"], ours]})
     aws.place.copy_image(ecr, name, "after")
 

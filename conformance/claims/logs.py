@@ -1,5 +1,7 @@
 """CloudWatch Logs: how logs are read."""
 
+import time
+
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
 from conformance.resources.batch import Batch
@@ -34,7 +36,9 @@ def missing_log_group_is_not_found(aws: Aws) -> None:
         aws.client("logs").describe_log_streams(logGroupName=aws.name("missing"))
 
 
-@claim(model("logs", "GetLogEvents", "ResourceNotFoundException"), used_by="traingrid/children.py traingrid/cli/logs.py")
+@claim(
+    model("logs", "GetLogEvents", "ResourceNotFoundException"), used_by="traingrid/children.py traingrid/cli/logs.py"
+)
 def missing_log_stream_is_not_found(aws: Aws) -> None:
     """GetLogEvents of a stream that does not exist is ResourceNotFoundException."""
     batch = Batch.of(aws)
@@ -49,7 +53,7 @@ def missing_log_stream_is_not_found(aws: Aws) -> None:
 )
 def query_finds_fields_of_json_lines(aws: Aws) -> None:
     """A query of CloudWatch Logs Insights finds the fields of a line that is JSON."""
-    logs, name, now = aws.client("logs"), f"/{aws.name('query')}", int(aws.wait(_now) * 1000)
+    logs, name, now = aws.client("logs"), f"/{aws.name('query')}", int(time.time() * 1000)
     aws.undo.later(f"log group {name}", lambda: logs.delete_log_group(logGroupName=name))
     logs.create_log_group(logGroupName=name, tags=aws.tag_map)
     logs.create_log_stream(logGroupName=name, logStreamName="s")
@@ -71,12 +75,6 @@ def query_finds_fields_of_json_lines(aws: Aws) -> None:
 
 def _complete(reply: dict[str, list[object]]) -> dict[str, list[object]]:
     return reply if str(reply["status"]) == "Complete" else {}
-
-
-def _now() -> float:
-    import time  # noqa: PLC0415
-
-    return time.time()
 
 
 @documented(

@@ -42,7 +42,11 @@ class Submitting:
         return self.batch.submit(self.definition, api=acting_with(self.aws, *statements)("batch"))
 
 
-@claim(_BATCH, page("https://github.com/wri/gfw-data-api/pull/175"), used_by="stacks/intake_permissions.py traingrid/batch.py")
+@claim(
+    _BATCH,
+    page("https://github.com/wri/gfw-data-api/pull/175"),
+    used_by="stacks/intake_permissions.py traingrid/batch.py",
+)
 def submit_job_with_these_statements(aws: Aws) -> None:
     """SubmitJob with tags is allowed by SubmitJob and TagResource on jobs, the queue and the definition."""
     it = Submitting(aws)
@@ -52,7 +56,6 @@ def submit_job_with_these_statements(aws: Aws) -> None:
 @claim(
     page("https://github.com/wri/gfw-data-api/pull/175"),
     used_by="stacks/intake_permissions.py",
-    not_modelled="SubmitJob with tags asks for TagResource on job/* only",
 )
 def submit_job_tags_the_definition(aws: Aws) -> None:
     """SubmitJob with tags is refused without TagResource on the job definition, and the message names it."""
@@ -141,7 +144,7 @@ def list_training_jobs_knows_no_resource(aws: Aws) -> None:
         acting_with(aws, allow("sagemaker:ListTrainingJobs", jobs))("sagemaker").list_training_jobs(MaxResults=1)
 
 
-@claim(model("s3", "GetObject", "you don’t have the s3:ListBucket permission"), used_by="traingrid/storage.py")
+@claim(model("s3", "GetObject", "the s3:ListBucket permission"), used_by="traingrid/storage.py")
 def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
     """Without s3:ListBucket, a missing object is AccessDenied; with it, NoSuchKey."""
     bucket, key = shared_bucket(aws), aws.name("missing")
@@ -149,7 +152,9 @@ def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
     with refused("AccessDenied"):
         acting_with(aws, read)("s3").get_object(Bucket=bucket, Key=key)
     with refused("NoSuchKey"):
-        acting_with(aws, read, allow("s3:ListBucket", f"arn:aws:s3:::{bucket}"))("s3").get_object(Bucket=bucket, Key=key)
+        acting_with(aws, read, allow("s3:ListBucket", f"arn:aws:s3:::{bucket}"))("s3").get_object(
+            Bucket=bucket, Key=key
+        )
 
 
 @claim(_S3, used_by="stacks/child_permissions.py stacks/intake_permissions.py")

@@ -54,7 +54,9 @@ def traffic_encryption_may_be_demanded(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html"),
+    page(
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html"
+    ),
     used_by="stacks/child_permissions.py stacks/intake_permissions.py",
     trainings=1,
 )

@@ -109,7 +109,7 @@ class ServiceQueue:
     trainings=1,
 )
 def client_token_makes_one_service_job(aws: Aws) -> None:
-    """SubmitServiceJob with the same token and request makes one service job: the second is refused, or is the first."""
+    """SubmitServiceJob with the same token makes one service job: the second call is refused, or returns the first."""
     queue = ServiceQueue.of(aws)
     request = queue.request()
     first = queue.submit(request)

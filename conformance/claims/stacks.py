@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
 from conformance.resources.functions import function
-from conformance.resources.storage import bucket
+from conformance.resources.storage import bucket, shared_bucket
 from conformance.resources.templates import Stack
 from conformance.sources import model, page
 
-_RETENTION = page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html")
+_RETENTION = page(
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html"
+)
 _IMPORT = page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html")
 _ANSWERS = """
 import json, urllib.request
@@ -20,8 +23,8 @@ def handler(event, context):
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer |= {"PhysicalResourceId": "claim", "Status": "FAILED" if failed else "SUCCESS"}
     answer |= {"Reason": "the claim's reason", "Data": {"Value": "of the claim"}}
-    request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), {"content-type": ""}, method="PUT")
-    urllib.request.urlopen(request)
+    body, header = json.dumps(answer).encode(), {"content-type": ""}
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, header, method="PUT"))
 """
 
 
@@ -29,10 +32,9 @@ def _group(name: str, policy: str) -> dict[str, Any]:
     return {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": name}, "DeletionPolicy": policy}
 
 
-def _invalid(after: str) -> dict[str, Any]:
-    """Return a resource that cannot be created, after another one."""
-    properties = {"LogGroupName": "not a valid name!"}
-    return {"Type": "AWS::Logs::LogGroup", "Properties": properties, "DependsOn": after}
+def _taken(aws: Aws, after: str) -> dict[str, Any]:
+    """Return a resource that cannot be created, after another one: a bucket that exists."""
+    return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": shared_bucket(aws)}, "DependsOn": after}
 
 
 def _forget_group(aws: Aws, name: str) -> None:
@@ -59,7 +61,7 @@ def retained_resource_outlives_its_stack(aws: Aws) -> None:
 def failed_creation_leaves_nothing(aws: Aws) -> None:
     """If the creation of a stack fails, a resource with RetainExceptOnCreate is deleted."""
     stack, name = Stack(aws), f"/{aws.name('not-kept')}"
-    resources = {"Kept": _group(name, "RetainExceptOnCreate"), "Broken": _invalid("Kept")}
+    resources = {"Kept": _group(name, "RetainExceptOnCreate"), "Broken": _taken(aws, "Kept")}
     assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
     assert _groups(aws, name) == []
 
@@ -72,7 +74,7 @@ def failed_update_is_rolled_back(aws: Aws) -> None:
     """An update that fails ends UPDATE_ROLLBACK_COMPLETE, and what it had changed is as before."""
     stack, name, other = Stack(aws), f"/{aws.name('before')}", f"/{aws.name('added')}"
     assert stack.deploy({"Group": _group(name, "Delete")}) == "CREATE_COMPLETE", stack.reasons()
-    resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _invalid("Added")}
+    resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _taken(aws, "Added")}
     assert stack.deploy(resources) == "UPDATE_ROLLBACK_COMPLETE"
     assert _groups(aws, name) == [name]
     assert _groups(aws, other) == []
@@ -133,8 +135,6 @@ def stack_is_deleted_by_force_after_a_failure(aws: Aws) -> None:
 
 
 def _take_over(aws: Aws, stack: Stack, resources: dict[str, Any]) -> str:
-    import json  # noqa: PLC0415
-
     what = {"StackName": stack.name, "ChangeSetName": "take-over"}
     aws.undo.later(f"stack {stack.name}", stack.delete)
     stack.api.create_change_set(
@@ -177,7 +177,9 @@ def existing_bucket_is_in_the_way(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html"
+    ),
     used_by="stacks/images_stack.py stacks/control_stack.py",
 )
 def output_of_another_stack_is_read(aws: Aws) -> None:

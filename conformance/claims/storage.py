@@ -27,7 +27,9 @@ def versions_are_listed_newest_first(aws: Aws) -> None:
     assert [version["VersionId"] for version in listed] == versions[::-1]
 
 
-@claim(model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/storage.py")
+@claim(
+    model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/storage.py"
+)
 def range_is_read_alone(aws: Aws) -> None:
     """GetObject with a range returns these bytes, fewer at the end, and InvalidRange behind it."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("range")
@@ -51,7 +53,9 @@ def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"one"
 
 
-@claim(model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/storage.py")
+@claim(
+    model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/storage.py"
+)
 def version_keeps_its_metadata(aws: Aws) -> None:
     """HeadObject of a version returns the metadata with which that version was written."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("metadata")

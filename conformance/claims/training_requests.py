@@ -46,7 +46,9 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
     _refused(aws, Environment={"LONG": "v" * 513})
 
 
-@claim(model("sagemaker", "InputDataConfig", '"max": 20'), used_by="traingrid/channels.py traingrid/manifest_channels.py")
+@claim(
+    model("sagemaker", "InputDataConfig", '"max": 20'), used_by="traingrid/channels.py traingrid/manifest_channels.py"
+)
 def at_most_20_channels(aws: Aws) -> None:
     """A request with 21 channels is refused."""
     training = Training.of(aws)

@@ -87,7 +87,7 @@ def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
     trainings=1,
 )
 def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
-    """DescribeTrainingJob repeats hyperparameters, environment, channels, resources and limits as they were asked for."""
+    """DescribeTrainingJob repeats hyperparameters, environment, channels, resources and limits of the request."""
     training = Training.of(aws)
     job = training.specimen()
     asked = training.request("observe", HyperParameters={"lr": "0.1"}, Environment={"MINE": "1"})
