@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +27,7 @@ from conformance.undo import InterruptedRunError, Undo
 
 ACCOUNT = "210987654321"
 REGIONS = ("us-east-1", "eu-west-1")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Session:
@@ -72,6 +75,17 @@ def test_credentials_of_another_account_are_refused() -> None:
     with pytest.raises(RefusedError, match="another account"):
         begin(session)
     assert session.asked == ["sts"]
+
+
+def test_only_the_command_line_of_make_names_an_account() -> None:
+    def command(*arguments: str) -> str:
+        environment = {**os.environ, "ACCOUNT": ACCOUNT}
+        make = ["make", "--dry-run", "conformance", *arguments]
+        done = subprocess.run(make, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+        return next(line for line in done.stdout.splitlines() if "-m conformance" in line)
+
+    assert "--account" not in command()
+    assert f"--account {ACCOUNT} --regions us-east-1,eu-west-1 --budget 2" in command(f"ACCOUNT={ACCOUNT}", "BUDGET=2")
 
 
 def test_the_whole_suite_costs_less_than_five_dollars() -> None:
