@@ -208,6 +208,11 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
     def _request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
 
+    def registerjobdefinition(self) -> str:
+        """moto checks neither the retry strategy nor the timeout."""
+        submission.check_definition(self._request)
+        return str(super().registerjobdefinition())
+
     def createjobqueue(self) -> str:
         """moto knows no service environments."""
         made = self.batch_backend.create_any_queue(self._request)

@@ -96,7 +96,7 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
 
 
 def _policies(principal: str) -> list[dict[str, Any]] | None:
-    """What a role session may do; None for a user, who may do everything, and for a user's session to deploy."""
+    """Return the policies of a role session; None for a user and for the CDK's roles, which may do everything."""
     if _SESSION not in principal:
         return None
     return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])

@@ -440,3 +440,9 @@ def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, mon
     assert (last["source"], last["detail-type"]) == ("aws.batch", "Batch Job State Change")
     assert (last["resources"], last["detail"]["jobId"]) == ([job["jobArn"]], job["jobId"])
     assert last["detail"]["container"]["exitCode"] == 1
+
+
+def test_a_definition_whose_jobs_would_be_refused_is_refused(batch: Batch) -> None:
+    for wrong in ({"retryStrategy": {"attempts": 11}}, {"timeout": {"attemptDurationSeconds": 59}}):
+        with pytest.raises(ClientError, match="must be"):
+            batch.define("pass", **wrong)

@@ -229,14 +229,19 @@ def test_a_training_job_takes_its_conditions_and_the_role_to_pass(
     assert both("sagemaker").create_training_job(**short)["TrainingJobArn"].endswith("training-job/mine-0")
 
 
-def test_the_account_s_user_and_who_they_become_may_do_everything(
+def test_a_role_that_the_account_s_user_assumes_may_do_what_its_policies_allow(
     cloud: LocalCloud, client: Callable[..., Any]
 ) -> None:
     trust = document(
         {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
     )
-    deployer = client("iam").create_role(RoleName="deployer", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    assert caller(cloud, deployer)("sqs").create_queue(QueueName="theirs")["QueueUrl"]
+    for name in ("assumed", "cdk-hnb659fds-deploy-role"):
+        client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    assumed, deployer = (
+        caller(cloud, f"arn:aws:iam::{ACCOUNT}:role/{name}") for name in ("assumed", "cdk-hnb659fds-deploy-role")
+    )
+    assert refused(lambda: assumed("sqs").create_queue(QueueName="theirs"))[0] == "AccessDeniedException"
+    assert deployer("sqs").create_queue(QueueName="theirs")["QueueUrl"]
 
 
 def test_a_service_job_is_ended_by_who_may_end_what_bears_its_tag(
