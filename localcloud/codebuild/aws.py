@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import boto3
-import jmespath
+import jmespath  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from localcloud.iam.request_keys import Context
 from tests.policies.case import RESOURCE, Caller, Case
 from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, execution_role, training_job
 from tests.policies.function_cases import TO_SAGEMAKER
@@ -11,7 +12,7 @@ from tests.policies.region_cases import repository
 orchestrator, training, builder = map(Caller, ("orchestrator build", "training build", "image builder"))
 wait = Caller("replication wait")
 BUS = f"arn:aws:events:{HOME}:{ACCOUNT}:event-bus/default"
-OUR_EVENT = {"events:source": ["traingrid.builds"]}
+OUR_EVENT: Context = {"events:source": ["traingrid.builds"]}
 ASSETS = f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-{HOME}"
 PROJECT = f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project"
 OURS, THEIRS = repository("traingrid/orchestrator", region=HOME), repository("traingrid/training", region=HOME)
@@ -55,7 +56,7 @@ def _project(caller: Caller, part: str) -> Iterator[Case]:
         yield caller.may("write its log", f"logs:{action}", f"{streams}:{part}/0123")
     yield caller.may_not("write another's log", "logs:PutLogEvents", f"{streams}:Other/0123", breaks=RESOURCE)
     yield caller.may("report that it ends", "events:PutEvents", BUS, {**OUR_EVENT})
-    others = {"events:source": ["aws.codebuild"]}
+    others: Context = {"events:source": ["aws.codebuild"]}
     yield caller.may_not(
         "put an event in another's name", "events:PutEvents", BUS, others, breaks="StringEquals events:source"
     )
