@@ -71,6 +71,9 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
+permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions that calls require, for localcloud and docs/security.md
+	.venv/bin/python -m tests.policies.derivation
+
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
 
@@ -169,4 +172,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers
