@@ -45,11 +45,11 @@ FIRST: dict[str, Any] = {
     "account": ACCOUNT,
     "regions": {HOME: QUEUE},
     "orchestrator": {"image_tag": "1", "max_vcpus": 4},
+    "alarms": {"emails": ["a@example.com"], "monthly_budget_usd": 100},
     "images": {"resnet": {"repository": "training", "tag": "1"}},
     "job": {"image": "resnet", "instance_type": "ml.m5.large"},
 }
 STEPS: dict[str, dict[str, Any]] = {
-    "an email and a budget": {"alarms": {"emails": ["a@example.com"], "monthly_budget_usd": 100}},
     "another email": {"alarms": {"emails": ["a@example.com", "b@example.com"], "monthly_budget_usd": 100}},
     "from public to private": {"network": "private"},
     "the second Region of a private grid": {"regions": {HOME: QUEUE, SECOND: None}},
