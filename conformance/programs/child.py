@@ -6,6 +6,7 @@ import signal
 import sys
 
 names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JQ_NAME", "MINE")
+names += ("AWS_BATCH_JOB_ARRAY_SIZE", "AWS_BATCH_MINE")
 print(json.dumps({name: os.environ[name] for name in names if name in os.environ}), flush=True)
 index, attempt = os.environ.get("AWS_BATCH_JOB_ARRAY_INDEX", ""), os.environ["AWS_BATCH_JOB_ATTEMPT"]
 if index == "1":
