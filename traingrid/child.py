@@ -52,10 +52,11 @@ class Child:
             UsageError: A variable is missing or wrong.
         """
         try:
+            index = environment.get("AWS_BATCH_JOB_ARRAY_INDEX")
             return cls(
                 array_file=ObjectVersion.parse(environment["S3_ARRAY_FILE"]),
-                index=int(environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "0")),
-                size=int(environment.get("AWS_BATCH_JOB_ARRAY_SIZE", "1")),
+                index=int(index or "0"),
+                size=1 if index is None else int(environment.get("AWS_BATCH_JOB_ARRAY_SIZE", "1")),
                 id=environment["AWS_BATCH_JOB_ID"],
                 attempt=int(environment.get("AWS_BATCH_JOB_ATTEMPT", "1")),
             )

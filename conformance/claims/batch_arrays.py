@@ -23,6 +23,29 @@ def index_begins_at_zero(aws: Aws) -> None:
 
 
 @claim(_VARIABLES, used_by="traingrid/child.py")
+def children_know_the_size_of_their_array(aws: Aws) -> None:
+    """AWS_BATCH_JOB_ARRAY_SIZE is the size of the array, in each of its children."""
+    batch = Batch.of(aws)
+    size = str(batch.array()["arrayProperties"]["size"])
+    for index in (0, 1):
+        assert json.loads(batch.lines(batch.child(index))[0])["AWS_BATCH_JOB_ARRAY_SIZE"] == size
+
+
+@claim(
+    model("batch", "ContainerOverrides", 'Environment variables cannot start with "AWS_BATCH"'),
+    page("https://github.com/raster-foundry/raster-foundry/pull/2525"),
+    page("https://github.com/azavea/raster-vision/pull/926"),
+    used_by="traingrid/child.py",
+)
+def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
+    """A variable of an override that begins with AWS_BATCH is accepted and does not reach the container."""
+    batch = Batch.of(aws)
+    forged = {"environment": [{"name": "AWS_BATCH_MINE", "value": "4"}]}
+    job = batch.ended(batch.submit(batch.define("child"), containerOverrides=forged))
+    assert "AWS_BATCH_MINE" not in json.loads(batch.lines(job)[0])
+
+
+@claim(_VARIABLES, used_by="traingrid/child.py")
 def plain_job_has_no_index(aws: Aws) -> None:
     """A job that is not an array has no AWS_BATCH_JOB_ARRAY_INDEX."""
     batch = Batch.of(aws)

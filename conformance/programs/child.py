@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 
-names = ("AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ATTEMPT", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JQ_NAME", "MINE")
+prefix = "AWS_BATCH_"
+of_batch = ("JOB_ID", "JOB_ATTEMPT", "JOB_ARRAY_INDEX", "JOB_ARRAY_SIZE", "JQ_NAME", "MINE")
+names = [*(prefix + name for name in of_batch), "MINE"]
 print(json.dumps({name: os.environ[name] for name in names if name in os.environ}), flush=True)
 index, attempt = os.environ.get("AWS_BATCH_JOB_ARRAY_INDEX", ""), os.environ["AWS_BATCH_JOB_ATTEMPT"]
 if index == "1":

@@ -443,6 +443,10 @@ def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, mon
 
 
 def test_a_definition_whose_jobs_would_be_refused_is_refused(batch: Batch) -> None:
-    for wrong in ({"retryStrategy": {"attempts": 11}}, {"timeout": {"attemptDurationSeconds": 59}}):
+    refused: tuple[dict[str, Any], ...] = (
+        {"retryStrategy": {"attempts": 11}},
+        {"timeout": {"attemptDurationSeconds": 59}},
+    )
+    for wrong in refused:
         with pytest.raises(ClientError, match="must be"):
             batch.define("pass", **wrong)
