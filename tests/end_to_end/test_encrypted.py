@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localcloud import images
+from localcloud import checkout_images, images
 from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit
@@ -37,15 +37,16 @@ WRITES_A_MODEL = (
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    with two_regions(tmp_path_factory.mktemp("encrypted"), grid=GRID) as running:
-        yield running
+    image = images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkout_images, "TRAINING", image)  # what the deployment pushes as the training image
+        with two_regions(tmp_path_factory.mktemp("encrypted"), grid=GRID) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
 def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
     with control_plane(cloud) as made:
-        image = images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
-        images.push(client("ecr", REGION), names.training_repository("traingrid"), "tiny", image)
         bucket = names.data_bucket("traingrid", made.deployment.account, REGION)
         for channel in ("train", "validation"):
             client("s3", REGION).put_object(Bucket=bucket, Key=f"x/{channel}/a", Body=b"a")
