@@ -73,6 +73,7 @@ def the_grid() -> Grid:
 def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[str, Template]:
     """Return the templates of the grid, or of another, every reference in them filled in with an ARN as AWS would."""
     made = synthesise(grid or the_grid(), layer, folder)
+    made = {stack: _with_outputs(template, made) for stack, template in made.items()}
     return {
         stack: _filled(template, template, stack.removeprefix("traingrid-") if stack in _OF_REGIONS else HOME)
         for stack, template in made.items()
@@ -118,6 +119,18 @@ _NAMES = {
     "AWS::ECR::Repository": "RepositoryName",
     "AWS::S3::Bucket": "BucketName",
 }
+
+
+def _with_outputs(value: Any, made: Mapping[str, Template]) -> Any:
+    """Return a part of a template with the outputs of other stacks filled in."""
+    match value:
+        case {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}}:
+            return _filled(made[stack]["Outputs"][name]["Value"], made[stack], HOME)
+        case dict():
+            return {key: _with_outputs(item, made) for key, item in value.items()}
+        case list():
+            return [_with_outputs(item, made) for item in value]
+    return value
 
 
 def _filled(value: Any, template: Template, region: str) -> Any:
