@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as UnreachableError
 
 from traingrid import names
 from traingrid.clients import client
@@ -44,7 +45,7 @@ def find_deployment(grid_file: Path) -> Deployment:
             text = f"The grid {grid.name} is not deployed: there is no stack {stack} in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
         raise TraingridError(f"AWS in {grid.home} answers: {message}.", _CREDENTIALS) from error
-    except HTTPClientError as error:
+    except (HTTPClientError, UnreachableError) as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error
