@@ -84,7 +84,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
 
 def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
     """Record that launching is paused, and wait until it is worth looking again; False if the attempt is over."""
-    why = f"Launching is paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
+    why = f"Launching has been paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
     if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:

@@ -52,7 +52,8 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line
     for number, row in enumerate(rows, start=1):
         if number > limits.jobs:
             reason = f"it has more lines than the {limits.jobs:,} jobs that a submission takes at most"
-            raise file_error(reason, "Split it into several files.")
+            errors.add_first(file_error(reason, "Split it into several files.").errors)
+            break
         checked = checked_line(row, rules) if isinstance(row, Row) else row
         if isinstance(checked, Line):
             lines.append(checked)

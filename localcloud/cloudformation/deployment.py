@@ -18,6 +18,9 @@ _log = logging.getLogger(__name__)
 _EXPECTED = (ClientError, BotoCoreError, ProvisioningError, ValidationError, ServiceException, HTTPException)
 _RETAINED = ("Retain", "RetainExceptOnCreate")
 
+_DRIFTED = "localcloud:drifted"
+"""A property that no template has, so that a drifted resource differs from its template."""
+
 Note = Callable[[str, str, str, str, str | None], None]
 
 
@@ -93,6 +96,25 @@ class Deployment:
         if failed:
             message = f"The following resource(s) failed to delete: [{', '.join(failed)}]."
             raise DeploymentError(message)
+
+    def drifted(self) -> list[str]:
+        """Return the names of resources that were deleted or changed outside of the stack."""
+        return [name for name in self._known() if self._drift(name)]
+
+    def revert_drift(self) -> None:
+        """Make the next run create and update drifted resources, as a change set in REVERT_DRIFT mode does.
+
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html
+        """
+        for name in self.drifted():
+            if self._drift(name) == "deleted":
+                self.resources.forget(name)
+            else:
+                self.resources[name].properties = {**self.resources[name].properties, _DRIFTED: True}
+
+    def _drift(self, name: str) -> str:
+        resource = self.resources[name]
+        return provider_for(resource.cf_resource_type).drift(self._context(name), resource)
 
     def _known(self) -> list[str]:
         """Names of the provisioned resources, in the order in which they were provisioned."""

@@ -160,8 +160,9 @@ def test_a_file_of_more_lines_than_a_submission_may_have_jobs_is_refused_where_t
     deployment = with_grid(limits={"jobs": 3})
     with pytest.raises(ManifestError) as caught:
         parse(lines(), deployment)
-    (error,) = caught.value.errors
-    assert (error.line, error.field) == (0, "file")
+    assert [error.line for error in caught.value.errors] == [0, 1, 2, 3], "the lines' own errors are reported as well"
+    error = caught.value.errors[0]
+    assert error.field == "file"
     assert "more lines than the 3 jobs" in error.reason
 
 

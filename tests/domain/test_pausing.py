@@ -31,7 +31,7 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
     (state,) = {item["state"] for item, _ in seen_meanwhile[:30]}
     (reason,) = {item["reason"] for item, _ in seen_meanwhile[:30]}
     assert state == "Waiting"
-    assert reason.startswith("Launching is paused since 2")
+    assert reason.startswith("Launching has been paused since 2")
     assert reason.endswith("by Ada: the bill")
     assert len([line for line in said if "paused" in line]) == 1
     assert (item["state"], item["reason"], backend.created) == ("Completed", "", [NAME])

@@ -84,7 +84,7 @@ def test_where_the_intake_does_not_answer_the_sender_is_told_not_to_send_it_agai
     (version,) = versions(deployment, storage)
     submission = submission_id(f"s3://{deployment.manifest_bucket}/manifests/x.csv", version)
     said = capsys.readouterr()
-    assert f"if it is accepted: traingrid status {submission}\n" in said.out
+    assert f"Track it with: traingrid status {submission}\n" in said.out
     assert f"Submission {submission} may go on: do not send the manifest again." in said.err
     assert f"traingrid status {submission}" in said.err
     assert f"traingrid cancel {submission}" in said.err
@@ -139,7 +139,7 @@ def test_an_upload_of_which_nothing_is_heard_may_have_reached_s3(
     assert run(monkeypatch, manifest) in (1, 130)
     found = capsys.readouterr().err
     assert said in found
-    assert "S3 may have taken it: look at `traingrid status` before you send it again." in found
+    assert "S3 may have accepted the manifest: check `traingrid status` before you submit it again." in found
 
 
 def test_an_upload_that_s3_refuses_has_not_reached_it(

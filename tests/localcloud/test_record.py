@@ -107,9 +107,11 @@ def test_each_part_of_an_upload_stands_once(cloud: LocalCloud, client: Callable[
 def test_a_presigned_upload_has_its_signers_principal(
     cloud: LocalCloud, client: Callable[..., Any], bucket: str, version: str
 ) -> None:
-    session = boto3.Session(DUMMY_KEY, DUMMY_KEY, region_name="us-east-1")
+    session = boto3.Session(DUMMY_KEY, cloud.secret, region_name="us-east-1")
     s3 = session.client("s3", endpoint_url=cloud.endpoint_url, config=Config(signature_version=version))
-    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version})
+    # Version 2 signs the type, which urllib adds.
+    signed = {"ContentType": "application/x-www-form-urlencoded"} if version == "s3" else {}
+    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version, **signed})
     assert status_of("PUT", url, b"x") == 200
     entry = last(cloud)
     assert (entry["action"], entry["parameters"]["Key"]) == ("PutObject", version)

@@ -189,7 +189,7 @@ def test_the_command_says_what_it_did(account: Account, capsys: pytest.CaptureFi
     cli.main(["--grid", str(Path("grid.yaml")), "cancel", submission, "--reason", "test"], standalone_mode=False)
     said = capsys.readouterr().out
     assert f"all of submission {submission} is cancelled" in said
-    assert "1 Batch jobs told to end, 1 training jobs told to stop" in said
+    assert "asked 1 Batch job to end and 1 training job to stop;" in said
     assert name in said
     assert account.ledger.cancels(submission)["all"]["by"].startswith("arn:aws:")
 

@@ -12,16 +12,16 @@ def test_a_pause_says_who_why_and_what_to_do_and_every_status_shows_it(
 ) -> None:
     cli.main(["pause", "--reason", "the bill"], standalone_mode=False)
     said = capsys.readouterr().out
-    assert "Launching is paused since 2" in said
+    assert "Launching has been paused since 2" in said
     assert ": the bill. What waits begins after: traingrid resume" in said
-    assert "what trains, trains on" in said
+    assert "Running training jobs continue" in said
     pause = account.ledger.pause()
     assert pause is not None
     assert pause["by"].startswith("arn:aws:")
 
     submission = account.submit((HOME,))
     cli.main(["status", submission], standalone_mode=False)
-    assert "Launching is paused since" in capsys.readouterr().out
+    assert "Launching has been paused since" in capsys.readouterr().out
 
     cli.main(["resume"], standalone_mode=False)
     assert account.ledger.pause() is None

@@ -122,7 +122,7 @@ def test_what_is_cancelled_ends_with_its_children_and_is_not_tried_again(
     assert audit(world) == []
     said = CliRunner().invoke(cli, ["retry", submission]).output
     assert "job 0 is left: it was cancelled, which is for good" in said
-    assert f"nothing of submission {submission} is to be tried again" in said
+    assert f"Submission {submission} has nothing to retry." in said
     assert retry_command.retry.name == "retry"
     assert plane.deployment is account.deployment
 

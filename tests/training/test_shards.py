@@ -1,3 +1,4 @@
+import gzip
 import itertools
 import re
 from collections.abc import Sequence
@@ -88,6 +89,15 @@ def test_what_is_no_tfrecord_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "README.txt"
     path.write_text("These are not the records you are looking for.")
     with pytest.raises(ShardError, match=r"README\.txt is cut off or is no TFRecord file"):
+        record_count(path)
+
+
+def test_a_compressed_file_is_called_so(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, 3)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(
+        ShardError, match=re.escape(f"{path.name} is compressed with gzip. Write it again, uncompressed")
+    ):
         record_count(path)
 
 

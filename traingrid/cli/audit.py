@@ -8,7 +8,7 @@ import click
 
 from traingrid.audit import audit as violations_of
 from traingrid.audit import counts, notes
-from traingrid.cli.console import printable
+from traingrid.cli.console import counted, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError, UsageError
 from traingrid.world_reading import read_world
@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("submission", required=False, default="")
-@click.option("--details", is_flag=True, help="Also compare artifacts, billed seconds and roles: a call for each job.")
+@click.option(
+    "--details", is_flag=True, help="Also compare artifacts, billed seconds and roles, with one call for each job."
+)
 @click.pass_obj
 def audit(grid_file: Path, submission: str, *, details: bool) -> None:
-    """Account for every line and every training job of the grid, or of SUBMISSION. Changes nothing."""
+    """Find lost, duplicate and orphaned jobs.
+
+    Accounts for every line and every training job of the grid, or of SUBMISSION. Changes nothing.
+    """
     world = read_world(find_deployment(grid_file), submission=submission, details=details)
     if submission and submission not in world.submissions:
         raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
@@ -41,7 +46,7 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     )
     click.echo(account(found))
     if found:
-        text = f"{len(found)} invariant{'s are' if len(found) != 1 else ' is'} violated."
+        text = f"{counted(len(found), 'invariant violation')}."
         raise TraingridError(text, "docs/operations.md explains each line and what to do.")
 
 

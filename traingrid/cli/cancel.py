@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children
-from traingrid.cli.console import printable
+from traingrid.cli.console import counted, printable
 from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError, interrupted
@@ -28,14 +28,15 @@ _RECORDED = (
 
 @click.command()
 @click.argument("submission")
-@click.option("--index", type=click.IntRange(min=0), help="Only the job of this index.")
-@click.option("--region", default="", help="Only the jobs that train, or would train next, in this Region.")
-@click.option("--reason", default="", help="Why; it is kept in the ledger.")
+@click.option("--index", type=click.IntRange(min=0), help="Cancel only the job with this index.")
+@click.option("--region", default="", help="Cancel only jobs that train, or would train next, in this Region.")
+@click.option("--reason", default="", help="Reason, recorded in the ledger.")
 @click.pass_obj
 def cancel(grid_file: Path, submission: str, index: int | None, region: str, reason: str) -> None:
-    """End the jobs of SUBMISSION for good: those that wait are not started, those that train are stopped.
+    """Stop the jobs of SUBMISSION for good.
 
-    A cancel is never taken back. Doing it again does no harm and ends what was not reached the first time.
+    Waiting jobs are not started, and training jobs are stopped. A cancel cannot be undone. Repeating it is harmless and
+    stops jobs that were not reached the first time.
     """
     if index is not None and region:
         raise UsageError("--index and --region were both given.", "Give one of them, or neither for the whole.")
@@ -50,10 +51,14 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     by = client("sts", home).get_caller_identity()["Arn"]
     wanted = Wanted(submission=submission, index=index, region=region, by=by, reason=reason)
     told = _ended(canceller, wanted)
-    click.echo(f"{len(told.batch_jobs)} Batch jobs told to end, {len(told.training_jobs)} training jobs told to stop")
+    batch_jobs, training_jobs = (
+        counted(len(told.batch_jobs), "Batch job"),
+        counted(len(told.training_jobs), "training job"),
+    )
+    click.echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
     for name in told.training_jobs:
         click.echo(name)
-    click.echo(f"see it end with: traingrid status {submission} --watch")
+    click.echo(f"Track it with: traingrid status {submission} --watch")
     if told.errors:
         for what, why in told.errors.items():
             click.echo(f"{what}: {printable(why)}", err=True)

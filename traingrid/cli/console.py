@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE_SECONDS = 10.0
+"""Seconds after which a command that waits for AWS reports that it does."""
 
 # Where there is no terminal, tables are not cut to 80 columns: what reads them is a file or a program.
 _COLUMNS_WITHOUT_TERMINAL = 240
@@ -13,7 +24,25 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
 
 
+@contextmanager
+def announcing_a_wait(service: str) -> Iterator[None]:
+    """Print a notice on standard error if the calls in this context take long: botocore retries silently."""
+    text = f"No answer from {service} yet; still trying. Ctrl-C stops waiting."
+    notice = threading.Timer(PATIENCE_SECONDS, click.echo, (text,), {"err": True})
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 job", "2 jobs"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def console() -> Console:
-    """Return a console on standard output, as wide as the terminal."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=_COLUMNS_WITHOUT_TERMINAL)
+    """Return a console on standard output, as wide as the terminal. It prints a job called `:smile:` by that name."""
+    made = Console(highlight=False, emoji=False)
+    return made if made.is_terminal else Console(highlight=False, emoji=False, width=_COLUMNS_WITHOUT_TERMINAL)

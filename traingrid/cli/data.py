@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("region")
-@click.option("--name", help="What to call the data set there; the folder's name by default.")
+@click.option("--name", help="Name of the data set [default: the folder's name].")
 @click.pass_obj
 def upload(grid_file: Path, folder: Path, region: str, name: str | None) -> None:
-    """Upload FOLDER as a data set into REGION's data bucket and print the manifest line for it."""
+    """Upload FOLDER to REGION's data bucket.
+
+    Prints the manifest line for the data set.
+    """
     line = [region, str(upload_folder(find_deployment(grid_file), folder, region, name))]
     csv.writer(sys.stdout, lineterminator="\n").writerow(line)
 
@@ -81,16 +84,24 @@ def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]
         elif path.is_file():
             yield path
         elif path.is_symlink() and not path.exists():
-            raise UsageError(f"{path} is a link that leads nowhere.", "Mend it or take it away.")
+            raise UsageError(f"{path} is a link that leads nowhere.", "Fix or remove it.")
 
 
 @click.command()
 @click.argument("submission")
 @click.argument("index", type=click.IntRange(min=0), default=0)
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder; SUBMISSION-INDEX.")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Destination folder [default: SUBMISSION-INDEX].",
+)
 @click.pass_obj
 def download(grid_file: Path, submission: str, index: int, folder: Path | None) -> None:
-    """Download and unpack the model of one job of SUBMISSION (INDEX counts its lines from 0)."""
+    """Download the model of one job.
+
+    The job is line INDEX of SUBMISSION, counted from 0. The model is unpacked.
+    """
     plane = ControlPlane.of(grid_file)
     job = plane.job(submission, index)
     why = f"`traingrid status {submission}` says why."

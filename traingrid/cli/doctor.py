@@ -11,7 +11,7 @@ from rich.text import Text
 
 from traingrid import names
 from traingrid.checkup.account import caller
-from traingrid.checkup.finding import Verdict
+from traingrid.checkup.finding import Verdict, of_grid_file
 from traingrid.checkup.quotas import of_grid, of_jobs
 from traingrid.checkup.whole import check_up
 from traingrid.cli.console import console, printable
@@ -35,10 +35,11 @@ _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow
 @click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.pass_obj
 def doctor(grid_file: Path, manifest: Path | None) -> None:
-    """Look at credentials, Regions, quotas, stacks, buckets, roles and images. Changes nothing.
+    """Check the account, the stacks and quotas.
 
-    Works before the first deployment as well as after it. With MANIFEST, quotas are compared with what its jobs need;
-    without one, with what one job of grid.yaml's defaults needs.
+    Checks credentials, Regions, quotas, stacks, buckets, roles and images, and changes nothing. Works before the first
+    deployment and after it. Quotas are compared with the needs of MANIFEST's jobs, or of one job with grid.yaml's
+    defaults.
     """
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
@@ -53,10 +54,10 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
     for one in found:
         if one.mend:
-            click.echo(printable(f"{one.region} {one.what}: {one.mend}"))
+            click.echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
     click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
     if wrong:
-        raise TraingridError(f"{wrong} of {len(found)} are not as jobs need them.", "Each has its line above.")
+        raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
 
 
 def _expected(grid: Grid, account: str) -> Deployment:

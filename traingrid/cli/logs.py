@@ -28,10 +28,13 @@ _DEFAULT_GROUP = "/aws/batch/job"
 @click.command()
 @click.argument("submission")
 @click.argument("index", type=click.IntRange(min=0), default=0)
-@click.option("--child", is_flag=True, help="Print the log of the Batch child instead: why a job never trained.")
+@click.option("--child", is_flag=True, help="Print the log of the Batch child instead, to see why a job did not train.")
 @click.pass_obj
 def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
-    """Print what the training of one job of SUBMISSION has printed (INDEX counts its lines from 0)."""
+    """Print the training log of one job.
+
+    The job is line INDEX of SUBMISSION, counted from 0.
+    """
     plane = ControlPlane.of(grid_file)
     if child:
         for line in _child_log(plane, submission, index):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
+from traingrid.cli.console import printable
 from traingrid.cli.data import download, upload
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
@@ -31,12 +33,12 @@ from traingrid.errors import INTERRUPTED, TraingridError
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("grid.yaml"),
     show_default=True,
-    help="Says which grid is meant: its name and home Region.",
+    help="Grid definition file.",
 )
 @click.version_option(package_name="traingrid", prog_name="traingrid")
 @click.pass_context
 def cli(context: click.Context, grid_file: Path) -> None:
-    """Train where the data lies: one manifest, a line per training job, a Horovod cluster per line."""
+    """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""
     context.obj = grid_file
 
 
@@ -60,19 +62,22 @@ for command in (
 
 
 def main() -> None:
-    """Run the command; a failure is a sentence, a next step and an exit code (2: usage, 1: everything else)."""
+    """Run the command. An error becomes a sentence, a next step and an exit code.
+
+    0: success, 1: failure, 2: usage or manifest error, 130: interrupted.
+    """
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        _print_error(shown.getvalue())
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted; what was submitted goes on. `traingrid status` shows it.", err=True)
+        click.echo("Interrupted. Submitted jobs continue; `traingrid status` shows them.", err=True)
         sys.exit(INTERRUPTED)
     except TraingridError as error:
-        click.echo(f"Error: {error.what}", err=True)
-        if error.next_step:
-            click.echo(error.next_step, err=True)
+        _print_error(f"Error: {error.what}\n{error.next_step}")
         sys.exit(error.exit_code)
     except OSError as error:
         click.echo(f"Error: {error}", err=True)
@@ -81,3 +86,9 @@ def main() -> None:
         click.echo(f"Error: AWS answers: {error}", err=True)
         click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)
+
+
+def _print_error(text: str) -> None:
+    """Print an error's lines; names of files in them cannot steer the terminal."""
+    for line in text.rstrip("\n").split("\n"):
+        click.echo(printable(line), err=True)

@@ -15,28 +15,33 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--reason", required=True, help="Why; every waiting job shows it.")
+@click.option("--reason", required=True, help="Reason, shown by every waiting job.")
 @click.pass_obj
 def pause(grid_file: Path, reason: str) -> None:
-    """Keep the whole grid from launching training jobs, until `traingrid resume`.
+    """Stop launching training jobs.
 
-    What trains, trains on: `traingrid cancel` stops it. What is submitted waits. A creation that was sent already
-    comes through.
+    Holds for the whole grid. Submitted jobs wait until `traingrid resume`. Running training jobs continue;
+    `traingrid cancel` stops them. A creation request that was sent before the pause still takes effect.
     """
     plane = _set(grid_file, allowed=False, reason=reason)
     recorded = plane.ledger.pause()
     if recorded:
         click.echo(paused_sentence(recorded))
-    click.echo("what trains, trains on: `traingrid status` shows it, `traingrid cancel SUBMISSION` stops it")
+    click.echo(
+        "Running training jobs continue: `traingrid status` shows them, `traingrid cancel SUBMISSION` stops them."
+    )
 
 
 @click.command()
-@click.option("--reason", default="", help="Why; it is kept in the ledger.")
+@click.option("--reason", default="", help="Reason, recorded in the ledger.")
 @click.pass_obj
 def resume(grid_file: Path, reason: str) -> None:
-    """Let the grid launch training jobs again: those that wait begin within a minute."""
+    """Launch training jobs again.
+
+    Waiting jobs start within a minute.
+    """
     _set(grid_file, allowed=True, reason=reason)
-    click.echo("launching goes on; what waits begins within a minute")
+    click.echo("Launching has resumed. Waiting jobs start within a minute.")
 
 
 def _set(grid_file: Path, *, allowed: bool, reason: str) -> ControlPlane:

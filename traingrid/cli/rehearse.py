@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traingrid.cli.audit import account
-from traingrid.cli.console import console, printable
+from traingrid.cli.console import console, counted, printable
 from traingrid.errors import TraingridError, interrupted
 from traingrid.orchestration_cost import dollars
 
@@ -33,14 +33,14 @@ your account has; instance types, speed and disk sizes, which the AWS on this ma
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="Of what goes wrong: another seed is another bad day.",
+    help="Random seed for the injected faults.",
 )
 @click.pass_obj
 def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
-    """Submit MANIFEST to the grid on this machine while calls, events and processes are lost, and audit the end.
+    """Run MANIFEST locally, with injected faults.
 
-    Deploys grid.yaml into an AWS of its own that lives as long as the command, with stubs for trainings. Costs nothing,
-    and needs no AWS account.
+    Deploys grid.yaml into a local AWS that exists as long as the command, with stubs for trainings: calls, events and
+    processes are lost, and the result is audited. Costs nothing and needs no AWS account.
     """
     from rehearsal.rehearsing import read_script
     from rehearsal.rehearsing import rehearse as run
@@ -54,7 +54,8 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
     _print_rehearsal(rehearsal, time.monotonic() - started)
     click.echo(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
     if rehearsal.violations:
-        text = f"{len(rehearsal.violations)} of what must hold does not hold. Do not submit this manifest."
+        violated = counted(len(rehearsal.violations), "invariant violation")
+        text = f"{violated}. Do not submit this manifest."
         step = f"Report it with the manifest, grid.yaml, the seed and the record of accepted calls: {rehearsal.record}."
         raise TraingridError(text, step)
 

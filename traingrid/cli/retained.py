@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.pass_obj
 def retained(grid_file: Path) -> None:
-    """List what `cdk destroy` keeps: buckets, the ledger and keys, with size, cost and what removes them.
+    """List resources that `cdk destroy` keeps.
 
-    Works before the grid is destroyed and afterwards. Changes nothing.
+    Lists buckets, the ledger and keys, with their size, cost and the commands that remove them. Works before the grid
+    is destroyed and afterwards. Changes nothing.
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)

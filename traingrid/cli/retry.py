@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj
 def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
-    """Try the jobs of SUBMISSION that failed or were stopped once more, each under a new attempt.
+    """Retry failed and stopped jobs.
 
-    With MANIFEST, its manifest with some lines mended, only the lines that have changed are tried again, as they are
-    now. Its rows must stand in the order in which they were submitted.
+    Each job of SUBMISSION that failed or was stopped gets a new attempt. MANIFEST is the submission's manifest with
+    some lines fixed: only jobs whose lines have changed are then retried, with the new lines. The rows must be in their
+    original order.
     """
     plane = ControlPlane.of(grid_file)
     retrier = Retrier(
@@ -48,9 +49,9 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     count = len(done.indices)
     if count:
         click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
-        click.echo(f"follow it with: traingrid status {submission} --watch")
+        click.echo(f"Track it with: traingrid status {submission} --watch")
     elif not done.late:
-        click.echo(f"nothing of submission {submission} is to be tried again")
+        click.echo(f"Submission {submission} has nothing to retry.")
     if done.late:
         text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be tried again yet."
         raise TraingridError(

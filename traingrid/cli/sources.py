@@ -74,7 +74,7 @@ class PackedManifest:
         """Put every archive where the manifest says that it is, and say so."""
         for source in self.sources:
             Storage(source.region, role=source.role).write(source.uri, source.archive, "application/gzip")
-            say(f"uploaded {source}")
+            say(f"uploaded {printable(str(source))}")
 
 
 def packed(manifest: Path, deployment: Deployment) -> PackedManifest:

@@ -78,13 +78,14 @@ class ControlPlane:
 
 @click.command()
 @click.argument("submission", required=False)
-@click.option("--watch", is_flag=True, help="Show it until every job has ended.")
-@click.option(
-    "--csv", "as_csv", is_flag=True, help="Print all that is known of each job as CSV, safe for spreadsheets."
-)
+@click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all fields of each job as CSV, safe for spreadsheets.")
 @click.pass_obj
 def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool) -> None:
-    """Show what the jobs of SUBMISSION are doing; without one, list the submissions."""
+    """Show jobs, or list submissions.
+
+    With SUBMISSION, shows its jobs.
+    """
     plane = ControlPlane.of(grid_file)
     out = console()
     if as_csv:

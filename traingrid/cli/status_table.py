@@ -80,7 +80,8 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 def reasons(status: SubmissionStatus) -> list[str]:
     """Return for each job that failed, or cannot start, the first line of its reason, and where the rest is."""
     return [
-        f"{job.region} {job.name}: {printable(job.reason.splitlines()[0])}{_where_the_rest_is(status.submission, job)}"
+        f"{job.region or 'unknown Region'} {job.name}: {printable(job.reason.splitlines()[0])}"
+        f"{_where_the_rest_is(status.submission, job)}"
         for job in status.jobs
         if job.reason
     ]
@@ -95,4 +96,4 @@ def _where_the_rest_is(submission: str, job: JobStatus) -> str:
 def paused_sentence(pause: Item) -> str:
     """Return since when, by whom and why a grid launches nothing, and what lets it launch again."""
     why = f"by {pause.get('by', '')}: {pause.get('reason', '')}"
-    return printable(f"Launching is paused since {pause['at']} {why}. What waits begins after: traingrid resume")
+    return printable(f"Launching has been paused since {pause['at']} {why}. Start waiting jobs with: traingrid resume")

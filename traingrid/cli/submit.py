@@ -13,7 +13,7 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.cli.console import console
+from traingrid.cli.console import announcing_a_wait, console, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
@@ -61,10 +61,13 @@ class Uploaded:
 
 @click.command()
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--plan", is_flag=True, help="Only print what every line would become; nothing is uploaded.")
+@click.option("--plan", is_flag=True, help="Only print the jobs that the lines would become; upload nothing.")
 @click.pass_obj
 def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
-    """Upload MANIFEST and wait until its jobs are submitted or it is rejected."""
+    """Submit the jobs of MANIFEST.
+
+    Uploads the file and waits until its jobs are submitted or the file is rejected.
+    """
     if manifest.name.endswith(names.REPORT_SUFFIX):
         raise UsageError(f"{manifest} is called like the intake's reports, which it leaves alone.", "Rename it.")
     deployment = find_deployment(grid_file)
@@ -72,17 +75,18 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
         _print_plan(manifest, deployment)
         return
     content = _prepared(manifest, deployment)
-    with _may_go_on("S3 may have taken it: look at `traingrid status` before you send it again."):
+    taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
+    with _may_go_on(taken), announcing_a_wait("S3"):
         uploaded = _uploaded(manifest, content, deployment)
     may_be = f"Submission {uploaded.submission} may go on: do not send the manifest again."
     step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
-    with _may_go_on(f"{may_be} {step}"):
+    with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
     if report["state"] == "rejected":
         raise _rejected(manifest, report)
     jobs = report["jobs"]
     click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
-    click.echo(f"follow it with: traingrid status {report['submission']} --watch")
+    click.echo(f"Track it with: traingrid status {report['submission']} --watch")
 
 
 def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
@@ -110,8 +114,8 @@ def _prepared(manifest: Path, deployment: Deployment) -> bytes:
 def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     uploaded = Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
-    click.echo(f"uploaded {uri} (version {uploaded.version})")
-    click.echo(f"if it is accepted: traingrid status {uploaded.submission}")
+    click.echo(f"uploaded {printable(str(uri))} (version {uploaded.version})")
+    click.echo(f"Track it with: traingrid status {uploaded.submission}")
     return uploaded
 
 
@@ -141,7 +145,7 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     found = list(planned(_parsed(manifest, content.content, deployment), deployment))
     console().print(plan_table(found))
     for source in content.sources:
-        click.echo(f"would upload {source}")
+        click.echo(f"would upload {printable(str(source))}")
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     click.echo(
         f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {failing} would fail as things are"
@@ -149,7 +153,7 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     )
     if failing:
         text = f"{failing} of {len(found)} jobs would fail as things are."
-        raise TraingridError(text, "Nothing was written. Bring data and images there, or mend the lines.")
+        raise TraingridError(text, "Nothing was written. Bring data and images there, or fix the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
@@ -202,12 +206,12 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
 def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
     lines = [f"{manifest} is rejected and nothing was submitted."]
     for error in report["errors"][:_SHOWN_ERRORS]:
-        where = f":{error['line']}: {error['field']}" if error["line"] else ":"
-        lines.append(f"{manifest}{where} {error['value']}".rstrip() + f": {error['reason']}. {error['next_step']}")
+        where = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
+        lines.append(f"{manifest}{where}: {error['reason']}. {error['next_step']}")
     more = report["errors_in_total"] - _SHOWN_ERRORS
     if more > 0:
         where = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
         lines.append(f"... and {more} more{where}")
-    failed = TraingridError("\n".join(lines), "Mend the lines and submit it again.")
+    failed = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
     failed.exit_code = 2
     return failed

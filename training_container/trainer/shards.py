@@ -11,6 +11,8 @@ from pathlib import Path
 # many batches on every rank as the emptiest one has, and what the others have beyond that is left out.
 FAIR_EXCESS = 1 / 8
 
+_GZIP = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1
+
 
 class ShardError(ValueError):
     """A channel cannot be shared out among ranks; the text names the channel or file and the reason."""
@@ -133,6 +135,10 @@ def record_starts(path: Path, last: int | None = None) -> Iterator[int]:
             header = os.pread(descriptor, 12, position)
             end = position + 16 + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
             if end > size:
+                if os.pread(descriptor, 3, 0) == _GZIP:
+                    raise ShardError(
+                        f"{path.name} is compressed with gzip. Write it again, uncompressed, and upload it."
+                    )
                 raise ShardError(
                     f"{path.name} is cut off or is no TFRecord file: record {records} ends at byte {end:,}, "
                     f"but the file has {size:,}. Write it again, uncompressed, and upload it."
