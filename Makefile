@@ -77,6 +77,9 @@ BUDGET ?= 5
 conformance: setup-control  ## Check what we believe of AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
+permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions that calls require, for localcloud and docs/security.md
+	.venv/bin/python -m tests.policies.derivation
+
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
 
@@ -175,4 +178,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers

@@ -27,7 +27,10 @@ ORCHESTRATOR = ProcessImage(
 )
 TRAINING = ProcessImage(
     command=(str(_CHECKOUT / "training_container/train"),),
-    environment={"PYTHON": str(_CHECKOUT / ".venv-training/bin/python")},
+    environment={
+        "PYTHON": str(_CHECKOUT / ".venv-training/bin/python"),
+        "TRAINGRID_ALLOW_CPU": "1",  # whatever the instance type, its hosts are processes of this machine
+    },
     working_directory=str(_CHECKOUT),
 )
 

@@ -1,5 +1,6 @@
 """The first thing a request meets: a web page, a foreign host and a caller without the secret are refused here."""
 
+import errno
 import json
 import os
 import re
@@ -59,6 +60,10 @@ class Gate:
             return self._application(environ, start_response)
         except NotImplementedError as error:  # moto's way of saying that it lacks an operation
             return _unknown(environ, signature, error)(environ, start_response)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return _disk_full(environ, signature, error)(environ, start_response)
 
     def _page(self, path: str, environ: dict[str, Any], signature: Signature | None) -> Response:
         if signature and not isolation.is_user(signature.access_key):
@@ -124,6 +129,14 @@ def _unsigned(environ: dict[str, Any]) -> Response:
     message = f"Request is missing Authentication Token. {_NEXT_STEP}"
     service = "" if "HTTP_X_AMZ_TARGET" in environ else "s3"
     return refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
+
+
+def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
+    """Not 500 or 503, after which SDKs would silently try again."""
+    where = f" in {error.filename}" if error.filename else ""
+    message = f"localcloud could not finish this call: {error.strerror}{where}. Free some space and try again."
+    service = signature.service if signature else ""
+    return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
 
 
 def _unknown(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:

@@ -43,6 +43,7 @@ FEATURES = (
     "localcloud.cloudformation",
     "localcloud.bucket_policies",
     "localcloud.object_events",
+    "localcloud.iam.simulation",
     "localcloud.registry",
     "localcloud.codebuild",
     "localcloud.functions",

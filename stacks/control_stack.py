@@ -11,10 +11,10 @@ from stacks.accounts import home_environment, let_act_elsewhere
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
+from stacks.builds_stack import BuildsStack
 from stacks.dashboard import Dashboard
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import skip_in_checkov
-from stacks.images_stack import ImagesStack
 from stacks.job_events import JobEvents
 from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
@@ -33,7 +33,7 @@ class ControlStack(Stack):
     """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
 
     def __init__(
-        self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack, frameworks: str = "{}"
+        self, scope: Construct, *, grid: Grid, layer: Path, images: BuildsStack, frameworks: str = "{}"
     ) -> None:
         super().__init__(
             scope,

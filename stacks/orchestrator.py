@@ -62,6 +62,8 @@ class Orchestrator(Construct):
             retry_attempts=ATTEMPTS,
             retry_strategies=retry_strategies(),
             timeout=LIFETIME,
+            # The service-linked role of AWS Batch tags the tasks that it starts; its policy allows ecs:TagResource on
+            # task/*_Batch_* (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html).
             propagate_tags=True,
             scheduling_priority=0 if grid.shares else None,
         )

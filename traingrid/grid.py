@@ -30,7 +30,7 @@ from traingrid.fields import (
 )
 from traingrid.grid_alarms import Alarms
 from traingrid.grid_encryption import Encryption, account_of_key, refuse_keys
-from traingrid.grid_image import Image
+from traingrid.grid_image import Image, refuse_efa
 from traingrid.grid_job import JobDefaults
 from traingrid.grid_limits import Limits
 from traingrid.grid_network import Network
@@ -148,6 +148,12 @@ class Grid(GridPart):
     def _one_word(cls, settings: object) -> object:
         """Read `network: private` as a mapping that says nothing else."""
         return {"kind": settings} if isinstance(settings, str) else settings
+
+    @field_validator("images")
+    @classmethod
+    def _one_efa_for_each_target(cls, images: dict[str, Image]) -> dict[str, Image]:
+        refuse_efa(images.values())
+        return images
 
     @field_validator("encryption")
     @classmethod

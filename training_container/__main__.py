@@ -23,6 +23,7 @@ from types import TracebackType
 from training_container import hosts, launch, leftovers, open_mpi, scripts
 from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
 from training_container.failure import FailureWatch
+from training_container.missing_gpus import refuse_missing_gpus
 from training_container.rank_environment import rank_environment
 from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.trainer.config import Config, HyperparameterError
@@ -39,6 +40,7 @@ def main() -> int:
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:
         job = read_training_job(folders, sys.argv[1:])
+        refuse_missing_gpus(job, os.environ)
         config = checked(job)
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)

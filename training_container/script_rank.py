@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from training_container import leftovers, rank_process, scripts
+from training_container import leftovers, rank_process, script_packages, scripts
 from training_container.contract import Folders, read_training_job
 from training_container.exit_status import in_words, likely_cause
 from training_container.toolkit import sagemaker_variables, script_arguments
@@ -28,6 +28,7 @@ def main() -> None:
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this for scripts alone
     os.environ.update(sagemaker_variables(job))
+    script_packages.use(job.folders.base)
     program = scripts.program(job.launch.script, job.folders)
     os.chdir(scripts.folder(job.launch.script, job.folders))
     if program.suffix == ".sh":

@@ -60,7 +60,8 @@ def subnets_do_not_overlap(aws: Aws) -> None:
     specification = [{"ResourceType": "vpc", "Tags": aws.tags()}]
     vpc = ec2.create_vpc(CidrBlock="10.99.0.0/16", TagSpecifications=specification)["Vpc"]["VpcId"]
     aws.undo.later(f"VPC {vpc}", lambda: ec2.delete_vpc(VpcId=vpc))
-    first = ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.0.0/20")["Subnet"]["SubnetId"]
+    tagged = [{"ResourceType": "subnet", "Tags": aws.tags()}]
+    first = ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.0.0/20", TagSpecifications=tagged)["Subnet"]["SubnetId"]
     aws.undo.later(f"subnet {first}", lambda: ec2.delete_subnet(SubnetId=first))
     with refused("InvalidSubnet.Conflict"):
         ec2.create_subnet(VpcId=vpc, CidrBlock="10.99.0.0/28")

@@ -37,7 +37,7 @@ def share_is_required_with_a_policy(aws: Aws) -> None:
 
 
 @claim(
-    model("batch", "CreateJobQueueRequest", "have a scheduling policy added"),
+    model("batch", "CreateJobQueueRequest", "have a fair-share scheduling policy added"),
     used_by="stacks/orchestrator.py",
     not_modelled="a queue may gain a scheduling policy by an update",
 )

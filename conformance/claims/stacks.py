@@ -67,6 +67,26 @@ def failed_creation_leaves_nothing(aws: Aws) -> None:
 
 
 @claim(
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html"
+        "#WorkingWithTables.Basics.DeletionProtection"
+    ),
+    used_by="stacks/ledger.py docs/first-hour.md",
+)
+def protected_table_stops_a_rollback(aws: Aws) -> None:
+    """A failed creation cannot delete a table with deletion protection: the stack ends ROLLBACK_FAILED."""
+    stack, name, dynamodb = Stack(aws), aws.name("protected"), aws.client("dynamodb")
+    keys = {"KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}]}
+    attributes = {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}]}
+    properties = {"TableName": name, "BillingMode": "PAY_PER_REQUEST", "DeletionProtectionEnabled": True}
+    table = {"Type": "AWS::DynamoDB::Table", "Properties": properties | keys | attributes}
+    status = stack.deploy({"Table": table, "Broken": _taken(aws, "Table")})
+    dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+    aws.wait(lambda: dynamodb.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE", name)
+    assert status == "ROLLBACK_FAILED"
+
+
+@claim(
     page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/stack-failure-options.html"),
     used_by="stacks/region_guard.py docs/deploy.md",
 )

@@ -89,7 +89,6 @@ def time_limit_ends_a_job(aws: Aws) -> None:
 @claim(
     model("sagemaker", "OutputDataConfig", "execution role must include permissions to call kms:Encrypt"),
     used_by="stacks/keys.py stacks/region_stack.py",
-    not_modelled="keys of KMS: data is not encrypted, and permissions on keys are not asked for",
     trainings=1,
 )
 def output_key_needs_encrypt(aws: Aws) -> None:

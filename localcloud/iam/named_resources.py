@@ -135,6 +135,13 @@ def _ecr(asked: Asked) -> Named:
 def _codebuild(asked: Asked) -> Named:
     if project := asked.text("projectName"):
         yield "codebuild:project", asked.arn(f"project/{project}")
+    for identifier in asked.parameters.get("ids") or []:  # a build's id begins with the name of its project
+        yield "codebuild:project", asked.arn(f"project/{identifier.partition(':')[0]}")
+
+
+def _events(asked: Asked) -> Named:
+    for bus in {entry.get("EventBusName") or "default" for entry in asked.parameters.get("Entries") or []}:
+        yield "events:event-bus", bus if bus.startswith("arn:") else asked.arn(f"event-bus/{bus}")
 
 
 def _cloudformation(asked: Asked) -> Named:
@@ -166,4 +173,5 @@ _BY_SERVICE: Mapping[str, Callable[[Asked], Named]] = {
     "kms": _kms,
     "ecr": _ecr,
     "codebuild": _codebuild,
+    "events": _events,
 }

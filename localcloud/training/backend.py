@@ -1,7 +1,7 @@
 """SageMaker's training jobs in the place of moto's; everything else of moto's SageMaker stays.
 
 What moto 5.2.5 lacks: its jobs are Completed at once and never run, a name may be used again, nothing is checked,
-StopTrainingJob is missing, and ListTrainingJobs filters after it has cut the page.
+StopTrainingJob is missing, and ListTrainingJobs filters names and times after it has cut the page.
 """
 
 import json
@@ -21,6 +21,7 @@ from localcloud.training.job import TrainingJob
 from localcloud.training.listing import page
 from localcloud.training.room import Room
 from localcloud.training.runner import Runner
+from localcloud.training.search import search
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -194,6 +195,15 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
         validate("ListTrainingJobs", self._request)
         jobs, token = page(self.sagemaker_backend.shown(), request)
         answer: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
+        return ActionResult(answer | ({"NextToken": token} if token else {}))
+
+    def search(self) -> ActionResult:
+        """Search training jobs; moto's own search fails for ours."""
+        if self._request.get("Resource") != "TrainingJob":
+            return super().search()
+        validate("Search", self._request)
+        records, token = search(self.sagemaker_backend.shown(), self._request)
+        answer: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
         return ActionResult(answer | ({"NextToken": token} if token else {}))
 
 

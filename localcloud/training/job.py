@@ -28,6 +28,8 @@ _ASKED = (
     "RetryStrategy",
     "RemoteDebugConfig",
     "InfraCheckConfig",
+    "DebugHookConfig",
+    "ProfilerConfig",
 )
 """Members of CreateTrainingJob that DescribeTrainingJob gives back."""
 
@@ -117,6 +119,7 @@ class TrainingJob:
             return self._describe()
 
     def _describe(self) -> dict[str, Any]:
+        profiler = self.request.get("ProfilerConfig") or {"DisableProfiler": True}
         answer = {name: self.request[name] for name in _ASKED if self.request.get(name) is not None}
         answer |= {
             "TrainingJobArn": self.arn,
@@ -129,7 +132,7 @@ class TrainingJob:
                 **(self.request.get("StoppingCondition") or {}),
                 "MaxRuntimeInSeconds": self.max_runtime_seconds,
             },
-            "ProfilingStatus": "Disabled",
+            "ProfilingStatus": "Disabled" if profiler.get("DisableProfiler") else "Enabled",
         }
         for name in (
             "EnableNetworkIsolation",

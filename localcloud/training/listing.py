@@ -12,7 +12,10 @@ PAGE = 10
 
 
 def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[TrainingJob], str | None]:
-    """The jobs of one page and the token of the next, None at the end.
+    """Return the jobs of one page and the token of the next, None at the end.
+
+    With `StatusEquals` and `MaxResults`, a page is cut first and then filtered by status, so it can be empty and have a
+    token all the same (the service model's documentation of ListTrainingJobs).
 
     Args:
         jobs: All jobs of the account and Region.
@@ -26,9 +29,13 @@ def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[
     token = str(request.get("NextToken") or "0")
     if not token.isdigit():
         raise AWSValidationException("Invalid pagination token.")
+    cut_first = "StatusEquals" in request and "MaxResults" in request
+    if not cut_first:
+        found = [job for job in found if _has_status(job, request)]
     start, size = int(token), int(request.get("MaxResults") or PAGE)
     end = start + size
-    return found[start:end], str(end) if end < len(found) else None
+    shown = [job for job in found[start:end] if _has_status(job, request)]
+    return shown, str(end) if end < len(found) else None
 
 
 _ORDERS: dict[str, Any] = {
@@ -46,5 +53,8 @@ def _wanted(job: TrainingJob, request: Mapping[str, Any]) -> bool:
         and changed > request.get("LastModifiedTimeAfter", created.min.replace(tzinfo=created.tzinfo))
         and changed < request.get("LastModifiedTimeBefore", created.max.replace(tzinfo=created.tzinfo))
         and request.get("NameContains", "") in job.name
-        and request.get("StatusEquals", job.progress.status) == job.progress.status
     )
+
+
+def _has_status(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+    return bool(request.get("StatusEquals", job.progress.status) == job.progress.status)

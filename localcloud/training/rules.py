@@ -57,8 +57,16 @@ def _check_present(request: Mapping[str, Any]) -> None:
 
 
 def _check_left_out(request: Mapping[str, Any]) -> None:
-    for name in ("ServerlessJobConfig", "DebugHookConfig", "ProfilerConfig", "TensorBoardOutputConfig"):
-        if request.get(name) and not request[name].get("DisableProfiler"):
+    """Refuse what a training would notice that it is missing.
+
+    DebugHookConfig and ProfilerConfig are accepted and described, because the SageMaker Python SDK v2 sends them unless
+    they are switched off (https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html). The hook saves
+    tensors only if the image has the library smdebug, and no training reads the profiler's files. Rules would start
+    processing jobs, which localcloud does not have.
+    """
+    rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+    for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
+        if request.get(name):
             _refuse(f"{name} is not supported by localcloud; leave it out")
     if request["AlgorithmSpecification"].get("AlgorithmName"):
         _refuse("AlgorithmName is not supported by localcloud; give a TrainingImage")

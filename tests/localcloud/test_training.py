@@ -263,6 +263,9 @@ def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any])
 
     assert listed(MaxResults=1) == [*names, failed]
     assert listed(StatusEquals="Failed") == [failed]
+    page = sagemaker.api.list_training_jobs(StatusEquals="Failed", MaxResults=1)
+    assert (page["TrainingJobSummaries"], "NextToken" in page) == ([], True), "a page is cut before it is filtered"
+    assert listed(StatusEquals="Failed", MaxResults=1) == [failed]
     assert listed(NameContains="ab", SortBy="Name", SortOrder="Descending") == ["abcd", "abc", "ab"]
     minute_later = sagemaker.job(failed)["CreationTime"] + timedelta(minutes=1)
     assert listed(CreationTimeAfter=minute_later) == []

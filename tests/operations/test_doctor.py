@@ -103,7 +103,7 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         if region != "us-east-1":
             cloudformation.create_stack(StackName=names.registry_stack("doctored", region), TemplateBody=template)
     cloudformation, ecr = client("cloudformation", "us-east-1"), client("ecr", "us-east-1")
-    for name in (names.control_stack("doctored"), names.guard_stack("doctored")):
+    for name in (names.images_stack("doctored"), names.control_stack("doctored"), names.guard_stack("doctored")):
         cloudformation.create_stack(StackName=name, TemplateBody=template)
     queue()
     ecr.create_repository(repositoryName="doctored/orchestrator")
@@ -115,7 +115,7 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         "TrainingImages": json.dumps({"cpu": f"built-cpu-1@{digest['imageId']['imageDigest']}"}),
     }
     outputs = {**json.loads(template), "Outputs": {name: {"Value": value} for name, value in built.items()}}
-    cloudformation.create_stack(StackName=names.images_stack("doctored"), TemplateBody=json.dumps(outputs))
+    cloudformation.create_stack(StackName=names.builds_stack("doctored"), TemplateBody=json.dumps(outputs))
 
 
 def queue() -> None:
@@ -161,6 +161,7 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
         "us-east-1 stack doctored-control: npx cdk deploy --all",
         "us-east-1 stack doctored-guard: npx cdk deploy --all",
         "us-east-1 stack doctored-images: npx cdk deploy --all",
+        "us-east-1 stack doctored-builds: npx cdk deploy --all",
         "us-west-2 stack doctored-registry-us-west-2: npx cdk deploy --all",
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
         "--region us-west-2 --service-code sagemaker --quota-code L-",

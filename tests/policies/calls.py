@@ -36,7 +36,7 @@ _PUSH: Mapping[str, set[str]] = {
     "ecr:PutImage": set(),
     "ecr:UploadLayerPart": set(),
 }
-_BUILD = {**_PUSH, **_LOG, "s3:GetObject": set[str]()}
+_BUILD = {"events:PutEvents": set(), **_PUSH, **_LOG, "s3:GetObject": set[str]()}
 _SEE: Mapping[str, set[str]] = {"sagemaker:DescribeTrainingJob": set(), "sagemaker:ListTags": set()}
 _SEE_QUEUED: Mapping[str, set[str]] = {"batch:DescribeServiceJob": set(), "batch:ListServiceJobs": set()}
 
@@ -88,7 +88,13 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "batch:ListServiceJobs": set(),
         "cloudformation:DescribeStacks": set(),
     },
-    "image builder": {**_FUNCTION, "codebuild:StartBuild": set(), "ecr:DescribeImages": set()},
+    "image builder": {
+        **_FUNCTION,
+        "codebuild:StartBuild": set(),
+        "codebuild:BatchGetBuilds": set(),
+        "ecr:DescribeImages": set(),
+    },
+    "replication wait": {**_LOG, "ecr:DescribeImages": set(), "events:PutEvents": set()},
     "orchestrator build": _BUILD,
     "training build": _BUILD,
     "training job": {

@@ -50,9 +50,9 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
 
 
 def built(grid: Grid) -> dict[str, str]:
-    """Return the outputs of the stack of images: what deployments have built. Empty if there is none to be read."""
+    """Return the outputs of the stack of builds: the images of the last deployment. Empty if they cannot be read."""
     try:
-        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.images_stack(grid.name))["Stacks"]
+        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.builds_stack(grid.name))["Stacks"]
     except (BotoCoreError, ClientError):  # the look at the stack itself says so
         return {}
     return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
@@ -136,7 +136,7 @@ def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
     if read:
         why = f"the grid that is deployed has not built the target {known.target} of {known.build}"
         return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
-    why = "the stack of images in the home Region, which says which one was built, cannot be read"
+    why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 

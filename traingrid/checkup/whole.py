@@ -69,6 +69,7 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
     yield accounts.bootstrapped(account, region, trust="" if home == account else home)
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
+        yield deployed.stack(names.builds_stack(grid.name), region)
         yield from _of_control_plane(grid)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := wanted.built.get("OrchestratorImage"):

@@ -1,0 +1,83 @@
+"""SimulatePrincipalPolicy, which moto lacks: evaluates a role's or user's policies for actions and resources.
+
+The SageMaker Python SDK v3 calls it for the role of every training job before it creates the job
+(sagemaker.core.helper.iam_role_resolver).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from moto.core.responses import ActionResult
+from moto.iam import urls
+from moto.iam.exceptions import NotFoundException
+from moto.iam.responses import IamResponse
+
+from localcloud.iam.evaluation import Verdict, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from localcloud.iam.request_keys import Context
+    from localcloud.server import LocalCloud
+
+_DECISIONS: Mapping[Verdict, str] = {
+    "Allowed": "allowed",
+    "ImplicitlyDenied": "implicitDeny",
+    "ExplicitlyDenied": "explicitDeny",
+}
+"""PolicyEvaluationDecisionType in IAM's service model."""
+
+
+class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped to us
+    """moto's IAM with SimulatePrincipalPolicy."""
+
+    def simulate_principal_policy(self) -> ActionResult:
+        """Evaluate the policies of PolicySourceArn and those of the request.
+
+        Without ResourceArns the resource is "*", which only a policy for all resources allows
+        (https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html).
+        """
+        documents = [*self._documents(str(self._get_param("PolicySourceArn"))), *self._given_documents()]
+        context: Context = {
+            entry["ContextKeyName"]: entry["ContextKeyValues"] for entry in self._get_param("ContextEntries", [])
+        }
+        results = [
+            {
+                "EvalActionName": action,
+                "EvalResourceName": resource,
+                "EvalDecision": _DECISIONS[verdict(documents, action, resource, context)],
+                "MatchedStatements": [],
+                "MissingContextValues": [],
+            }
+            for action in self._get_param("ActionNames", [])
+            for resource in self._get_param("ResourceArns", []) or ["*"]
+        ]
+        return ActionResult({"EvaluationResults": results, "IsTruncated": False})
+
+    def _given_documents(self) -> list[dict[str, Any]]:
+        return [json.loads(text) for text in self._get_param("PolicyInputList", [])]
+
+    def _documents(self, source: str) -> list[dict[str, Any]]:
+        """Return the policies of a role or user.
+
+        Raises:
+            NotFoundException: There is none of this ARN.
+        """
+        kind, _, name = source.partition(":iam::")[2].partition(":")[2].partition("/")
+        name = name.rpartition("/")[2]
+        if kind == "role":
+            found = self.backend.get_role(name)
+        elif kind == "user":
+            found = self.backend.get_user(name)
+        else:
+            raise NotFoundException(f"The principal {source} cannot be found.")
+        texts = [*found.policies.values(), *(policy.document for policy in found.managed_policies.values())]
+        return [json.loads(text) if isinstance(text, str) else text for text in texts]
+
+
+def install(_cloud: LocalCloud) -> None:
+    """Make moto serve our IAM."""
+    for path in urls.url_paths:
+        urls.url_paths[path] = SimulatingResponse.dispatch
