@@ -1,6 +1,7 @@
 """Rules about names that CloudFormation chooses: it shortens them, so no policy may depend on how they begin."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -58,7 +59,8 @@ def _texts(value: Any) -> Iterator[str]:
         case str():
             yield value
         case {"Fn::Join": _}:
-            yield flat(value)
+            with suppress(AssertionError):  # an output of another stack, which is no name of a resource
+                yield flat(value)
         case dict():
             for item in value.values():
                 yield from _texts(item)
