@@ -8,7 +8,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 PIP := .venv/bin/pip --disable-pip-version-check
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
-SOURCES := app.py batch_job bench examples faults lambda localcloud rehearsal stacks tests traingrid training_container
+SOURCES := app.py batch_job bench conformance examples faults lambda localcloud rehearsal stacks tests traingrid training_container
 
 .DEFAULT_GOAL := help
 
@@ -71,11 +71,23 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
+# ACCOUNT counts only on the command line of make: a variable of the shell must not lead to an account.
+REGIONS ?= us-east-1,eu-west-1
+BUDGET ?= 5
+conformance: setup-control  ## Check what we believe of AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
+	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
+
+permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions that calls require, for localcloud and docs/security.md
+	.venv/bin/python -m tests.policies.derivation
+
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
 	.venv/bin/python -m bench.control
 
 idle-cost: setup-control  ## Print what a grid costs in a month in which nobody uses it, from its templates
 	.venv/bin/python -m bench.idle_cost
+
+bench-rates: setup-control  ## Count the calls per second of 256 children against AWS's rates, into bench/results/
+	.venv/bin/python -m bench.rates
 
 bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
@@ -84,8 +96,9 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 	.venv-training/bin/python -m bench.training
 
 SEED ?= 1
+ACCOUNT ?= young
 faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
-	.venv/bin/python -m faults --seed $(SEED)
+	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this by themselves)
 setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is not there yet
@@ -165,4 +178,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aws_cdk import App, Tags
 
+from stacks.builds_stack import BuildsStack
 from stacks.control_stack import ControlStack
 from stacks.grants import acknowledge
 from stacks.guard_stack import GuardStack
@@ -47,11 +48,13 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         "Each policy is one role's alone and goes with it; a managed one could be attached to others",
     )
     frameworks = framework_images(grid)
-    images = ImagesStack(app, grid=grid, layer=layer)
+    images = ImagesStack(app, grid=grid)
     for region in grid.replicas():
         images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
-    control = ControlStack(app, grid=grid, layer=layer, images=images, frameworks=to_environment(frameworks))
-    control.add_stack_dependency(images)  # also where nothing is built: the repository must be there to pull from
+    builds = BuildsStack(app, grid=grid, layer=layer, images=images)
+    builds.add_stack_dependency(images)  # a build that fails leaves the repositories, and the images that are in them
+    control = ControlStack(app, grid=grid, layer=layer, images=builds, frameworks=to_environment(frameworks))
+    control.add_stack_dependency(builds)
     guard = GuardStack(app, grid=grid)
     for region in grid.regions:
         # The rule of a Region sends its events to the home bus, which must be there first.

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,11 @@ from faults import (
     scale,
     state_machine,
 )
+from faults.account import grant_instances
 from faults.arena import Arena, arena
 from faults.results import RESULTS, Results
 from faults.table import NOT_ENDED, Outcome, measured, table
+from localcloud.limits.quota import PROFILES
 
 _WAITING = ("E6", "E7")
 
@@ -85,7 +87,7 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 cancel races": partial(races.cancelled, races=of(1000, 6)),
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
-        "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(120, 6)),
+        "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
         # Last: all that is listed after it is longer by so much.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
@@ -119,8 +121,8 @@ class Run:
 
     def all(self, names: Collection[str]) -> None:
         """Run the experiments of these names, in one localcloud."""
-        share, seed = self.options.share, self.options.seed
-        with tempfile.TemporaryDirectory(prefix="faults-") as work, arena(Path(work), seed) as world:
+        share = self.options.share
+        with tempfile.TemporaryDirectory(prefix="faults-") as work, _arena(self.options, Path(work)) as world:
             for name, experiment in experiments(share).items():
                 if name in names:
                     self._one(world, name, experiment)
@@ -130,6 +132,7 @@ class Run:
                         self._one(world, f"without {safeguard}", experiment, sabotaged=True)
 
     def _one(self, arena: Arena, name: str, experiment: Experiment, *, sabotaged: bool = False) -> None:
+        grant_instances(arena.cloud, name)
         row = measured(name, self.options.seed, partial(experiment, arena))
         self.console.print(f"{name}: {row.volume}, {row.violations} violations in {row.seconds} s", row.facts)
         for line in row.found[:5]:
@@ -144,11 +147,16 @@ class Run:
         return self.results.write(self.options.output, [*experiments(1)])
 
 
+def _arena(options: argparse.Namespace, work: Path) -> AbstractContextManager[Arena]:
+    return arena(work, options.seed, options.account)
+
+
 @contextmanager
 def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
     """Run experiments in a process of their own meanwhile, which writes its rows beside ours."""
     options = run.options
     same = ["--seed", str(options.seed), "--share", str(options.share), "--output", str(options.output)]
+    same += ["--account", options.account]
     program = subprocess.Popen([sys.executable, "-m", "faults", "--only", ",".join(names), *same])
     try:
         yield
@@ -167,6 +175,7 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="names begin with one of these, e.g. E1,E3,sabotage; others' rows stay"
     )
+    parser.add_argument("--account", choices=PROFILES, default="young", help="quotas of the account")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     only = list(filter(None, options.only.split(",")))

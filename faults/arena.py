@@ -15,9 +15,11 @@ from typing import Any
 from moto.awslambda.models import lambda_backends
 
 from faults import sabotage
+from faults.account import ACCOUNT, INSTANCE_TYPE, grant_instances, prepare
 from localcloud import images
 from localcloud.faults import Plan, Stub
 from localcloud.images import ProcessImage
+from localcloud.limits.quota import AccountProfile
 from localcloud.processes import ProcessGroup, groups
 from localcloud.settings import Settings
 from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
@@ -50,7 +52,6 @@ __all__ = [
     "until",
 ]
 
-ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
@@ -69,7 +70,7 @@ images:
   resnet: {{uri: "{ACCOUNT}.dkr.ecr.{{region}}.amazonaws.com/grid/training:{STUB_TAG}"}}
 job:
   image: resnet
-  instance_type: ml.p3.16xlarge
+  instance_type: {INSTANCE_TYPE}
   processes_per_host: 8
   volume_gb: 200
   max_runtime: 24h
@@ -368,7 +369,7 @@ def _together(one: World, other: World) -> World:
 
 
 @contextmanager
-def arena(work: Path, seed: int) -> Iterator[Arena]:
+def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[Arena]:
     """Deploy a grid of two Regions with the real CDK CLI, once, for any number of experiments.
 
     Leaves this process with a user's environment of the localcloud while it lasts.
@@ -376,10 +377,12 @@ def arena(work: Path, seed: int) -> Iterator[Arena]:
     Args:
         work: Folder for the localcloud's data and logs.
         seed: Seed of every random choice.
+        account: Profile of the account (`localcloud.limits`).
     """
     settings = Settings(
         data_dir=work,
         seed=seed,
+        account_profile=account,
         lambda_retry_delays_seconds=(0.5, 1.0),
         batch_stop_grace_seconds=10.0,
         training_stop_grace_seconds=2.0,
@@ -388,7 +391,8 @@ def arena(work: Path, seed: int) -> Iterator[Arena]:
     file = work / GRID_FILE
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(GRID)
-    with deployed(file, settings, first="faults.sabotage:apply") as stage:
+    with deployed(file, settings, first="faults.sabotage:apply", prepare=prepare) as stage:
+        grant_instances(stage.cloud, "")
         _put_data_and_images()
         yield Arena(cloud=stage.cloud, plane=stage.plane, nursery=stage.nursery, seed=seed)
 

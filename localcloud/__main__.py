@@ -7,9 +7,11 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from localcloud.state_file import FolderInUseError, holder_of, read_state
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,21 +21,44 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: Command line without the program's name; every field of `Settings` is an option.
 
     Returns:
-        Exit status: 0 after a clean stop, 1 where the port is taken.
+        Exit status: 0 after a clean stop, 1 if the port or the folder is taken.
     """
-    cloud = LocalCloud(_settings(arguments))
+    settings = _settings(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cloud.start()
-    except OSError as error:
-        print(f"localcloud cannot listen on port {cloud.settings.port}: {error.strerror}. Choose another with --port.")
+        cloud = _started(settings)
+    except FolderInUseError as error:
+        print(f"localcloud cannot start: {error}. Choose another folder with --data-dir.")
         return 1
-    print(f"localcloud listens on {cloud.endpoint_url}; Ctrl-C stops it", flush=True)
+    except OSError as error:
+        print(f"localcloud cannot listen on port {settings.port}: {error.strerror}. Choose another with --port.")
+        return 1
+    print(
+        f"localcloud listens on {cloud.endpoint_url}; its keys are in {cloud.data_dir}/server.json; Ctrl-C stops it",
+        flush=True,
+    )
     stop.wait()
     cloud.stop()
     return 0
+
+
+def _started(settings: Settings) -> LocalCloud:
+    """Start a server: after one that was killed, at its address and with its secret, which shells still have."""
+    killed = read_state(settings.data_dir) if holder_of(settings.data_dir) is None else None
+    if killed and not settings.port:
+        before = dataclasses.replace(settings, port=urlsplit(killed.endpoint).port or 0)
+        cloud = LocalCloud(before, killed.secret)
+        try:
+            cloud.start()
+        except OSError as error:
+            print(f"port {before.port} of the server that was killed is taken ({error.strerror}); taking another one")
+        else:
+            return cloud
+    cloud = LocalCloud(settings, killed.secret if killed else "")
+    cloud.start()
+    return cloud
 
 
 def _settings(arguments: list[str] | None) -> Settings:

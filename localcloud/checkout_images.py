@@ -27,7 +27,10 @@ ORCHESTRATOR = ProcessImage(
 )
 TRAINING = ProcessImage(
     command=(str(_CHECKOUT / "training_container/train"),),
-    environment={"PYTHON": str(_CHECKOUT / ".venv-training/bin/python")},
+    environment={
+        "PYTHON": str(_CHECKOUT / ".venv-training/bin/python"),
+        "TRAINGRID_ALLOW_CPU": "1",  # whatever the instance type, its hosts are processes of this machine
+    },
     working_directory=str(_CHECKOUT),
 )
 
@@ -35,12 +38,13 @@ IMAGES = {"batch_job/Dockerfile": ORCHESTRATOR, "training_container/Dockerfile":
 """What stands for the image that is built from each Dockerfile."""
 
 
-def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
+def push_images(endpoint: str, grid: Grid, secret: str = "") -> Iterator[str]:
     """Push the images that grid.yaml names by a tag: what somebody pushes by hand in AWS.
 
     Args:
         endpoint: Address of the localcloud; nothing else is ever pushed to.
         grid: The grid as it was deployed there.
+        secret: Secret of a localcloud in another process.
 
     Yields:
         The images' URIs. An image that is there already is left as it is.
@@ -50,16 +54,16 @@ def push_images(endpoint: str, grid: Grid) -> Iterator[str]:
     """
     if tag := grid.orchestrator.image_tag:
         repository = names.orchestrator_repository(grid.name)
-        yield _push(_registry(endpoint, grid.home), repository, tag, ORCHESTRATOR)
+        yield _push(_registry(endpoint, secret, grid.home), repository, tag, ORCHESTRATOR)
     for region in grid.regions:
-        registry = _registry(endpoint, region, grid.elsewhere().get(region, ""))
+        registry = _registry(endpoint, secret, region, grid.elsewhere().get(region, ""))
         for image in grid.images.values():
             if image.repository and image.tag:
                 yield _push(registry, names.repository(grid.name, image.repository), image.tag, TRAINING)
 
 
-def _registry(endpoint: str, region: str, account: str = "") -> Any:
-    keys = user_environment(endpoint, account_id=account)
+def _registry(endpoint: str, secret: str, region: str, account: str = "") -> Any:
+    keys = user_environment(endpoint, account_id=account, secret=secret)
     return boto3.client(
         "ecr",
         region_name=region,

@@ -24,7 +24,8 @@ from moto.sqs.models import sqs_backends
 from localcloud import destinations, policies
 from localcloud.faults_events import FaultyWay
 from localcloud.iam.evaluation import verdict
-from localcloud.iam.roles import policies_of
+from localcloud.iam.roles import policies_of, trust_of
+from localcloud.iam.service_trust import service_may_assume
 from localcloud.iam.trust import lets
 from localcloud.logstreams import LogStream
 from localcloud.schedules import Schedules
@@ -185,6 +186,9 @@ class Router:
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
         if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
             message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
+            raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
+        if not service_may_assume(trust_of(role, rule.account_id), "events.amazonaws.com", rule.arn):
+            message = f"The trust policy of the role {role} does not let events.amazonaws.com assume it for {rule.arn}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         documents = policies_of(role, rule.account_id)
         if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":

@@ -2,7 +2,8 @@
 
 A plan is set by `Settings.faults`, by `LocalCloud.faults.set`, or at run time over HTTP:
 
-    curl -X POST $AWS_ENDPOINT_URL/localcloud/faults -d '{"seed": 7, "calls": [
+    curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
+        $AWS_ENDPOINT_URL/localcloud/faults -d '{"seed": 7, "calls": [
         {"effect": "lose_reply", "service": "batch", "action": "SubmitJob", "times": 1},
         {"effect": "throttle", "service": "sagemaker", "region": "eu-west-1", "share": 0.6}]}'
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from localcloud import processes
 from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.programs import Program
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _ANSWER_BYTES = 4096
@@ -26,7 +26,9 @@ _ENVIRONMENT = {
 
 
 class Forked:
-    """A forked child as `subprocess.Popen` shows a process, as far as `localcloud.processes` looks at it."""
+    """A forked child as `Program` shows a process, as far as `localcloud.processes` looks at it. It has no keeper."""
+
+    stdin = None
 
     def __init__(self, args: Sequence[str], output: int) -> None:
         self.args = list(args)
@@ -35,6 +37,11 @@ class Forked:
         self.returncode: int | None = None
         self.begun = threading.Event()
         self.ended = threading.Event()
+
+    @property
+    def program(self) -> int:
+        """Its process id, and the id of its process group."""
+        return self.pid
 
     def poll(self) -> int | None:
         """The exit status, or None while it runs."""
@@ -82,12 +89,10 @@ class Nursery:
             )
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
-    def spawn(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path
-    ) -> "subprocess.Popen[bytes]":
+    def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
         """Start a program as `localcloud.processes.Spawn` says."""
         if list(command[1:]) != ["-m", "batch_job"]:
-            return processes.spawn(command, environment, folder)
+            return Program(command, environment, folder)
         output, inlet = os.pipe()
         child = Forked(command, output)
         with self._lock:
@@ -100,7 +105,7 @@ class Nursery:
         if not child.begun.wait(_START_SECONDS):
             message = f"the nursery (process {self._process.pid}) has forked nothing within {_START_SECONDS} s"
             raise OSError(message)
-        return cast("subprocess.Popen[bytes]", child)
+        return cast(Program, child)
 
     def close(self) -> None:
         """End the nursery."""

@@ -1,8 +1,9 @@
-"""The first thing a request meets: localcloud's own pages, and the refusal of calls without keys or with keys of
-the real AWS."""
+"""The first thing a request meets: a web page, a foreign host and a caller without the secret are refused here."""
 
+import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -12,17 +13,31 @@ from werkzeug.wrappers import Request, Response
 
 from localcloud import isolation
 from localcloud.record import Record, StartResponse, WsgiApp
-from localcloud.refusals import refusal
+from localcloud.refusals import XML_SERVICES, refusal
 from localcloud.signature import Signature, signature_of
+from localcloud.verification import flaw_of
 
 Page = Callable[[Request], Response]
+
+_OWN_NAMES = re.compile(r"(127\.0\.0\.1|\[::1\]|([a-z0-9-]+\.)*localhost):(?P<port>\d+)", re.IGNORECASE)
+"""Names of this machine that need no DNS server: `localhost` and all names below it are loopback's (RFC 6761)."""
+_OF_BROWSERS = ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE")
+"""Headers that browsers add to the requests of a page, which can neither set nor omit them, and that no AWS client
+sends (https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/)."""
+_WITH_A_TOKEN = ("/localcloud/runtime/", "/localcloud/cloudformation/answers/")
+"""Pages whose path holds a random token of 122 bits instead of a signature, as in AWS: Lambda's runtime API, and the
+presigned URL of a custom resource's answer."""
+_NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
 
 
 class Gate:
     """WSGI middleware in front of everything else.
 
     `GET /localcloud/status` answers `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` answers
-    `{"entries": [...]}`. Other modules add pages of their own.
+    `{"entries": [...]}`. Other modules add pages of their own. These pages are signed like any other call, with the
+    keys of a user and any service name:
+
+        curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" ...
     """
 
     def __init__(self, application: WsgiApp, record: Record, data_dir: str, pages: Mapping[str, Page]) -> None:
@@ -33,52 +48,103 @@ class Gate:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer, refuse or pass on one request."""
-        page = self._page(environ)
-        if page is not None:
-            return page(environ, start_response)
+        if refused := _of_a_page(environ):
+            return refused(environ, start_response)
+        path = environ.get("PATH_INFO", "")
         signature = signature_of(environ)
-        if signature is None:
-            return _unsigned(environ)(environ, start_response)
-        if isolation.is_foreign(signature.access_key):
-            return _foreign(environ, signature)(environ, start_response)
+        if not path.startswith(_WITH_A_TOKEN) and (refused := _not_ours(environ, signature)):
+            return refused(environ, start_response)
+        if path.startswith("/localcloud/"):
+            return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._application(environ, start_response)
         except NotImplementedError as error:  # moto's way of saying that it lacks an operation
             return _unknown(environ, signature, error)(environ, start_response)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return _disk_full(environ, signature, error)(environ, start_response)
 
-    def _page(self, environ: dict[str, Any]) -> Response | None:
-        path = environ.get("PATH_INFO", "")
+    def _page(self, path: str, environ: dict[str, Any], signature: Signature | None) -> Response:
+        if signature and not isolation.is_user(signature.access_key):
+            message = f"{path} is for users of localcloud, not for roles."
+            return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
         if path == "/localcloud/status":
             return _json({"pid": os.getpid(), "data_dir": self._data_dir})
         if path == "/localcloud/record":
-            after = int(parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0])
-            return _json({"entries": self._record.entries(after=after)})
+            after = parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0]
+            if not after.isdigit():
+                return Response(f"after={after!r} must be a number of an entry.\n", HTTPStatus.BAD_REQUEST)
+            return _json({"entries": self._record.entries(after=int(after))})
         handler = next((page for beginning, page in self._pages.items() if path.startswith(beginning)), None)
-        return handler(Request(environ)) if handler else None
+        return handler(Request(environ)) if handler else Response(f"There is no {path}.\n", HTTPStatus.NOT_FOUND)
 
 
 def _json(value: Any) -> Response:
     return Response(json.dumps(value, default=str), mimetype="application/json")
 
 
+def _of_a_page(environ: dict[str, Any]) -> Response | None:
+    """Refuse a request that a web page can send: by its browser's headers, or by a name that leads here."""
+    if header := next((name for name in _OF_BROWSERS if name in environ), None):
+        name = header.removeprefix("HTTP_").replace("_", "-").title()
+        message = f"localcloud answers no browser: this request has the header {name}. Use an AWS client."
+    elif not (own := _OWN_NAMES.fullmatch(host := environ.get("HTTP_HOST", ""))) or (
+        own["port"] != environ["SERVER_PORT"]
+    ):
+        port = environ["SERVER_PORT"]
+        message = f"localcloud answers at 127.0.0.1:{port} and localhost:{port} only: this request names {host!r}."
+    else:
+        return None
+    return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
+
+
+def _not_ours(environ: dict[str, Any], signature: Signature | None) -> Response | None:
+    """Refuse a caller that has no secret of this server."""
+    if signature is None:
+        return _unsigned(environ)
+    credentials = isolation.credentials_of(signature.access_key)
+    if credentials is None:
+        return _foreign(environ, signature)
+    flaw = flaw_of(environ, signature, credentials)
+    if flaw is None:
+        return None
+    # S3's and the query protocol's code (S3, "List of error codes"), and that of the JSON services (AWS, "Common
+    # errors").
+    code = "SignatureDoesNotMatch" if signature.service in XML_SERVICES else "InvalidSignatureException"
+    return refusal(environ, HTTPStatus.FORBIDDEN, code, f"{flaw} {_NEXT_STEP}", signature.service)
+
+
 def _foreign(environ: dict[str, Any], signature: Signature) -> Response:
     """AWS, "Common errors": InvalidClientTokenId, HTTP 403."""
     message = (
         f"The access key {signature.access_key[:4]}... is none of localcloud's"
-        f"{', it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. "
-        f"Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to {isolation.DUMMY_KEY}: "
-        "`traingrid local up` prints the lines."
+        f"{', it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. {_NEXT_STEP}"
     )
     return refusal(environ, HTTPStatus.FORBIDDEN, "InvalidClientTokenId", message, signature.service)
 
 
 def _unsigned(environ: dict[str, Any]) -> Response:
-    """AWS, "Common errors": MissingAuthenticationToken, HTTP 403; moto would do what nobody has signed for."""
-    message = f"Request is missing Authentication Token: sign it with the keys {isolation.DUMMY_KEY}."
+    """AWS, "Common errors": MissingAuthenticationToken, HTTP 403; moto would accept an unsigned call."""
+    message = f"Request is missing Authentication Token. {_NEXT_STEP}"
     service = "" if "HTTP_X_AMZ_TARGET" in environ else "s3"
     return refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
 
 
-def _unknown(environ: dict[str, Any], signature: Signature, error: NotImplementedError) -> Response:
+def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
+    """Not 500 or 503, after which SDKs would silently try again."""
+    where = f" in {error.filename}" if error.filename else ""
+    message = f"localcloud could not finish this call: {error.strerror}{where}. Free some space and try again."
+    service = signature.service if signature else ""
+    return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
+
+
+def _unknown(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:
     """AWS, "Common errors": InvalidAction, HTTP 400; a 500 would make every SDK try again."""
-    return refusal(environ, HTTPStatus.BAD_REQUEST, "InvalidAction", f"{error} in localcloud.", signature.service)
+    return refusal(
+        environ,
+        HTTPStatus.BAD_REQUEST,
+        "InvalidAction",
+        f"{error} in localcloud.",
+        signature.service if signature else "",
+    )

@@ -13,15 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from botocore.credentials import Credentials
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
+from localcloud import session_tokens
 from localcloud.account import VARIABLE, account
 from localcloud.loopback import refuse_other_machines
+from localcloud.secret import server_secret
 
 DUMMY_KEY = "localcloud"
-"""Access key id and secret of every user of a localcloud server. With a hyphen and twelve digits behind it, it is the
-key of another account's user: an account is there as soon as somebody calls with its key."""
+"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.secret`). With a hyphen
+and twelve digits behind it, it is the key of another account's user: an account exists from the first call with its
+key."""
 
 CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
 """Access key ids with which services call other services here; the record shows who called."""
@@ -35,8 +39,6 @@ _NO_AWS_FILES = {
 _NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}  # programs read the one or the other
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SESSION_SECONDS = 3600
-_EXAMPLE_KEY = "AKIAIOSFODNN7EXAMPLE"
-"""The key of AWS's documentation, which no account has; moto's GetSessionToken hands it out."""
 
 
 def key_in(account_id: str, key: str = DUMMY_KEY) -> str:
@@ -44,13 +46,16 @@ def key_in(account_id: str, key: str = DUMMY_KEY) -> str:
     return key if account_id in ("", account()) else f"{key}-{account_id}"
 
 
-def user_environment(endpoint_url: str, region: str = "us-east-1", account_id: str = "") -> dict[str, str]:
+def user_environment(
+    endpoint_url: str, region: str = "us-east-1", account_id: str = "", *, secret: str = ""
+) -> dict[str, str]:
     """The AWS variables with which any SDK or tool works on this server, and on nothing else.
 
     Args:
         endpoint_url: The server's address.
         region: Default Region of the client.
         account_id: Another account than the server's own, whose user the variables are for.
+        secret: Secret of a server in another process; by default that of the server in this process.
 
     Returns:
         Variables to set, which also keep a proxy of the user's out of the way. `AWS_PROFILE` and `AWS_SESSION_TOKEN`
@@ -60,7 +65,7 @@ def user_environment(endpoint_url: str, region: str = "us-east-1", account_id: s
         "AWS_ENDPOINT_URL": endpoint_url,
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
         "AWS_ACCESS_KEY_ID": f"{DUMMY_KEY}-{account_id}" if account_id else DUMMY_KEY,
-        "AWS_SECRET_ACCESS_KEY": DUMMY_KEY,
+        "AWS_SECRET_ACCESS_KEY": secret or server_secret(),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **_NO_AWS_FILES,
@@ -77,7 +82,7 @@ def child_environment(
         endpoint_url: The server's address.
         home: `HOME` of the child, a folder of the server's own.
         region: The Region the child runs in.
-        role_arn: Role whose temporary credentials the child gets; None gives it the dummy keys.
+        role_arn: Role whose temporary credentials the child gets; None gives it the user's keys.
         extra: More variables; they win over the ones above.
 
     Returns:
@@ -112,24 +117,24 @@ def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
 
 
 class _Sessions:
-    """The ARNs of role sessions by access key: moto keeps a list for each account, and every process adds to it."""
+    """Role sessions by access key: moto keeps a list for each account, and every process adds to it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listed: dict[str, list[Any]] = {}
-        self._arns: dict[str, str] = {}
+        self._sessions: dict[str, Any] = {}
         self._read: dict[str, int] = {}
 
-    def known(self) -> Mapping[str, str]:
+    def known(self) -> Mapping[str, Any]:
         for account_id, backends in list(sts_backends.items()):
             listed = backends["aws"].assumed_roles
             with self._lock:
                 if listed is not self._listed.get(account_id):  # another server has begun in this process
                     self._listed[account_id], self._read[account_id] = listed, 0
                 for assumed in listed[self._read[account_id] :]:
-                    self._arns[assumed.access_key_id] = str(assumed.arn)
+                    self._sessions[assumed.access_key_id] = assumed
                     self._read[account_id] += 1
-        return self._arns
+        return self._sessions
 
 
 _sessions = _Sessions()
@@ -145,13 +150,34 @@ def principal_of(access_key: str) -> str | None:
     if found := _IN_AN_ACCOUNT.fullmatch(access_key):
         whose = found["account"] or account()
         return f"{found['service']}.amazonaws.com" if found["service"] else f"arn:aws:iam::{whose}:root"
-    if access_key == _EXAMPLE_KEY:
-        return f"arn:aws:sts::{account()}:federated-user/localcloud"
-    if access_key in (sessions := _sessions.known()):
-        return sessions[access_key]
+    if issued := session_tokens.issued(access_key):
+        return issued.arn
+    if session := _sessions.known().get(access_key):
+        return str(session.arn)
+    return str(owner[0].arn) if (owner := _user_with(access_key)) else None
+
+
+def credentials_of(access_key: str) -> Credentials | None:
+    """The secret, and the session token if there is one, that belong to an access key.
+
+    Returns:
+        The credentials with which calls of the key must be signed; None for a key that this server did not issue.
+    """
+    if _IN_AN_ACCOUNT.fullmatch(access_key):
+        return Credentials(access_key, server_secret())
+    if issued := session_tokens.issued(access_key):
+        return issued.credentials
+    if session := _sessions.known().get(access_key):
+        return Credentials(access_key, session.secret_access_key, session.session_token)
+    return Credentials(access_key, found[1].secret_access_key) if (found := _user_with(access_key)) else None
+
+
+def _user_with(access_key: str) -> tuple[Any, Any] | None:
+    """The IAM user who has an access key, and moto's object of the key."""
     for user in list(iam_backends[account()]["aws"].users.values()):
-        if any(key.access_key_id == access_key for key in user.access_keys):
-            return str(user.arn)
+        for key in user.access_keys:
+            if key.access_key_id == access_key:
+                return user, key
     return None
 
 
@@ -162,9 +188,9 @@ def account_of(access_key: str) -> str:
     return (principal_of(access_key) or f"::::{account()}").split(":")[4]
 
 
-def is_foreign(access_key: str) -> bool:
-    """Whether nobody here issued an access key: AWS refuses such a key too, and so no call is without a principal."""
-    return principal_of(access_key) is None
+def is_user(access_key: str) -> bool:
+    """Return True for the access key of an account's own user."""
+    return bool((found := _IN_AN_ACCOUNT.fullmatch(access_key)) and not found["service"])
 
 
 @contextmanager

@@ -1,8 +1,11 @@
-"""The leash: no process that localcloud started outlives it, however the server dies.
+"""The leash: kills the process groups that localcloud has started when the server is gone, however it ended.
 
-Run as a program this is the helper that holds the other end of a pipe to the server. The server never writes more than
-the process groups that live; when the pipe closes - at a clean end, at a crash, at SIGKILL - the helper kills what is
-left. Needs the standard library only, because it runs isolated from every environment.
+Run as a program this is the helper that holds the other end of a pipe to the server. The server writes which process
+groups live; when the pipe closes - at a clean end, at a crash, at SIGKILL - the helper kills them. What has left its
+group, whatever its session or environment, is killed by its program's keeper (localcloud/keeper.py), which watches the
+server too. Two gaps remain: a system other than Linux has no keepers, and a keeper that is itself killed by SIGKILL
+keeps nothing; there, a daemon in a session of its own outlives its program. Needs the standard library only, because it
+runs isolated from every environment.
 """
 
 import os
@@ -10,46 +13,26 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-import uuid
-from pathlib import Path
-
-MARK = "LOCALCLOUD_PROCESS_GROUP"
-"""Environment variable that every process of a group inherits: "<leash>/<number>". It finds what has left its process
-group or session, as Open MPI's ranks (own process group) and daemons (own session) do."""
-
-_RESCANS_SECONDS = (0.0, 0.1, 0.3, 1.0)  # a child caught between fork and exec shows its mark a moment later
 
 
 class Leash:
-    """Holds the helper process of this interpreter.
-
-    Attributes:
-        name: Start of the marks of all groups on this leash.
-    """
+    """Holds the helper process of this interpreter."""
 
     def __init__(self) -> None:
-        self.name = uuid.uuid4().hex
-        self._count = 0
         self._lock = threading.Lock()
         self._helper: subprocess.Popen[bytes] | None = None
 
-    def new_mark(self) -> str:
-        """The mark of a group about to be spawned; starts the helper at the first."""
+    def hold(self, pid: int) -> None:
+        """Tell the helper that the process group `pid` lives; starts the helper at the first."""
         with self._lock:
             if self._helper is None:
                 self._helper = subprocess.Popen(
-                    [sys.executable, "-I", "-S", __file__, self.name],
+                    [sys.executable, "-I", "-S", __file__],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     start_new_session=True,  # a Ctrl-C at the server's terminal must not reach it
                     env={},
                 )
-            self._count += 1
-            return f"{self.name}/{self._count}"
-
-    def hold(self, pid: int) -> None:
-        """Tell the helper that the process group `pid` lives."""
         self._write(f"+{pid}\n")
 
     def release(self, pid: int) -> None:
@@ -73,29 +56,6 @@ class Leash:
                 self._helper.stdin.flush()
 
 
-def kill_marked(mark: str) -> int:
-    """SIGKILL every process whose environment carries a mark that starts with `mark`.
-
-    Reads /proc, so it finds processes in other groups and sessions on Linux; elsewhere it finds none, and what
-    `killpg` reaches must do.
-
-    Returns:
-        How many processes were killed.
-    """
-    wanted = f"\0{MARK}={mark}".encode()
-    killed = 0
-    for name in filter(str.isdigit, os.listdir("/proc")) if Path("/proc").is_dir() else ():  # noqa: PTH208 - this runs for each process that ends
-        try:
-            with open(f"/proc/{name}/environ", "rb") as environment:  # noqa: PTH123
-                marked = wanted in b"\0" + environment.read()
-            if marked and _is_alive(name):
-                os.kill(int(name), signal.SIGKILL)
-                killed += 1
-        except (FileNotFoundError, ProcessLookupError, PermissionError):  # gone meanwhile, or another user's
-            continue
-    return killed
-
-
 def kill_group(pid: int) -> None:
     """SIGKILL the process group `pid`, if it still exists."""
     try:
@@ -104,11 +64,7 @@ def kill_group(pid: int) -> None:
         return
 
 
-def _is_alive(process: str) -> bool:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][:1] != "Z"
-
-
-def main(name: str) -> None:
+def main() -> None:
     """The helper: follow the server's notes until the pipe closes, then kill what is left."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -121,11 +77,7 @@ def main(name: str) -> None:
             groups.discard(pid)
     for pid in groups:
         kill_group(pid)
-    for pause in _RESCANS_SECONDS:
-        time.sleep(pause)
-        if not kill_marked(f"{name}/") and not groups:
-            return
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from localcloud.isolation import user_environment
+from localcloud.pages import ask
+from localcloud.state_file import Running, holder_of, read_state, remove_state
+from traingrid.errors import TraingridError
 
-_START_SECONDS = 30.0
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 5.0
 _STOP_SECONDS = 45.0  # longer than the 30 s that Batch gives its jobs
 _KILL_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
@@ -23,27 +27,46 @@ _started: dict[int, subprocess.Popen[bytes]] = {}  # children of this very proce
 _UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
-class LifecycleError(RuntimeError):
-    """A server could not be started or stopped; the text says why and what to do next."""
+class LifecycleError(TraingridError):
+    """A server could not be started or stopped."""
 
 
 @dataclass(frozen=True)
-class Running:
-    """A server that answers.
+class Condition:
+    """Condition of a folder's server.
 
     Attributes:
-        pid: Its process.
-        endpoint: Its address.
-        data_dir: Its folder.
+        state: "answers"; "silent" if its process runs, but gave no answer within 5 seconds; "killed" if it ended
+            without being stopped; "stopped" if it was, or if none was ever started.
+        server: The server; None in state "stopped".
     """
 
-    pid: int
-    endpoint: str
-    data_dir: str
+    state: Literal["answers", "silent", "killed", "stopped"]
+    server: Running | None
 
 
-def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> str:
-    """Start a server in the background and wait until it answers; where one runs already, only say where.
+def condition(data_dir: Path) -> Condition:
+    """Find out whether a folder's server runs and answers.
+
+    The lock of the folder proves that a process runs. A process id does not: the system gives it to another process
+    later.
+    """
+    pid, known = holder_of(data_dir), read_state(data_dir)
+    if pid is None:
+        return Condition("killed" if known else "stopped", known)
+    if known is None or known.pid != pid:  # it begins
+        return Condition("silent", Running(pid, "", str(data_dir.resolve()), ""))
+    return Condition("answers" if _answers(known) else "silent", known)
+
+
+def status(data_dir: Path) -> Running | None:
+    """Return the server of a folder, or None if none answers."""
+    found = condition(data_dir)
+    return found.server if found.state == "answers" else None
+
+
+def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
+    """Start a server in the background and wait until it answers; return the one that runs already, if there is one.
 
     Args:
         data_dir: The server's folder; one server per folder.
@@ -51,26 +74,29 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> str:
         options: More options of `python -m localcloud`, e.g. `["--duplicate-event-rate", "0"]`.
 
     Returns:
-        The server's address.
+        The server.
 
     Raises:
-        LifecycleError: It ended or did not answer in time.
+        LifecycleError: It ended or did not answer in time, or another one runs in the folder and does not answer.
     """
-    running = status(data_dir)
-    if running:
-        return running.endpoint
+    found = condition(data_dir)
+    if found.server and found.state == "answers":
+        return found.server
+    if found.server and found.state == "silent":
+        raise LifecycleError(
+            f"{silence(found.server)} No second one is started.", "Wait, or stop it: traingrid local down."
+        )
     folder = data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "localcloud", "--data-dir", str(folder), "--port", str(port), *options]
     log = folder / "server.log"
-    with log.open("w") as output:
+    with log.open("a") as output:
+        begin = output.tell()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=_checkout()
         )
     _started[process.pid] = process
-    endpoint = _wait_until_it_listens(process, log)
-    _state_file(folder).write_text(json.dumps(asdict(Running(process.pid, endpoint, str(folder)))))
-    return endpoint
+    return _wait_until_it_answers(process, folder, log, begin)
 
 
 def down(data_dir: Path) -> bool:
@@ -80,55 +106,48 @@ def down(data_dir: Path) -> bool:
         data_dir: The server's folder.
 
     Returns:
-        True where a server was stopped, False where none ran.
+        True if a server was stopped, False if none ran.
 
     Raises:
         LifecycleError: The process is still there after SIGKILL.
     """
-    known = _read_state(data_dir)
-    if known is None or not _is_ours(known):
-        _state_file(data_dir).unlink(missing_ok=True)
+    pid = holder_of(data_dir)
+    if not pid:
+        remove_state(data_dir)
         return False
     for number, patience in ((signal.SIGTERM, _STOP_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
-        os.kill(known.pid, number)
-        if _wait_until_gone(known.pid, patience):
-            _state_file(data_dir).unlink(missing_ok=True)
+        os.kill(pid, number)
+        if _wait_until_gone(pid, data_dir, patience):
+            remove_state(data_dir)
             return True
-    message = f"localcloud (process {known.pid}) does not end. Look at it with `ps -fp {known.pid}`."
-    raise LifecycleError(message)
+    raise LifecycleError(f"localcloud (process {pid}) does not end.", f"Look at it: ps -fp {pid}.")
 
 
-def status(data_dir: Path) -> Running | None:
-    """The server of a folder, or None where none answers.
-
-    A pid alone proves nothing, because the system gives it to another process later: the server itself must answer
-    with the same pid.
-    """
-    known = _read_state(data_dir)
-    if known is None:
-        return None
-    answer = _ask(known.endpoint)
-    return known if answer and answer.get("pid") == known.pid else None
+def silence(server: Running) -> str:
+    """Return a sentence about a server that runs and does not answer."""
+    return (
+        f"localcloud (process {server.pid}) runs in {server.data_dir}, but did not answer within "
+        f"{_ANSWER_SECONDS:.0f} s: this machine may be too busy."
+    )
 
 
-def grant(running: Running, wanted: Mapping[str, object]) -> list[str]:
+def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
     """Grant quota increases in a server (see `localcloud.limits.granting`); return a line for each.
 
     Raises:
         LifecycleError: The server refuses it.
     """
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    body = json.dumps(wanted).encode()
     try:
-        with opener.open(f"{running.endpoint}/localcloud/quotas", body, timeout=30) as answer:
-            return [str(line) for line in json.load(answer)["granted"]]
+        answer = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(wanted).encode())
     except urllib.error.HTTPError as error:
         raise LifecycleError(error.read().decode().strip()) from error
+    return [str(line) for line in json.loads(answer)["granted"]]
 
 
-def export_lines(endpoint: str) -> str:
-    """Shell lines after which `aws`, `cdk` and every SDK in that shell work on the server, and on nothing else."""
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in user_environment(endpoint).items()]
+def export_lines(server: Running) -> str:
+    """Return shell lines after which `aws`, `cdk` and every SDK in that shell work on the server, and on no other."""
+    variables = user_environment(server.endpoint, secret=server.secret)
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     other_endpoints = sorted(name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_"))
     return "\n".join([*lines, "unset " + " ".join((*_UNSET, *other_endpoints))])
 
@@ -137,67 +156,46 @@ def _checkout() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
-def _state_file(data_dir: Path) -> Path:
-    return data_dir.resolve() / "server.json"
-
-
-def _read_state(data_dir: Path) -> Running | None:
+def _answers(server: Running) -> bool:
     try:
-        return Running(**json.loads(_state_file(data_dir).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
+        answer = json.loads(ask(server.endpoint, server.secret, "/localcloud/status", timeout=_ANSWER_SECONDS))
+    except (OSError, ValueError):
+        return False
+    return bool(answer.get("pid") == server.pid)
 
 
-def _ask(endpoint: str) -> dict[str, object] | None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{endpoint}/localcloud/status", timeout=5) as answer:
-            parsed = json.load(answer)
-    except (urllib.error.URLError, OSError, ValueError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
-
-
-def _wait_until_it_listens(process: subprocess.Popen[bytes], log: Path) -> str:
+def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path, log: Path, begin: int) -> Running:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        for word in log.read_text().replace(";", " ").split():
-            if word.startswith("http://") and _ask(word):
-                return word
+        server = read_state(folder)
+        if server and server.pid == process.pid and _answers(server):
+            return server
         time.sleep(_PAUSE_SECONDS)
     if process.poll() is None:
         process.kill()
         process.wait()
-    said = log.read_text().strip().splitlines()
-    why = said[-1] if said else f"it did not answer within {_START_SECONDS:.0f} s"
-    message = f"localcloud did not start: {why} The whole log is in {log}."
-    raise LifecycleError(message)
+    printed = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
+    why = printed[-1] if printed else f"it did not answer within {_START_SECONDS:.0f} s"
+    raise LifecycleError(f"localcloud did not start: {why}", f"The whole log is in {log}.")
 
 
-def _is_ours(known: Running) -> bool:
-    """Whether the pid still belongs to the server, even to one that hangs and does not answer."""
-    answer = _ask(known.endpoint)
-    if answer:
-        return answer.get("pid") == known.pid
-    proc = Path(f"/proc/{known.pid}/cmdline")
-    if proc.exists():
-        command = proc.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    else:
-        command = subprocess.run(
-            ["ps", "-ww", "-o", "command=", "-p", str(known.pid)], capture_output=True, text=True, check=False
-        ).stdout
-    return "-m localcloud" in command and known.data_dir in command
-
-
-def _wait_until_gone(pid: int, patience: float) -> bool:
+def _wait_until_gone(pid: int, data_dir: Path, patience: float) -> bool:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if pid in _started and _started[pid].poll() is not None:
             del _started[pid]
-            return True
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+        if holder_of(data_dir) != pid and not runs(pid):
             return True
         time.sleep(_PAUSE_SECONDS)
     return False
+
+
+def runs(pid: int) -> bool:
+    """Return True if there is a process of this id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True

@@ -11,34 +11,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from localcloud.leash import MARK, Leash, kill_group, kill_marked
+from localcloud.leash import Leash, kill_group
+from localcloud.programs import Program
 
 LINE_BYTES = 256 * 1024
 """Longest line handed on in one piece (CloudWatch Logs quotas: an event is at most 256 KB); longer ones are cut."""
 
 _DRAIN_SECONDS = 2.0
 
-Spawn = Callable[[Sequence[str], Mapping[str, str], str | Path], "subprocess.Popen[bytes]"]
+Spawn = Callable[[Sequence[str], Mapping[str, str], str | Path], Program]
 """Starts a program in a session of its own, with stdout and stderr in one pipe: command, environment, folder."""
 
 _groups: "WeakValueDictionary[str, ProcessGroup]" = WeakValueDictionary()
 _leash = Leash()
 atexit.register(_leash.close)
-
-
-def spawn(
-    command: Sequence[str], environment: Mapping[str, str], working_directory: str | Path
-) -> "subprocess.Popen[bytes]":
-    """Start a program as `Spawn` says."""
-    return subprocess.Popen(
-        list(command),
-        env=dict(environment),
-        cwd=working_directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
 
 
 class ProcessGroup:
@@ -58,7 +44,7 @@ class ProcessGroup:
         working_directory: str | Path,
         on_line: Callable[[str], None],
         label: str = "",
-        spawn: Spawn = spawn,
+        spawn: Spawn = Program,
     ) -> None:
         """Start the program.
 
@@ -73,16 +59,12 @@ class ProcessGroup:
         Raises:
             OSError: The program or the folder does not exist, or may not be used.
         """
-        self._mark = _leash.new_mark()
         self.label, self.lost = label, False
         self._spawned, self._ended, self._reaping = threading.Event(), threading.Event(), threading.Lock()
         if label:  # before the program runs, which may call at once
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
-        self._process = spawn(command, {**environment, MARK: self._mark}, working_directory)
-        self._shows_mark = isinstance(
-            self._process, subprocess.Popen
-        )  # one that was forked shows its parent's variables
-        self.pid = self._process.pid
+        self._process = spawn(command, environment, working_directory)
+        self.pid = self._process.program
         _leash.hold(self.pid)
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
@@ -100,10 +82,8 @@ class ProcessGroup:
                 self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL the whole group at once."""
+        """SIGKILL the program's process group at once; its keeper then kills what has left that group."""
         kill_group(self.pid)
-        if self._shows_mark:
-            kill_marked(f"{self._mark}\0")  # the end of the variable, or group 1 would take group 12 along
 
     def lose(self, *, host_lost: bool) -> None:
         """SIGKILL the whole group, without a word to the program.
@@ -146,6 +126,8 @@ class ProcessGroup:
         """End what the program left behind, as the end of PID 1 ends its container, and hear its last words."""
         self.kill()
         _leash.release(self.pid)
+        if self._process.stdin:
+            self._process.stdin.close()
         self._reader.join(_DRAIN_SECONDS)
         self._ended.set()
 

@@ -7,16 +7,21 @@ the server does not pass here: networks and other types that moto's own models c
 
 import io
 import json
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from werkzeug.wrappers import Response
 
 from localcloud import isolation
 from localcloud.protocols import Call, Request, abridged, read_call
-from localcloud.signature import signature_of
+from localcloud.refusals import refusal
+from localcloud.signature import Signature, signature_of
 
 _READING = (
     "Describe", "Get", "List", "Head", "BatchGet", "TransactGet", "Query", "Scan", "Select", "Search", "Lookup",
@@ -27,8 +32,15 @@ _READING = (
 _SECRETS = frozenset({"SecretAccessKey", "SessionToken", "secretAccessKey", "sessionToken", "authorizationToken"})
 _LONGEST_RESPONSE = 4096
 
+_RESERVE_BYTES = 32 * 2**20
+"""A call that changes something is refused where less is free: an entry is at most a few KiB, and others write, too."""
+
 StartResponse = Callable[..., Any]
 WsgiApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+
+class RecordError(Exception):
+    """The record cannot be written; the text says where and why."""
 
 
 class Record:
@@ -43,15 +55,17 @@ class Record:
         self._path = path
         self._entries: list[dict[str, Any]] = []
         self._lock = threading.Lock()
-        self._file: TextIO | None = None
+        self._file: io.FileIO | None = None
+        self._unwritten = b""
 
     def begin(self) -> None:
         """Start empty, as the server does; the record of the server before stays as `record.previous.jsonl`."""
         with self._lock:
             self._entries.clear()
+            self._unwritten = b""
             if self._path.exists():
                 self._path.replace(self._path.with_suffix(".previous.jsonl"))
-            self._file = self._path.open("a", encoding="utf-8", buffering=1)  # each line is on disk at once
+            self._file = io.FileIO(self._path, "a")  # unbuffered: each line is on disk at once
 
     def end(self) -> None:
         """Close the file, as the server does when it stops."""
@@ -60,13 +74,44 @@ class Record:
                 self._file.close()
                 self._file = None
 
+    def require_room(self) -> None:
+        """Check that another entry can be written, before a call takes effect.
+
+        Raises:
+            RecordError: The disk is full, or an earlier entry is still not on disk.
+        """
+        with self._lock:
+            if not self._file:
+                return
+            free = shutil.disk_usage(self._path.parent).free
+            if free < _RESERVE_BYTES:
+                message = f"only {free // 2**20} MiB are free in {self._path.parent}"
+                raise RecordError(message)
+            if self._unwritten:
+                self._write()
+            if self._unwritten:
+                message = f"{self._path} cannot be written"
+                raise RecordError(message)
+
     def append(self, entry: dict[str, Any]) -> None:
-        """Add one entry; number and time are given here."""
+        """Add one entry; number and time are given here.
+
+        An entry that does not reach the disk although there was room is written before the next call is accepted.
+        """
         with self._lock:
             numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
             self._entries.append(numbered)
-            if self._file:
-                self._file.write(json.dumps(numbered, default=str) + "\n")
+            self._unwritten += json.dumps(numbered, default=str).encode() + b"\n"
+            self._write()
+
+    def _write(self) -> None:
+        while self._file and self._unwritten:
+            try:
+                written = self._file.write(self._unwritten)
+            except OSError as error:
+                print(f"localcloud cannot write {self._path}: {error.strerror}", file=sys.stderr, flush=True)
+                return
+            self._unwritten = self._unwritten[written:]
 
     def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
         """The entries so far, oldest first.
@@ -96,6 +141,10 @@ class Recorder:
         call = read_call(signature.service, buffered(environ))
         if call is None or call.action.startswith(_READING):
             return self._application(environ, start_response)
+        try:
+            self._record.require_room()
+        except RecordError as error:
+            return _not_recorded(environ, signature, call, error)(environ, start_response)
         head: list[Any] = []
         answer = self._application(environ, lambda *arguments: head.append(arguments))
         chunks = list(answer)
@@ -112,6 +161,12 @@ class Recorder:
             )
         start_response(*head[-1])
         return chunks
+
+
+def _not_recorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
+    """Refuse a call that cannot be recorded. Not with 500 or 503, after which SDKs would silently try again."""
+    message = f"localcloud cannot record {call.action}, and has not done it: {error}. Free some space and try again."
+    return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, signature.service)
 
 
 def _only_reads(environ: dict[str, Any]) -> bool:

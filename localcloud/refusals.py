@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Response
 
-_XML_SERVICES = frozenset(
+XML_SERVICES = frozenset(
     {"s3", "iam", "sts", "sns", "ec2", "cloudformation", "autoscaling", "elasticloadbalancing", "rds", "email"}
 )
 """Signing names of the services that answer in XML (protocols query, ec2 and rest-xml in botocore's models)."""
@@ -27,7 +27,7 @@ def refusal(environ: dict[str, Any], status: HTTPStatus, code: str, message: str
     if "cbor" in environ.get("CONTENT_TYPE", ""):
         body = b"\xa2" + _cbor_text("__type") + _cbor_text(code) + _cbor_text("message") + _cbor_text(message)
         return Response(body, status, headers | {"smithy-protocol": "rpc-v2-cbor"}, mimetype="application/cbor")
-    if service not in _XML_SERVICES:
+    if service not in XML_SERVICES:
         text = json.dumps({"__type": code, "message": message})
         return Response(text, status, headers, mimetype="application/x-amz-json-1.1")
     text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{escape(message)}</Message></Error></ErrorResponse>"

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from moto.core.exceptions import ServiceException
 from moto.ecr import urls
 from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
@@ -20,6 +21,18 @@ def install(cloud: "LocalCloud") -> None:
     """Put our backend in moto's place."""
     Registry.cloud = cloud
     ecr_backends.backend = Registry
+
+
+class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto is untyped to us
+    """An immutable tag names another image (API reference, PutImage); moto 5.2.5 answers with another error."""
+
+    code = "ImageTagAlreadyExistsException"
+
+    def __init__(self, repository: str, tag: str) -> None:
+        super().__init__(
+            f"The image tag '{tag}' already exists in the '{repository}' repository and cannot be overwritten because "
+            "the tag is immutable."
+        )
 
 
 class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
@@ -41,9 +54,13 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
 
         Raises:
             RepositoryNotFoundException: There is no such repository.
+            ImageTagAlreadyExistsError: The tag has another image, and the repository's tags are immutable.
         """
-        self._get_repository(repository_name)
+        repository = self._get_repository(repository_name)
         digest = digest or f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
+        tagged = [image for image in repository.images if image_tag in image.image_tags]
+        if repository.image_tag_mutability == "IMMUTABLE" and any(image.image_digest != digest for image in tagged):
+            raise ImageTagAlreadyExistsError(repository_name, image_tag)
         image = super().put_image(repository_name, image_manifest, image_tag, image_manifest_mediatype, digest)
         for place in self._destinations(repository_name):
             arguments = (place, repository_name, image_manifest, image_tag, image_manifest_mediatype, digest)
@@ -91,7 +108,7 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
             there.create_repository(repository_name, self.account_id, None, None, "MUTABLE", [])
         try:
             ECRBackend.put_image(there, repository_name, *image)
-        except ImageAlreadyExistsException:  # somebody pushed it there
+        except (ImageAlreadyExistsException, ImageTagAlreadyExistsError):  # it was pushed there
             return
 
 

@@ -1,6 +1,7 @@
 """The server: moto's own application inside our process, on 127.0.0.1 only."""
 
 import importlib
+import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self, cast
 
 from moto.moto_api._internal import moto_api_backends
+from moto.moto_server import werkzeug_app
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
@@ -23,15 +25,19 @@ from localcloud.gate import Gate, Page
 from localcloud.iam.enforcement import Enforcer
 from localcloud.limits.account_limits import AccountLimits
 from localcloud.limits.throttle import Throttle, TokenBuckets
-from localcloud.processes import Spawn, group_of, spawn
+from localcloud.processes import Spawn, group_of
+from localcloud.programs import Program
 from localcloud.record import Record, Recorder
+from localcloud.secret import RANDOM_SECRET, issued
 from localcloud.settings import Settings
+from localcloud.state_file import Running, locked, remove_state, write_state
 
 HOST = "127.0.0.1"
 _ONE_PER_PROCESS = threading.Lock()
 
 FEATURES = (
     "localcloud.callers",
+    "localcloud.session_tokens",
     "localcloud.faults",
     "localcloud.dynamodb",
     "localcloud.cloudformation",
@@ -69,6 +75,7 @@ class LocalCloud:
     Attributes:
         settings: The settings it was made with.
         data_dir: Absolute path of the folder for work files, logs and the record.
+        secret: The secret access key of its users.
         events: The EventBridge of this account.
         faults: What goes wrong on purpose; nothing, unless the settings or somebody says so.
         limits: The quotas of its accounts, as the profile of the settings has them at first.
@@ -78,15 +85,22 @@ class LocalCloud:
         spawn: How a Batch container's program is started; who starts thousands may have a quicker way.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, secret: str = "") -> None:
+        """Make a server.
+
+        Args:
+            settings: Its settings.
+            secret: Secret access key of its users; a random one by default.
+        """
         self.settings = settings or Settings()
+        self.secret = secret or RANDOM_SECRET
         self.data_dir: Path = self.settings.data_dir.resolve()
         self.faults = Faults()
         self.limits = AccountLimits(self.settings.account_profile)
         self.events = eventbridge.Router(self)
         self.record = Record(self.data_dir / "record.jsonl")
         self.functions: Functions | None = None
-        self.spawn: Spawn = spawn
+        self.spawn: Spawn = Program
         self.pages: dict[str, Page] = {}
         self._stop_callbacks: list[Callable[[], None]] = []
         self._resources = ExitStack()
@@ -104,7 +118,7 @@ class LocalCloud:
         """Start serving in a thread of this process, with empty state.
 
         Raises:
-            OSError: The port is taken.
+            OSError: The port is taken, or another server runs in the folder.
             RuntimeError: One runs in this process already.
         """
         if not _ONE_PER_PROCESS.acquire(blocking=False):
@@ -120,10 +134,13 @@ class LocalCloud:
 
     def _start(self) -> None:
         (self.data_dir / "home").mkdir(parents=True, exist_ok=True)
+        self._resources.enter_context(locked(self.data_dir))
+        self._resources.enter_context(issued(self.secret))
         self._resources.enter_context(isolation.closed_environment(self.settings.account))
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
         self.limits = AccountLimits(self.settings.account_profile)
+        werkzeug_app.DISABLE_GLOBAL_CORS = True  # moto would let every web page read its answers
         self.record.begin()
         self._resources.callback(self.record.end)
         application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
@@ -140,6 +157,8 @@ class LocalCloud:
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="localcloud", daemon=True
         ).start()
+        write_state(Running(os.getpid(), self.endpoint_url, str(self.data_dir), self.secret))
+        self._resources.callback(remove_state, self.data_dir)
 
     def stop(self) -> None:
         """Stop serving and run every callback of `on_stop`, the last registered first; nothing is left running."""

@@ -24,6 +24,8 @@ class Settings:
             minutes", Amazon ECR User Guide).
         batch_max_processes: How many Batch containers run at once at most, whatever the compute environments allow:
             this machine's size. More wait in RUNNABLE, as they do in AWS when Fargate has no capacity.
+        training_hosts: How many hosts of training jobs run at once at most; more wait in Pending. 0 derives it from the
+            machine's cores and memory. Stubs of trainings take no room.
         keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, to look into it.
         faults: A plan of faults in JSON, in force from the start (see `localcloud.faults`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
@@ -42,6 +44,7 @@ class Settings:
     duplicate_event_rate: float = 0.2
     replication_seconds: float = 0.2
     batch_max_processes: int = 64
+    training_hosts: int = 0
     keep_training_folders: bool = False
     faults: str = ""
     seed: int = 0

@@ -106,7 +106,12 @@ class Stage:
 
 
 @contextmanager
-def deployed(grid_file: Path, settings: Settings, first: str = "") -> Iterator[Stage]:
+def deployed(
+    grid_file: Path,
+    settings: Settings,
+    first: str = "",
+    prepare: Callable[[LocalCloud], None] = lambda _: None,
+) -> Iterator[Stage]:
     """Deploy a grid with the real CDK CLI.
 
     Leaves this process with a user's environment of the localcloud while it lasts.
@@ -115,6 +120,7 @@ def deployed(grid_file: Path, settings: Settings, first: str = "") -> Iterator[S
         grid_file: The grid's description.
         settings: The localcloud's; its folder also takes the CLI's logs.
         first: What every child calls before the orchestrator, as "module:function".
+        prepare: Prepares the account before the deployment.
 
     Raises:
         TraingridError: It cannot be deployed.
@@ -125,6 +131,7 @@ def deployed(grid_file: Path, settings: Settings, first: str = "") -> Iterator[S
         cloud = stack.enter_context(LocalCloud(settings))
         cloud.spawn = nursery.spawn
         stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
+        prepare(cloud)
         deploy(cloud.endpoint_url, grid_file, cloud.data_dir)
         yield Stage(cloud=cloud, plane=ControlPlane.of(grid_file), nursery=nursery)
 

@@ -23,11 +23,6 @@ def region_environment(grid: Grid, region: str) -> Environment:
     return Environment(account=grid.regions[region].account or grid.account, region=region)
 
 
-def home_role_name(grid: Grid, part: Part) -> str | None:
-    """Return the name of a role of the control plane: CloudFormation's own choice, unless other accounts trust it."""
-    return names.home_role(grid.name, part) if grid.elsewhere() else None
-
-
 def let_act_elsewhere(role: iam.Role, grid: Grid, part: Part) -> None:
     """Allow a role of the control plane to take on exactly the roles that its part has in other accounts."""
     acting = [

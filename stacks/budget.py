@@ -1,5 +1,8 @@
 """A monthly budget, where grid.yaml sets one."""
 
+import hashlib
+import json
+
 from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
@@ -20,26 +23,37 @@ def budget(scope: Construct, grid: Grid) -> None:
     subscribers = [
         budgets.CfnBudget.SubscriberProperty(address=email, subscription_type="EMAIL") for email in grid.alarms.emails
     ]
+    notifications = [
+        budgets.CfnBudget.NotificationWithSubscribersProperty(
+            notification=budgets.CfnBudget.NotificationProperty(
+                notification_type="ACTUAL",
+                comparison_operator="GREATER_THAN",
+                threshold=share,
+                threshold_type="PERCENTAGE",
+            ),
+            subscribers=subscribers,
+        )
+        for share in SHARES
+    ]
     budgets.CfnBudget(
         scope,
         "Budget",
         budget=budgets.CfnBudget.BudgetDataProperty(
-            budget_name=grid.name,
+            budget_name=_name(grid),
             budget_type="COST",
             time_unit="MONTHLY",
             budget_limit=budgets.CfnBudget.SpendProperty(amount=grid.alarms.monthly_budget_usd, unit="USD"),
             cost_filters={"TagKeyValue": [f"user:{names.TAG_GRID}${grid.name}"]},
         ),
-        notifications_with_subscribers=[
-            budgets.CfnBudget.NotificationWithSubscribersProperty(
-                notification=budgets.CfnBudget.NotificationProperty(
-                    notification_type="ACTUAL",
-                    comparison_operator="GREATER_THAN",
-                    threshold=share,
-                    threshold_type="PERCENTAGE",
-                ),
-                subscribers=subscribers,
-            )
-            for share in SHARES
-        ],
+        notifications_with_subscribers=notifications,
     )
+
+
+def _name(grid: Grid) -> str:
+    """Return the budget's name, which changes with its subscribers.
+
+    CloudFormation replaces a budget whose notifications change (createOnlyProperties of AWS::Budgets::Budget), creates
+    the new one before it deletes the old one, and refuses to do so under the same name.
+    """
+    told = json.dumps([SHARES, grid.alarms.emails])
+    return f"{grid.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from aws_cdk import Aws, CfnOutput, Fn, Stack
+from aws_cdk import Aws, CfnOutput, Stack
 from constructs import Construct
 
 from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
@@ -11,15 +11,16 @@ from stacks.accounts import home_environment, let_act_elsewhere
 from stacks.alarms import Alarms
 from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
+from stacks.builds_stack import BuildsStack
 from stacks.dashboard import Dashboard
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import skip_in_checkov
-from stacks.images_stack import ImagesStack
 from stacks.job_events import JobEvents
 from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
 from stacks.log_keeping import log_keeping
 from stacks.manifest_intake import ManifestIntake
+from stacks.network import zones
 from stacks.orchestrator import Orchestrator
 from stacks.reconciler import Reconciler
 from stacks.region_guard import RegionGuard, let_look
@@ -32,7 +33,7 @@ class ControlStack(Stack):
     """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
 
     def __init__(
-        self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack, frameworks: str = "{}"
+        self, scope: Construct, *, grid: Grid, layer: Path, images: BuildsStack, frameworks: str = "{}"
     ) -> None:
         super().__init__(
             scope,
@@ -68,8 +69,8 @@ class ControlStack(Stack):
 
     @property
     def availability_zones(self) -> list[str]:
-        """Two zones of the Region, whatever they are called: in a named account the CDK would look their names up."""
-        return [Fn.select(number, Fn.get_azs()) for number in range(2)]
+        """The zones of grid.yaml, or two of the Region: in a named account the CDK would look their names up."""
+        return zones(self._grid)
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(

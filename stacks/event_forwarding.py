@@ -1,6 +1,6 @@
 """From a training Region home: the state changes of the grid's training jobs."""
 
-from typing import cast
+from typing import Literal, cast
 
 from aws_cdk import Aws
 from aws_cdk import aws_events as events
@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
-from stacks.grants import same_account
+from stacks.grants import this_account
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -42,31 +42,39 @@ class EventForwarding(Construct):
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
-        # A rule without a name is called after its stack.
-        rules = f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{names.region_stack(grid.name, region)}-*"
-        elsewhere = region in grid.elsewhere()
+        self._rules = names.forwarding_rules(grid.name)
+        rules = [f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{name}" for name in self._rules.values()]
+        conditions = {**this_account(), "ArnLike": {"aws:SourceArn": rules}}
         role = iam.Role(
             self,
             "Role",
-            role_name=names.forwarding_role(grid.name, region) if elsewhere else None,
-            assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=same_account(rules)),
+            role_name=names.forwarding_role(grid.name, region),
+            assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=conditions),
             description=f"Sends state changes of training jobs from {region} home",
         )
-        home = grid.account if elsewhere else Aws.ACCOUNT_ID
+        home = grid.account if region in grid.elsewhere() else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
             self, "HomeBus", f"arn:aws:events:{grid.home}:{home}:event-bus/{names.event_bus(grid.name)}"
         )
         self.dead_letters = dead_letters(self, key)
-        self._forward(f"Sends state changes of training jobs to {grid.home}", state_changes(grid), home_bus, role)
+        self._forward("training", state_changes(grid), home_bus, role)
         if grid.service_queue(region):
-            self._forward(
-                f"Sends state changes of queued jobs to {grid.home}", queue_changes(grid), home_bus, role, "Queued"
-            )
+            self._forward("queued", queue_changes(grid), home_bus, role)
 
     def _forward(
-        self, description: str, pattern: events.EventPattern, bus: events.IEventBus, role: iam.Role, kind: str = ""
+        self,
+        kind: Literal["training", "queued"],
+        pattern: events.EventPattern,
+        bus: events.IEventBus,
+        role: iam.Role,
     ) -> None:
-        rule = events.Rule(self, f"{kind}Rule", description=description, event_pattern=pattern)
+        rule = events.Rule(
+            self,
+            "QueuedRule" if kind == "queued" else "Rule",
+            rule_name=self._rules[kind],
+            description=f"Sends state changes of {kind} jobs home",
+            event_pattern=pattern,
+        )
         # The target itself allows the role events:PutEvents on the home bus, and nothing else.
         rule.add_target(targets.EventBus(bus, role=role, dead_letter_queue=self.dead_letters))
         # The CDK's target has no argument for it, and without it EventBridge goes on for 24 hours.

@@ -1,33 +1,20 @@
 """Images that the account builds itself: a CodeBuild project for each, started by a deployment that changes it."""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aws_cdk import Aws, CustomResource, Duration, IgnoreMode
-from aws_cdk import aws_codebuild as codebuild
-from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_events as events
-from aws_cdk import aws_iam as iam
+from aws_cdk import Aws, IgnoreMode
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from stacks.event_function import EventFunction, Runtime
-from stacks.grants import acknowledge, grant, same_account
-from stacks.log_keeping import LogKeeping
+from stacks.build_project import BuildProject
+from stacks.grants import grant
 from traingrid import names
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = Path(__file__).with_name("image_build.sh")
-
-BUILD_TIMEOUT = Duration.minutes(50)
-QUEUE_TIMEOUT = Duration.minutes(5)
-ANSWER_TIMEOUT = Duration.minutes(59)
-"""CloudFormation waits an hour at most for a custom resource
-(https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html);
-a build has ended by then, also one that had to wait for a host."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +25,7 @@ class Recipe:
         dockerfile: Path in the checkout; the checkout's root is the build context.
         sources: Files and folders of the checkout that the Dockerfile copies.
         target: Stage of the Dockerfile; empty for its last one.
+        arguments: Build arguments of the Dockerfile, each as NAME=VALUE without blanks.
         compute: Size of the build's host, in CodeBuild's words
             (https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html).
     """
@@ -45,6 +33,7 @@ class Recipe:
     dockerfile: str
     sources: Sequence[str]
     target: str = ""
+    arguments: tuple[str, ...] = ()
     compute: str = "BUILD_GENERAL1_SMALL"
 
 
@@ -70,7 +59,7 @@ class BuiltImage:
     """An image as other stacks refer to it.
 
     Attributes:
-        tag: Says what it was built from; known when a template is written, so that another image is another template.
+        tag: Hash of its inputs; known when a template is written, so that another image is another template.
         digest: Known when it is built.
     """
 
@@ -78,14 +67,14 @@ class BuiltImage:
     digest: str = field(repr=False)
 
 
-class ImageBuild(Construct):
-    """The CodeBuild project that builds one image, and what it may do: read its sources, push to one repository.
+class ImageBuild(BuildProject):
+    """The CodeBuild project that builds one image, and its permissions: read its sources, push to one repository.
 
-    `replicas` are the Regions that it is replicated to, each with the account where that is another than home's, or "".
+    `replicas` are the Regions that the image is replicated to, as `replication.places` writes them.
 
-    The image's tag is the hash of all that it is made from, and of the Regions that must have it: ECR replicates what
-    is pushed, and nothing that was there before
-    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so one Region more is a new push.
+    The image's tag is the hash of everything that it is built from, and of the Regions that must have it: ECR
+    replicates an image when it is pushed, and none that was pushed earlier
+    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so another Region is a new push.
     """
 
     def __init__(
@@ -94,137 +83,47 @@ class ImageBuild(Construct):
         identifier: str,
         *,
         recipe: Recipe,
-        repository: ecr.Repository,
         repository_name: str,
-        replicas: Mapping[str, str],
-        keeping: LogKeeping,
+        replicas: Sequence[str],
+        log_group: str,
     ) -> None:
-        super().__init__(scope, identifier)
-        self.repository, self.repository_name = repository, repository_name
-        self._replicas = dict(sorted(replicas.items()))
         source = s3_assets.Asset(
-            self, "Source", path=str(ROOT), exclude=_all_but(recipe.sources), ignore_mode=IgnoreMode.GIT
+            scope, f"{identifier}Source", path=str(ROOT), exclude=_all_but(recipe.sources), ignore_mode=IgnoreMode.GIT
         )
-        self.tag = self._tag(recipe, source.asset_hash)
-        self._log = keeping.log_group(self, "Log")
-        # https://docs.aws.amazon.com/codebuild/latest/userguide/cross-service-confused-deputy-prevention.html
-        builds = same_account(f"arn:aws:codebuild:{Aws.REGION}:{Aws.ACCOUNT_ID}:project/*")
-        trust = iam.ServicePrincipal("codebuild.amazonaws.com", conditions=builds)
-        self.role = iam.Role(self, "Role", assumed_by=trust, description=f"What the build of {repository_name} may do")
-        self._grant(source)
-        self.project = self._project(recipe, source)
-
-    def _tag(self, recipe: Recipe, asset_hash: str) -> str:
-        parts = [asset_hash, recipe.dockerfile, recipe.target, SCRIPT.read_text(), *self._places()]
-        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
-        return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
-
-    def _grant(self, source: s3_assets.Asset) -> None:
+        self.tag = _tag(recipe, source.asset_hash, replicas)
+        super().__init__(
+            scope,
+            identifier,
+            description=f"Builds {repository_name} of traingrid from the checkout that was deployed",
+            script=SCRIPT,
+            variables={
+                "SOURCE": source.s3_object_url,
+                "REGISTRY": names.registry_uri(Aws.ACCOUNT_ID, Aws.REGION),
+                "REPOSITORY": repository_name,
+                "TAG": self.tag,
+                "DOCKERFILE": recipe.dockerfile,
+                "TARGET": recipe.target,
+                "ARGUMENTS": " ".join(recipe.arguments),
+            },
+            repository_name=repository_name,
+            log_group=log_group,
+            compute=recipe.compute,
+            privileged=True,
+        )
         grant(self.role, ["s3:GetObject"], [source.bucket.arn_for_objects(source.s3_object_key)])
-        # https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html; and a look at what is there
+        # https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html; and a look for earlier images
         push = ["ecr:BatchCheckLayerAvailability", "ecr:InitiateLayerUpload", "ecr:UploadLayerPart"]
         push += ["ecr:CompleteLayerUpload", "ecr:PutImage", "ecr:BatchGetImage", "ecr:DescribeImages"]
-        grant(self.role, push, [self.repository.repository_arn])
+        grant(self.role, push, [self.repository_arn])
         because = "The token is the account's: the action has no resource"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
-        if self._replicas:
-            there = [
-                f"arn:aws:ecr:{region}:{account or Aws.ACCOUNT_ID}:repository/{self.repository_name}"
-                for region, account in self._replicas.items()
-            ]
-            grant(self.role, ["ecr:DescribeImages"], there)
-        self._log.grant_write(self.role)
-
-    def _project(self, recipe: Recipe, source: s3_assets.Asset) -> codebuild.CfnProject:
-        """Return the project, as the bare resource: the L2 construct lets its role write reports and other logs."""
-        log = codebuild.CfnProject.CloudWatchLogsConfigProperty(status="ENABLED", group_name=self._log.log_group_name)
-        project = codebuild.CfnProject(
-            self,
-            "Project",
-            description=f"Builds {self.repository_name} of traingrid from the checkout that was deployed",
-            artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
-            source=codebuild.CfnProject.SourceProperty(type="NO_SOURCE", build_spec=_buildspec()),
-            environment=codebuild.CfnProject.EnvironmentProperty(
-                type="LINUX_CONTAINER",
-                compute_type=recipe.compute,
-                image=codebuild.LinuxBuildImage.STANDARD_7_0.image_id,
-                image_pull_credentials_type="CODEBUILD",
-                privileged_mode=True,
-                environment_variables=[
-                    codebuild.CfnProject.EnvironmentVariableProperty(name=name, value=value)
-                    for name, value in self._variables(recipe, source).items()
-                    if value
-                ],
-            ),
-            service_role=self.role.role_arn,
-            logs_config=codebuild.CfnProject.LogsConfigProperty(cloud_watch_logs=log),
-            timeout_in_minutes=int(BUILD_TIMEOUT.to_minutes()),
-            queued_timeout_in_minutes=int(QUEUE_TIMEOUT.to_minutes()),
-        )
-        project.node.add_dependency(self.role)
-        acknowledge(project, "AwsSolutions-CB4", "It leaves no artifacts that a key would encrypt; ECR encrypts images")
-        return project
-
-    def _variables(self, recipe: Recipe, source: s3_assets.Asset) -> dict[str, str]:
-        """Return what the build's script is told."""
-        return {
-            "SOURCE": source.s3_object_url,
-            "REGISTRY": names.registry_uri(Aws.ACCOUNT_ID, Aws.REGION),
-            "REPOSITORY": self.repository_name,
-            "TAG": self.tag,
-            "DOCKERFILE": recipe.dockerfile,
-            "TARGET": recipe.target,
-            "REGIONS": " ".join(self._places()),
-        }
-
-    def _places(self) -> list[str]:
-        """Return where the image is replicated to: Regions, each with a slash and its account where that is another."""
-        return [f"{region}/{account}".rstrip("/") for region, account in self._replicas.items()]
 
 
-class ImageBuilder(Construct):
-    """lambda/build_image: starts builds for CloudFormation, and answers it with the digests when they have ended."""
-
-    def __init__(self, scope: Construct, identifier: str, *, builds: Sequence[ImageBuild], runtime: Runtime) -> None:
-        super().__init__(scope, identifier)
-        projects = [build.project.ref for build in builds]
-        ended = {
-            "project-name": projects,
-            "build-status": ["SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
-        }
-        self.function = EventFunction(
-            self,
-            "Build",
-            handler="lambda.build_image.handler",
-            description="Starts builds of images for a deployment, and tells it how they ended",
-            runtime=runtime,
-            pattern=events.EventPattern(
-                source=["aws.codebuild"], detail_type=["CodeBuild Build State Change"], detail=ended
-            ),
-        )
-        grant(self.function.role, ["codebuild:StartBuild"], [build.project.attr_arn for build in builds])
-        repositories = sorted({build.repository.repository_arn for build in builds})
-        grant(self.function.role, ["ecr:DescribeImages"], repositories)
-
-    def image(self, build: ImageBuild) -> BuiltImage:
-        """Return the image of a build, which a deployment that changes its tag starts and waits for."""
-        request = CustomResource(
-            build,
-            "Image",
-            service_token=self.function.function.function_arn,
-            resource_type="Custom::ContainerImage",
-            service_timeout=ANSWER_TIMEOUT,
-            properties={"Project": build.project.ref, "Repository": build.repository_name, "Tag": build.tag},
-        )
-        request.node.add_dependency(self.function, build.project)
-        return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
-
-
-def _buildspec() -> str:
-    commands = [f"(\n{SCRIPT.read_text()})"]  # in a shell of its own, which may end at the first error
-    return json.dumps(
-        {"version": "0.2", "env": {"shell": "bash"}, "phases": {"build": {"commands": commands}}}, indent=1
-    )
+def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str]) -> str:
+    """Return the tag of an image: everything that can change the image, or make another push necessary, is in it."""
+    parts = [asset_hash, recipe.dockerfile, recipe.target, *recipe.arguments, SCRIPT.read_text(), *sorted(replicas)]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+    return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
 
 
 def _all_but(sources: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.accounts import account_root, home_role_name
+from stacks.accounts import account_root
 from stacks.event_forwarding import queue_changes, state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
@@ -33,7 +33,7 @@ class JobEvents(Construct):
             runtime=runtime,
             pattern=state_changes(grid),
             bus=self.bus,
-            role_name=home_role_name(grid, "record"),
+            role_name=names.home_role(grid.name, "record"),
         )
         self._take_events_of_other_accounts(grid)
         if any(map(grid.service_queue, grid.regions)):

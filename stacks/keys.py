@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks.grants import grant, same_account, this_account
+from stacks.grants import grant, same_account
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -44,6 +44,18 @@ def use_key(role: iam.Role, key: kms.IKey | None, *, region: str, services: Sequ
     if key is not None:
         via = {"StringEquals": {"kms:ViaService": [f"{service}.{region}.amazonaws.com" for service in services]}}
         grant(role, ["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn], conditions=via)
+
+
+def let_sagemaker_encrypt(role: iam.Role, key: kms.IKey | None) -> None:
+    """Allow an execution role what SageMaker asks of it for results that OutputDataConfig.KmsKeyId encrypts.
+
+    The role "must include permissions to call kms:Encrypt"
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html), and no source limits that to
+    calls through S3. AWS's own policy for these roles allows kms:DescribeKey without kms:ViaService, too
+    (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonSageMakerJobFullAccess.html).
+    """
+    if key is not None:
+        grant(role, ["kms:Encrypt", "kms:DescribeKey"], [key.key_arn])
 
 
 def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
@@ -98,12 +110,18 @@ def _let_events_encrypt(key: kms.Key) -> None:
 
 
 def _let_alarms_encrypt(key: kms.Key) -> None:
-    """Allow CloudWatch to tell alarms to an encrypted topic
-    (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
-    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], this_account())
+    """Allow CloudWatch to publish alarms to an encrypted topic.
+
+    AWS's statement for it has no condition (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html), and
+    nothing documents that CloudWatch's calls to KMS have aws:SourceAccount: with a condition that does not hold, an
+    alarm notifies no one. The topic's own policy keeps other accounts' alarms out.
+    """
+    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"])
 
 
-def _let(key: kms.Key, service: str, actions: Iterable[str], conditions: Mapping[str, Mapping[str, str]]) -> None:
+def _let(
+    key: kms.Key, service: str, actions: Iterable[str], conditions: Mapping[str, Mapping[str, str]] | None = None
+) -> None:
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(service)],

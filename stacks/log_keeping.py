@@ -42,11 +42,12 @@ class LogKeeping:
     retention: logs.RetentionDays
     key: kms.IKey | None
 
-    def log_group(self, scope: Construct, identifier: str) -> logs.LogGroup:
-        """Return a new log group that goes with its stack."""
+    def log_group(self, scope: Construct, identifier: str, name: str | None = None) -> logs.LogGroup:
+        """Return a new log group that goes with its stack; CloudFormation names it if `name` is None."""
         group = logs.LogGroup(
             scope,
             identifier,
+            log_group_name=name,
             retention=self.retention,
             encryption_key=self.key,
             removal_policy=RemovalPolicy.DESTROY,

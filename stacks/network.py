@@ -14,6 +14,11 @@ from stacks.log_keeping import LogKeeping
 from traingrid.grid import Grid
 
 
+def zones(grid: Grid) -> list[str]:
+    """Return the zones of the subnets: those of grid.yaml, or the first two of the Region, whatever they are called."""
+    return list(grid.network.zones) or [Fn.select(number, Fn.get_azs()) for number in range(2)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Where children run."""
@@ -38,7 +43,7 @@ class Network(Construct):
             self.placement = self._existing(grid)
             return
         private = grid.network.kind == "private"
-        vpc = self._private_vpc(grid) if private else self._public_vpc()
+        vpc = self._private_vpc(grid) if private else self._public_vpc(grid)
         children = self._security_group(vpc)
         reach_storage(vpc, grid)
         if private:
@@ -51,29 +56,31 @@ class Network(Construct):
             public_addresses=not private,
         )
 
-    def _public_vpc(self) -> ec2.Vpc:
+    def _public_vpc(self, grid: Grid) -> ec2.Vpc:
         """Return a VPC of public subnets in two availability zones. It costs nothing while no child runs."""
         # Fargate asks for a public address itself; nothing else that lands here shall get one.
         public = ec2.SubnetConfiguration(
             name=CHILDREN, subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
         )
-        return self._vpc([public], nat_gateways=0)
+        return self._vpc(grid, [public], nat_gateways=0)
 
     def _private_vpc(self, grid: Grid) -> ec2.Vpc:
         """Return a VPC whose children have no public addresses: isolated if all training is at home, else behind NAT.
 
-        Either way they reach the AWS APIs of the home Region by endpoints.
+        Either way they reach the AWS APIs of the home Region by endpoints. The children's subnets come first, and so
+        have the same addresses in every kind of network: CloudFormation creates a subnet before it deletes the one that
+        has its addresses, and EC2 refuses that (https://github.com/aws/aws-cdk/issues/28369).
         """
         if set(grid.regions) == {grid.home}:
             isolated = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
-            return self._vpc([isolated], nat_gateways=0)
+            return self._vpc(grid, [isolated], nat_gateways=0)
         gateway = ec2.SubnetConfiguration(
             name="Gateway", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28, map_public_ip_on_launch=False
         )
         behind = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
-        return self._vpc([gateway, behind], nat_gateways=1)
+        return self._vpc(grid, [behind, gateway], nat_gateways=1)
 
-    def _vpc(self, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
+    def _vpc(self, grid: Grid, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
         vpc = ec2.Vpc(
             self,
             "Vpc",
@@ -88,6 +95,8 @@ class Network(Construct):
             "Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it "
             "admits only its own members",
         )
+        if grid.network.zones:
+            acknowledge(vpc, "CloudFormation-Validate::W3010", "grid.yaml names the zones")
         if any(subnet.subnet_type == ec2.SubnetType.PUBLIC for subnet in subnets):
             acknowledge(
                 vpc,

@@ -8,7 +8,6 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from stacks.accounts import home_role_name
 from stacks.grants import grant, same_account
 from stacks.log_keeping import LogKeeping
 from stacks.network import Network
@@ -51,7 +50,7 @@ class Orchestrator(Construct):
         # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
-        name = home_role_name(grid, "launch")
+        name = names.home_role(grid.name, "launch")
         self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="What a Batch child may do")
         self._placement = Network(self, "Network", grid=grid, keeping=keeping).placement
         self.queue = self._queue(grid)
@@ -63,6 +62,8 @@ class Orchestrator(Construct):
             retry_attempts=ATTEMPTS,
             retry_strategies=retry_strategies(),
             timeout=LIFETIME,
+            # The service-linked role of AWS Batch tags the tasks that it starts; its policy allows ecs:TagResource on
+            # task/*_Batch_* (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html).
             propagate_tags=True,
             scheduling_priority=0 if grid.shares else None,
         )

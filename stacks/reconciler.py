@@ -6,8 +6,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.accounts import home_role_name
 from stacks.event_function import EventFunction, Runtime
+from traingrid import names
 from traingrid.grid import Grid
 from traingrid.waits import SWEEP_SECONDS
 
@@ -28,7 +28,7 @@ class Reconciler(Construct):
             runtime=runtime,
             schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
             timeout=LONGEST_SWEEP,
-            role_name=home_role_name(grid, "sweep"),
+            role_name=names.home_role(grid.name, "sweep"),
         )
         self.function = sweep.function
         self.role: iam.Role = sweep.role

@@ -1,5 +1,7 @@
 """lambda/guard_regions, and the question that an update of the control stack begins with."""
 
+from typing import Any
+
 from aws_cdk import Aws, CustomResource, Duration
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -9,6 +11,7 @@ from constructs import Construct, IConstruct
 
 from stacks.event_function import EventFunction, Runtime
 from stacks.grants import grant
+from stacks.network import zones
 from traingrid import names
 from traingrid.grid import Grid
 
@@ -20,7 +23,7 @@ ANSWER_TIMEOUT = Duration.minutes(20)
 
 
 class RegionGuard(Construct):
-    """Refuses an update that removes a Region in which jobs have not ended.
+    """Refuses an update that removes a Region in which jobs have not ended, or something else that open jobs need.
 
     `before` says what must not change until it has answered: a role that may no longer train in a Region would fail
     the lines that are about to go there, even if the update is taken back a minute later.
@@ -50,6 +53,7 @@ class RegionGuard(Construct):
                 "Regions": sorted(grid.regions),
                 "Abandoned": sorted(grid.abandoned_regions),
                 "Elsewhere": dict(sorted(grid.elsewhere().items())),
+                **_held_by_jobs(grid),
             },
         )
         self._question.node.add_dependency(guard)
@@ -58,6 +62,17 @@ class RegionGuard(Construct):
         """Let parts of the stack be changed only after the answer."""
         for part in parts:
             part.node.add_dependency(self._question)
+
+
+def _held_by_jobs(grid: Grid) -> dict[str, Any]:
+    """Return what open jobs need as it is; traingrid/guarded_changes.py decides about each change."""
+    return {
+        "ChildRole": names.home_role(grid.name, "launch"),
+        "Network": grid.network.kind,
+        "Zones": [] if grid.network.kind == "existing" else zones(grid),
+        "Queue": names.job_queue(grid.name, shared=bool(grid.shares)),
+        "ServiceQueues": {region: queue for region in sorted(grid.regions) if (queue := grid.service_queue(region))},
+    }
 
 
 def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:

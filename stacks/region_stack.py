@@ -12,7 +12,7 @@ from stacks.buckets import private_bucket
 from stacks.event_forwarding import EventForwarding
 from stacks.execution_role import ExecutionRole
 from stacks.grants import acknowledge
-from stacks.keys import read_with, stack_key, use_key
+from stacks.keys import let_sagemaker_encrypt, read_with, stack_key, use_key
 from stacks.service_queues import TrainingQueue
 from traingrid import names
 from traingrid.framework_images import FrameworkImage
@@ -49,6 +49,7 @@ class RegionStack(Stack):
         ] + sorted({image.repository_arn(region) for image in frameworks})
         execution = ExecutionRole(self, "Execution", grid=grid, region=region, output=output, repositories=repositories)
         use_key(execution.role, key, region=region, services=["s3"])
+        let_sagemaker_encrypt(execution.role, key)
         read_with(execution.role, grid.regions[region].data_keys, region=region)
         if region in grid.elsewhere():
             ActingRoles(self, "Acting", grid=grid, region=region, key=key)

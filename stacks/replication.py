@@ -42,6 +42,12 @@ def replication_rule(grid: Grid) -> dict[str, Any]:
     }
 
 
+def places(grid: Grid) -> tuple[str, ...]:
+    """Return the Regions that images are replicated to, each with a slash and its account if that is not home's."""
+    elsewhere = grid.elsewhere()
+    return tuple(f"{region}/{elsewhere.get(region, '')}".rstrip("/") for region in sorted(grid.replicas()))
+
+
 class ReplicationPermission(Construct):
     """What lets the home Region's registry copy images into one of another account, which has one policy for all.
 
@@ -69,13 +75,18 @@ class ReplicationPermission(Construct):
 
 
 def let_builds_look(repository: ecr.Repository, grid: Grid) -> None:
-    """Let the builds of the home Region's account see which images have come to a repository of another account."""
-    builds = names.role_arn(grid.account or "", f"{names.images_stack(grid.name)}-*")
+    """Let the home Region's account see which images have arrived in a repository of another account.
+
+    The condition names the one role that looks. As the principal itself it would be remembered by its id, and a new
+    role of that name would not be let in
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles).
+    """
+    role = names.role_arn(grid.account or "", names.replication_role(grid.name))
     repository.add_to_resource_policy(
         iam.PolicyStatement(
             sid="BuildsLook",
             principals=[iam.ArnPrincipal(account_root(grid.account or ""))],
             actions=["ecr:DescribeImages"],
-            conditions={"ArnLike": {"aws:PrincipalArn": builds}},
+            conditions={"ArnEquals": {"aws:PrincipalArn": role}},
         )
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.access_denied import access_denied
 from traingrid.clients import Maker, client, once
 from traingrid.errors import TraingridError
 
@@ -18,16 +19,24 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
 
+_SEND_AGAIN = "Send the manifest again; it is submitted once."
+_GRANT = (
+    "Deploy the grid again, which grants what its roles need (docs/security.md), or ask the administrator of the "
+    "account if a policy outside of the grid denies it; then upload the manifest again."
+)
+
+
 class SubmitFailedError(TraingridError):
     """Batch did not take the job, or does not say, and no job of its name is known.
 
     Args:
         what: What happened and where, in Batch's own words.
+        next_step: What to do about it.
         refused: Whether Batch has refused it; else a job may turn up yet.
     """
 
-    def __init__(self, what: str, *, refused: bool) -> None:
-        super().__init__(what, "Send the manifest again; it is submitted once.")
+    def __init__(self, what: str, next_step: str = _SEND_AGAIN, *, refused: bool) -> None:
+        super().__init__(what, next_step)
         self.refused = refused
 
 
@@ -88,7 +97,7 @@ class Batch:
         try:
             return str(self._submitting.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:
-            failed = SubmitFailedError(f"Batch did not take the job {name}: {error}.", refused=_is_refusal(error))
+            failed = _failure(name, error)
             try:
                 found = self.find(submission, chunk)
             except (BotoCoreError, ClientError):
@@ -120,6 +129,14 @@ class Batch:
         for start in range(0, len(ids), 100):  # DescribeJobs takes at most 100 ids
             described = self._reading.describe_jobs(jobs=ids[start : start + 100])["jobs"]
             yield from sorted(described, key=lambda child: ids.index(child["jobId"], start))
+
+
+def _failure(name: str, error: Exception) -> SubmitFailedError:
+    """Return the error of a submission: one sentence that names action, resource and role if IAM has refused it."""
+    if denied := access_denied(error):
+        what = f"AWS Batch refused the job {name}: {denied}."
+        return SubmitFailedError(what, _GRANT, refused=True)
+    return SubmitFailedError(f"Batch did not take the job {name}: {error}.", refused=_is_refusal(error))
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -30,7 +30,7 @@ from traingrid.fields import (
 )
 from traingrid.grid_alarms import Alarms
 from traingrid.grid_encryption import Encryption, account_of_key, refuse_keys
-from traingrid.grid_image import Image
+from traingrid.grid_image import Image, refuse_efa
 from traingrid.grid_job import JobDefaults
 from traingrid.grid_limits import Limits
 from traingrid.grid_network import Network
@@ -149,12 +149,26 @@ class Grid(GridPart):
         """Read `network: private` as a mapping that says nothing else."""
         return {"kind": settings} if isinstance(settings, str) else settings
 
+    @field_validator("images")
+    @classmethod
+    def _one_efa_for_each_target(cls, images: dict[str, Image]) -> dict[str, Image]:
+        refuse_efa(images.values())
+        return images
+
     @field_validator("encryption")
     @classmethod
     def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
         if "home" in info.data and "regions" in info.data:  # absent if wrong themselves: then that is to tell
             refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
+
+    @field_validator("network")
+    @classmethod
+    def _zones_are_at_home(cls, network: Network, info: ValidationInfo) -> Network:
+        home = info.data.get("home", "")
+        if home and any(zone[:-1] != home for zone in network.zones):
+            raise broken_rule(f"zones must be of the home Region, such as {home}a", at="zones")
+        return network
 
     @model_validator(mode="after")
     def _key_lies_in_its_account(self) -> Self:

@@ -1,14 +1,22 @@
 """What grid.yaml says of a training image."""
 
-from typing import Literal, Self, get_args
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from traingrid.fields import ImageTag, Repository, Text, broken_rule
 from traingrid.grid_part import GridPart
 
 Target = Literal["cpu", "gpu"]
 """The stages of training_container/Dockerfile that are images of their own."""
+
+EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
+"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
+
+EFA_TARGETS: tuple[Target, ...] = ("gpu",)
+"""The targets whose stage in training_container/Dockerfile can install EFA."""
 
 BuiltInAlgorithm = Literal[
     "blazingtext",
@@ -48,6 +56,8 @@ class Image(GridPart):
     """What the deployment builds: training_container/ of this checkout. Jobs name it by its digest."""
     target: Target | None = Field(default=None, examples=["gpu"])
     """For which hosts it is: cpu or gpu."""
+    efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
+    """Version of AWS's EFA installer that a built gpu image gets, for hosts with EFA; none unless it is given."""
     repository: Repository | None = Field(default=None, examples=["training"])
     """Name of a repository that exists in every Region (its full name begins with the grid's)."""
     tag: ImageTag | None = Field(default=None, examples=["1"])
@@ -68,7 +78,12 @@ class Image(GridPart):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         given = {name for name in type(self).model_fields if getattr(self, name) is not None}
-        if given - {"python"} not in _FORMS or (self.python and not self.framework):
+        if self.efa and (not self.build or self.target not in EFA_TARGETS):
+            rule = (
+                f"only an image with build: training and the target {' or '.join(EFA_TARGETS)} can have EFA; remove efa"
+            )
+            raise broken_rule(rule, at="efa")
+        if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
         if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # which takes scripts, too
@@ -82,3 +97,20 @@ class Image(GridPart):
     def is_of_aws(self) -> bool:
         """Whether it is one of AWS's own, in another registry in each Region."""
         return bool(self.framework or self.algorithm)
+
+
+def refuse_efa(images: Iterable[Image]) -> None:
+    """Refuse two versions of EFA for one target: a deployment builds each target once.
+
+    Raises:
+        ValueError: Aliases of one target differ in `efa`.
+    """
+    versions: dict[Target, set[str]] = {}
+    for image in images:
+        if image.build and image.target:
+            versions.setdefault(image.target, set()).add(image.efa or "none")
+    for target, given in versions.items():
+        if len(given) > 1:
+            listed = ", ".join(sorted(given))
+            rule = f"a deployment builds the target {target} once, so its aliases need the same efa; they have {listed}"
+            raise broken_rule(rule, at="images")

@@ -11,6 +11,9 @@ from traingrid.grid_part import GridPart
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$", strict=True)]
 
 
+ZoneName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", strict=True)]
+
+
 class Network(GridPart):
     """Where Batch children run: in public or private subnets of a VPC that the control stack makes, or in yours.
 
@@ -26,6 +29,11 @@ class Network(GridPart):
     """Subnets of that VPC; at most 16 (subnets of ComputeResource in the Batch API reference)."""
     security_groups: tuple[SecurityGroupId, ...] = Field(default=(), max_length=5, examples=[["sg-0a1b2c3d4e5f60718"]])
     """Security groups of yours for the children; unless given, one is made that lets HTTPS out and nothing in."""
+    zones: tuple[ZoneName, ...] = Field(default=(), examples=[["us-east-1a", "us-east-1b"]])
+    """Two availability zones of the home Region for the subnets of a public or private network; by default the first
+    two. A name means another zone in each account. Some zones have no Fargate
+    (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/AWS_Fargate-Regions.html), or lack an endpoint of a
+    private network (https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/785)."""
     public_addresses: bool = Field(default=False, strict=True, examples=[True])
     """Whether children get public addresses in your subnets, which have no other way out."""
 
@@ -36,7 +44,13 @@ class Network(GridPart):
                 raise broken_rule("an existing network needs its vpc and subnets", at="vpc")
             if not self.subnets:
                 raise broken_rule("an existing network needs the subnets that children run in", at="subnets")
+            if self.zones:
+                raise broken_rule(
+                    "an existing network is where its subnets are; zones are for the other kinds", at="zones"
+                )
             return self
+        if self.zones and len(set(self.zones)) != 2:
+            raise broken_rule("zones must name two different availability zones", at="zones")
         for key in ("vpc", "subnets", "security_groups", "public_addresses"):
             if getattr(self, key):
                 raise broken_rule(f"only an existing network has it; this one is {self.kind}", at=key)

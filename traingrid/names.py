@@ -30,6 +30,9 @@ TRAINING_REPOSITORY = "training"
 BUILT_TAG = "built"
 """How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
 
+BUILD_EVENTS = "traingrid.builds"
+"""Source of the event with which the script of an image build reports that it ends."""
+
 REGIONS_QUESTION, JOBS_QUESTION = "Custom::TrainingRegions", "Custom::RunningJobs"
 """Types of the two resources by which CloudFormation asks whether jobs have yet to end: in a Region that an update
 removes, and in a grid that is destroyed."""
@@ -56,7 +59,9 @@ QUEUED_PREFIXES = ("AWSBatch", "awsbatch")
 """How AWS Batch begins the names of its training jobs, and how an ARN may spell that (`queued_training_jobs`)."""
 _QUEUED_CHARACTERS = 63 - 32
 
-RESERVED_ENDING = re.compile(r"-(control|images|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII)
+RESERVED_ENDING = re.compile(
+    r"-(control|images|builds|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII
+)
 """How no grid's name may end: what these functions put behind the name of another grid, for things that are called by
 their whole names (stacks, queues, keys), or what comes first in the names of its training jobs."""
 
@@ -83,8 +88,18 @@ def region_stack(grid: str, region: str) -> str:
 
 
 def images_stack(grid: str) -> str:
-    """Return the name of the stack of images in the home Region."""
+    """Return the name of the stack of image repositories in the home Region."""
     return f"{grid}-images"
+
+
+def builds_stack(grid: str) -> str:
+    """Return the name of the stack of image builds in the home Region."""
+    return f"{grid}-builds"
+
+
+def build_log(grid: str) -> str:
+    """Return the name of the log group of image builds in the home Region."""
+    return f"/{grid}/builds"
 
 
 def registry_stack(grid: str, region: str) -> str:
@@ -233,7 +248,11 @@ def execution_role_arn(grid: str, account: str, region: str) -> str:
 
 
 def home_role(grid: str, part: Part) -> str:
-    """Return the name of the role that a part of the control plane has, where it acts in other accounts."""
+    """Return the name of the role that a part of the control plane has.
+
+    Other accounts trust it. It is the same without other accounts: a role whose name changes is another role, and
+    running arrays would keep a job definition whose role CloudFormation deletes.
+    """
     return f"{grid}-{_HOME_ROLES[part]}"
 
 
@@ -243,8 +262,21 @@ def acting_role(grid: str, part: Part, region: str) -> str:
 
 
 def forwarding_role(grid: str, region: str) -> str:
-    """Return the name of the role with which a training Region of another account sends events home."""
+    """Return the name of the role with which a training Region sends events home."""
     return f"{grid}-events-{region}"
+
+
+def forwarding_rules(grid: str) -> dict[Literal["training", "queued"], str]:
+    """Return the names of the rules that send state changes home: of training jobs, and of jobs in service queues.
+
+    The role's trust policy names them, and CloudFormation shortens the names that it chooses itself.
+    """
+    return {"training": f"{grid}-forward", "queued": f"{grid}-forward-queued"}
+
+
+def replication_role(grid: str) -> str:
+    """Return the name of the role that waits until images are replicated; registries of other accounts let it look."""
+    return f"{grid}-replication"
 
 
 def role_arn(account: str, role: str) -> str:

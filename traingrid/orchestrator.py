@@ -27,6 +27,7 @@ from traingrid.log_lines import log_line
 from traingrid.orchestration_cost import dollars
 from traingrid.orchestration_cost import sentence as cost_sentence
 from traingrid.outage import code_of, patient
+from traingrid.pace import Pace
 from traingrid.storage import Storage
 from traingrid.submission import array_file, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
@@ -112,6 +113,7 @@ def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
         batch_child=child.id,
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
+        pace=Pace.of_array(child.size, deployment.grid.orchestrator),
     )
 
 

@@ -18,6 +18,7 @@ from traingrid import names
 from traingrid.batch import Batch
 from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
+from traingrid.guarded_changes import GuardedChange, guarded_changes
 from traingrid.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.open_lines import OpenLine, OpenLines
@@ -130,8 +131,11 @@ class RegionGuard:
         """
         asked = event["ResourceType"], event["RequestType"]
         if asked == (names.REGIONS_QUESTION, "Update"):
-            removed = _removed(event["OldResourceProperties"], event["ResourceProperties"])
-            return self._of_regions(removed) if removed and self._goes_on(event) else ""
+            before, wanted = event["OldResourceProperties"], event["ResourceProperties"]
+            removed, changes = _removed(before, wanted), list(guarded_changes(before, wanted))
+            if (removed or changes) and self._goes_on(event):
+                return self._of_an_update(removed, changes)
+            return ""
         if asked == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
             return self._of_the_grid(event)
         return ""
@@ -139,9 +143,14 @@ class RegionGuard:
     def _goes_on(self, event: Mapping[str, Any]) -> bool:
         return self.stack_status(event["StackId"]) in _ON_THE_WAY
 
-    def _of_regions(self, removed: Collection[str]) -> str:
-        """Return why Regions cannot leave the grid."""
+    def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
+        """Return why Regions cannot leave the grid, and why the rest cannot change."""
         lines = list(self.open_lines())
+        said = [_of_a_change(change, lines) for change in changes]
+        return " ".join(filter(None, [*said, *self._of_regions(removed, lines)]))
+
+    def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
+        """Return why Regions cannot leave the grid."""
         said = []
         for region in removed:
             found = Counter(line.submission for line in lines if line.may_be_in(region))
@@ -152,7 +161,7 @@ class RegionGuard:
                     f"{left.submission}`), and deploy again. If the Region itself is lost: `abandoned_regions: "
                     f"[{region}]` in grid.yaml."
                 )
-        return " ".join(said)
+        return said
 
     def _of_the_grid(self, event: Mapping[str, Any]) -> str:
         """Return why the grid cannot go."""
@@ -182,6 +191,19 @@ class RegionGuard:
             sentence = f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}"
             print(log_line(sentence, level="ERROR", event="unreachable", region=region))
             return []
+
+
+def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
+    """Return why the control plane cannot change; "" if no job needs it as it is."""
+    if change.always:
+        return f"{change.what}: {change.why}. {change.way_back}."
+    left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
+    if not left:
+        return ""
+    return (
+        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or end them "
+        f"(`traingrid cancel {left.submission}`), and deploy again."
+    )
 
 
 def removed_by_force(stack: str, region: str) -> str:

@@ -20,6 +20,7 @@ from traingrid.failures import CAPACITY, FAILURES, Failure, may_try_again, next_
 from traingrid.job import in_region
 from traingrid.launch import Launched, launch
 from traingrid.ledger import FINAL_STATES, is_of_array, was_seen
+from traingrid.pace import Pace
 from traingrid.waits import QUOTA_CAP, backoff_seconds
 from traingrid.watch import Watch
 
@@ -54,6 +55,7 @@ class Supervisor:
         batch_child: The id of the Batch child that this is; empty where there is none.
         array_file: The file of its array, as `traingrid.submission.array_file` calls it; empty where there is none.
         until_started: Whether to watch only until the training job runs.
+        pace: How often AWS is asked.
         clock: Time.
     """
 
@@ -66,6 +68,7 @@ class Supervisor:
     batch_child: str = ""
     array_file: str = ""
     until_started: bool = False
+    pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
     _backends: dict[str, Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)
@@ -84,8 +87,8 @@ class Supervisor:
             self._current = attempt = self._attempt(item)
             asked_at = None if was_seen(item) else self.clock.now()
             if launch(attempt, item) is Launched.RUNS:
-                seen = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at).run()
-                if seen:
+                watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
+                if seen := watch.run():
                     self._conclude(attempt, seen)
             item = attempt.item()
             if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import random
 
-# Between two looks at the ledger and the log: short while a training job is young, so that quick runs and early
-# failures show at once, and rare later.
+# Between two looks at the ledger: short while a training job is young, so that quick runs and early failures show at
+# once, and rare later.
 _SHORTEST_LOOK, _LONGEST_LOOK, _LOOK_PER_AGE = 1.0, 60.0, 1 / 60
-# Between two DescribeTrainingJob, which is throttled for the whole account. Events bring every change to the ledger
-# within seconds, so asking is only for one that was lost.
-_SHORTEST_DESCRIBE, _LONGEST_DESCRIBE, _DESCRIBE_PER_AGE = 5.0, 600.0, 1 / 4
 
 VISIBLE_WITHIN = 60.0
 """For so long a training job that was just created may be unknown to DescribeTrainingJob. AWS documents no figure; the
@@ -26,11 +23,6 @@ SWEEP_SECONDS = 300
 def look_seconds(age: float) -> float:
     """Return how long to wait until the next look at a job that is watched for `age` seconds."""
     return min(max(age * _LOOK_PER_AGE, _SHORTEST_LOOK), _LONGEST_LOOK)
-
-
-def describe_seconds(age: float) -> float:
-    """Return how long to wait until SageMaker is asked again about a job that is watched for `age` seconds."""
-    return min(max(age * _DESCRIBE_PER_AGE, _SHORTEST_DESCRIBE), _LONGEST_DESCRIBE)
 
 
 def backoff_seconds(tries: int, cap: float) -> float:

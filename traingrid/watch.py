@@ -1,7 +1,7 @@
 """Watching an attempt's training job to its end, or until it runs.
 
 Its state comes from the ledger, where events bring it (lambda/record_job_event); SageMaker itself is asked rarely, and
-when something does not fit. The log is read as it comes, of all hosts.
+when something does not fit. The log is read now and then, of all hosts, and to its end when the job has ended.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.base import QUEUED, LogPosition, LogUnreadableError, Seen
+from traingrid.backends.base import QUEUED, Seen
 from traingrid.ledger import FINAL_STATES
+from traingrid.log_following import LogFollower
 from traingrid.log_lines import TRAINING
+from traingrid.pace import Pace, spread
 from traingrid.progress import Progress
 from traingrid.recording import deleted
-from traingrid.waits import VISIBLE_WITHIN, describe_seconds, look_seconds
+from traingrid.waits import VISIBLE_WITHIN, look_seconds
 
 if TYPE_CHECKING:
     from traingrid.attempt import Attempt
@@ -34,21 +36,23 @@ class Watch:
         attempt: The attempt.
         until_started: Whether to watch only until the training job runs.
         asked_at: When the training job was first asked for, by the attempt's clock; None where that was not here.
+        pace: How often AWS is asked.
     """
 
     attempt: Attempt
     until_started: bool = False
     asked_at: float | None = None
+    pace: Pace = field(default_factory=Pace)
     _progress: Progress = field(init=False)
-    _position: LogPosition = field(init=False, default_factory=dict)
+    _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
     _unwritten: bool = field(init=False, default=False)
-    _trouble: str = field(init=False, default="")
     _said: tuple[str, str] = field(init=False, default=("", ""))
     _stopped: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._progress = Progress(self.attempt.job.metrics)
+        self._log = LogFollower(attempt=self.attempt, pace=self.pace)
 
     def run(self) -> Seen | None:
         """Watch.
@@ -59,7 +63,8 @@ class Watch:
             deleted, which is recorded.
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
-        describe_at = started
+        # A training job that was just asked for was looked up a moment ago.
+        describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
         while True:
             age = clock.now() - started
             item = self.attempt.item()
@@ -67,7 +72,7 @@ class Watch:
                 return None
             seen = None
             if clock.now() >= describe_at or item.get("failure"):
-                describe_at = clock.now() + describe_seconds(age)
+                describe_at = clock.now() + spread(self.pace.describe_seconds(age))
                 seen = self.attempt.backend.describe(self.attempt.name)
                 if seen is None and age >= VISIBLE_WITHIN:
                     self.attempt.record(deleted(self.attempt.name))
@@ -76,7 +81,8 @@ class Watch:
                 self._follow_log(last=True)
                 return seen
             item |= self._record(seen)
-            self._follow_log(last=item["state"] in FINAL_STATES)
+            if _runs(item) or item["state"] in FINAL_STATES:
+                self._follow_log(last=item["state"] in FINAL_STATES)
             self._tell(item)
             if item["state"] in FINAL_STATES:
                 return None
@@ -119,15 +125,10 @@ class Watch:
     def _follow_log(self, *, last: bool) -> None:
         """Say what is new in the log, and write progress into the ledger unless that was a moment ago."""
         attempt, advanced = self.attempt, False
-        try:
-            for host, line in attempt.backend.log_lines(attempt.name, self._position):
-                said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
-                attempt.say(said, event=TRAINING, host=host)
-                advanced |= self._progress.read(line)
-        except LogUnreadableError as error:  # the training job goes on, and so do we; said once, not at every look
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                attempt.say(self._trouble, event="log_unreadable")
+        for host, line in self._log.rest() if last else self._log.lines():
+            said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
+            attempt.say(said, event=TRAINING, host=host)
+            advanced |= self._progress.read(line)
         self._unwritten |= advanced
         now = attempt.clock.now()
         if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):

@@ -15,13 +15,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from pathlib import Path
 from types import TracebackType
 
-from training_container import hosts, launch, open_mpi, scripts
+from training_container import hosts, launch, leftovers, open_mpi, scripts
 from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
 from training_container.failure import FailureWatch
+from training_container.missing_gpus import refuse_missing_gpus
 from training_container.rank_environment import rank_environment
 from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.trainer.config import Config, HyperparameterError
@@ -31,12 +33,14 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     """Run this host's part of the job and return the exit status."""
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file here
+    # Ranks may print any character, also where the container's locale has only some of them.
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     os.environ.setdefault("HOME", str(Path.home()))  # without it Open MPI 5 does not even tell its version
     folders = Folders.from_environment(os.environ)
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:
         job = read_training_job(folders, sys.argv[1:])
+        refuse_missing_gpus(job, os.environ)
         config = checked(job)
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)
@@ -90,7 +94,8 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     command = launch_command(job, environment)
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # where SM_OUTPUT_DATA_DIR points
     print(launch.shown(command))
-    watch = FailureWatch()
+    watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
+    leftovers.adopt_orphans()
     # In a session of its own: a signal to our process group must not reach mpirun, which kills the ranks at once.
     with subprocess.Popen(
         command,
@@ -103,6 +108,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
         errors="replace",
         start_new_session=True,
     ) as ranks:
+        threading.Thread(target=end_leftovers, args=(ranks,), name="leftovers", daemon=True).start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: we asked for a pipe
         for line in ranks.stdout:
             if watch.passes(line):
@@ -110,6 +116,15 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     if ranks.returncode == 0:
         return STOPPED_STATUS if stop_file.exists() else 0
     return fail(job.folders, watch.reason(ranks.returncode))
+
+
+def end_leftovers(launcher: "subprocess.Popen[str]") -> None:
+    """Wait for the launcher and kill what it has left behind, which would keep its output open for as long as it runs.
+
+    Ranks end their own leftovers, so there are some only if the launcher, or a rank's keeper, was killed.
+    """
+    launcher.wait()
+    leftovers.end_descendants()
 
 
 def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:

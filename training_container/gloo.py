@@ -12,13 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from multiprocessing.connection import Connection
+from typing import Any, TextIO
 
 import psutil
 from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import launch_gloo
 
+from training_container.failure import died_line
 from training_container.hosts import SSH
 
 
@@ -31,7 +33,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--interface")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]  # whatever the locale is
 
+    safe_shell_exec.prefix_connection = _pass_on
     slots = [int(host.rpartition(":")[2]) for host in options.hosts.split(",")]
     interface, address = _interface(options.interface, several_hosts=len(slots) > 1)
     settings = Settings(num_proc=sum(slots), hosts=options.hosts, verbose=0)
@@ -55,17 +59,22 @@ def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
         status = safe_shell_exec.execute(command, events=[*events, one_failed])
         if status != 0 and not one_failed.is_set():
             one_failed.set()
-            print(f"Rank {slot.rank} on {slot.hostname} died {_how(status)}.", flush=True)
+            print(died_line(slot.rank, slot.hostname, status), flush=True)
         return status, time.time()
 
     return start
 
 
-def _how(status: int) -> str:
-    """Return how a process ended; a shell between it and us turns a signal into 128 plus its number."""
-    if status < 0 or status > 128:
-        return f"by signal {-status if status < 0 else status - 128}"
-    return f"with exit status {status}"
+def _pass_on(source: Connection, target: TextIO, *_prefix: object) -> None:
+    """Pass a rank's output on line by line. Takes the place of Horovod's own function (safe_shell_exec.py, 0.28.1).
+
+    That one decodes strictly: its thread dies at the first byte that is not UTF-8, the pipe fills, and the rank waits
+    for ever. A custom command's output cannot be handed to Horovod in another way.
+    """
+    with source, open(source.fileno(), encoding="utf-8", errors="replace", newline="", closefd=False) as lines:
+        for line in lines:
+            target.write(line)
+            target.flush()
 
 
 def _interface(name: str | None, *, several_hosts: bool) -> tuple[str, str]:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from training_container.exit_status import in_words, likely_cause
+
 SSH = (
     "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
     "-o ConnectTimeout=10"
@@ -63,7 +65,9 @@ def serve(base: Path) -> int:
     try:
         while not (ended.exists() and (status := ended.read_text().strip())):
             if server.poll() is not None:
-                raise HostError(f"sshd ended with exit status {server.returncode} before training did.")
+                raise HostError(
+                    f"sshd {in_words(server.returncode)} before training did.{likely_cause(server.returncode)}"
+                )
             time.sleep(0.2)
         return int(status)
     finally:

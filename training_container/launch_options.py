@@ -14,6 +14,9 @@ _ENABLED = "sagemaker_mpi_enabled"
 _PROGRAM = "sagemaker_program"
 _ARCHIVE = "sagemaker_submit_directory"
 
+ALLOW_CPU = "sagemaker_allow_cpu"
+"""Our own addition: whether ranks may train on the processors of a host that has GPUs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
@@ -38,12 +41,14 @@ class LaunchOptions:
         processes_per_host: ranks on every host.
         mpi_options: appended to mpirun's command line as they are, after traingrid's own.
         script: what ranks run; the image's own trainer where None.
+        allow_cpu: ranks may train on the processors of a host that has GPUs.
     """
 
     use_mpi: bool = True
     processes_per_host: int = 1
     mpi_options: tuple[str, ...] = ()
     script: Script | None = None
+    allow_cpu: bool = False
 
 
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
@@ -54,9 +59,6 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
     Raises:
         ValueError: a value is malformed.
     """
-    enabled = hyperparameters.get(_ENABLED, "true").strip().lower()
-    if enabled not in ("true", "false"):
-        raise ValueError(f"Hyperparameter {_ENABLED} is {enabled!r}; it must be true or false.")
     processes = hyperparameters.get(_PROCESSES, str(max(1, gpu_count())))
     if not (processes.isascii() and processes.isdigit() and int(processes) >= 1):
         raise ValueError(f"Hyperparameter {_PROCESSES} is {processes!r}; it must be a whole number from 1.")
@@ -65,11 +67,24 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
     except ValueError as error:
         raise ValueError(f"Hyperparameter {_OPTIONS} is {hyperparameters[_OPTIONS]!r}: {error}.") from error
     return LaunchOptions(
-        use_mpi=enabled == "true",
+        use_mpi=_flag(hyperparameters, _ENABLED, default=True),
         processes_per_host=int(processes),
         mpi_options=options,
         script=_script(hyperparameters),
+        allow_cpu=_flag(hyperparameters, ALLOW_CPU, default=False),
     )
+
+
+def _flag(hyperparameters: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return a hyperparameter that is true or false.
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    text = hyperparameters.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"Hyperparameter {name} is {text!r}; it must be true or false.")
+    return text == "true"
 
 
 def _script(hyperparameters: Mapping[str, str]) -> Script | None:

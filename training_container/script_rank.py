@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from training_container import rank_process, scripts
+from training_container import leftovers, rank_process, script_packages, scripts
 from training_container.contract import Folders, read_training_job
+from training_container.exit_status import in_words, likely_cause
 from training_container.toolkit import sagemaker_variables, script_arguments
 
 
@@ -22,10 +23,12 @@ class ScriptError(RuntimeError):
 
 def main() -> None:
     """Run the script of this rank."""
+    leftovers.keep()
     rank_process.begin()
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this for scripts alone
     os.environ.update(sagemaker_variables(job))
+    script_packages.use(job.folders.base)
     program = scripts.program(job.launch.script, job.folders)
     os.chdir(scripts.folder(job.launch.script, job.folders))
     if program.suffix == ".sh":
@@ -57,7 +60,8 @@ def run_shell(program: Path, arguments: list[str]) -> None:
     """Run a shell script, and end with a report if it does not end with exit status 0."""
     status = subprocess.run(["/bin/sh", str(program), *arguments], check=False).returncode
     if status:
-        raise _ended(program, status)
+        ended = ScriptError(f"{program.name} {in_words(status)}.{likely_cause(status)}")
+        rank_process.report_and_end(ScriptError, ended, None)
 
 
 def _ended(program: Path, code: object) -> ScriptError:

@@ -1,15 +1,15 @@
 """A script of the user's: its archive is fetched and unpacked on every host, and what it requires is installed there.
 
 As AWS's sagemaker-training toolkit does it (entry_point.py, modules.py, files.py): the archive goes into /opt/ml/code,
-and a requirements.txt in it is given to pip once per host, before any rank starts.
+and a requirements.txt in it is given to pip once per host, before any rank starts. Unlike there, pip installs into an
+environment of the job, and not into the image's Python.
 """
 
 import importlib.metadata
-import subprocess
-import sys
 import tempfile
 from pathlib import Path, PurePosixPath
 
+from training_container import script_packages
 from training_container.contract import ContractError, Folders
 from training_container.launch_options import Script
 from training_container.safe_tarfile import tarfile
@@ -39,7 +39,7 @@ def prepare(script: Script, folders: Folders) -> None:
             "Put it at the archive's top, or write its path in the archive into entry_point."
         )
     if (code / "requirements.txt").is_file():
-        _install(code)
+        _install(code, folders.base)
 
 
 def folder(script: Script, folders: Folders) -> Path:
@@ -78,15 +78,13 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
         ) from error
 
 
-def _install(code: Path) -> None:
-    """Give requirements.txt to pip, which installs nothing where all is there already."""
+def _install(code: Path, base: Path) -> None:
+    """Install requirements.txt into the job's own environment."""
     print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
         constraints.flush()
-        command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-color"]
-        command += ["--constraint", constraints.name, "--requirement", "requirements.txt"]
-        pip = subprocess.run(command, cwd=code, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        pip = script_packages.install(code / "requirements.txt", Path(constraints.name), base)
     print(pip.stdout, end="", flush=True)
     if pip.returncode:
         said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))

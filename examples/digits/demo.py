@@ -24,6 +24,7 @@ from rich.table import Table
 
 from localcloud.deploy import deploy
 from localcloud.isolation import user_environment
+from localcloud.lifecycle import runs
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
@@ -66,11 +67,11 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; return 0 only if every Region trained well enough."""
     fields = fields_of(arguments)
     started = time.monotonic()
-    shutil.rmtree(WORK, ignore_errors=True)
-    with LocalCloud(Settings(data_dir=WORK, lambda_retry_delays_seconds=(1, 2))) as cloud:
+    work = own_folder()
+    with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         say(f"AWS for this run is localcloud at {cloud.endpoint_url}; any AWS client works on it")
-        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, WORK))
+        timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
         say("drop the manifest into S3, and watch:\n" + manifest)
@@ -83,6 +84,14 @@ def main(arguments: Sequence[str] = ()) -> int:
     if not good:
         say(f"not every Region reached a held-out top-1 of {ENOUGH}")
     return 0 if good and rows else 1
+
+
+def own_folder() -> Path:
+    """Return this run's folder; those of earlier runs are removed, except where a demo still runs."""
+    for left in WORK.glob("[0-9]*"):
+        if not runs(int(left.name)):
+            shutil.rmtree(left, ignore_errors=True)
+    return WORK / str(os.getpid())
 
 
 def fields_of(arguments: Sequence[str]) -> dict[str, str]:

@@ -133,7 +133,9 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         """moto demands a service role; AWS takes its service-linked one, and creates that (see `linked_roles`)."""
         reason = linked_roles.first_use(self.account_id)
         role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
-        made = super().create_compute_environment(compute_environment_name, _type, state, compute_resources, role, tags)
+        made = super().create_compute_environment(
+            compute_environment_name, _type, state or "ENABLED", compute_resources, role, tags
+        )
         made.invalid_because = reason
         return made
 
@@ -205,6 +207,11 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
     @property
     def _request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
+
+    def registerjobdefinition(self) -> str:
+        """moto checks neither the retry strategy nor the timeout."""
+        submission.check_definition(self._request)
+        return str(super().registerjobdefinition())
 
     def createjobqueue(self) -> str:
         """moto knows no service environments."""

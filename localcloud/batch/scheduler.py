@@ -35,7 +35,7 @@ class Scheduler:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._arrived: deque[Job] = deque()
-        self._runnable: dict[str, tuple[JobQueue, Waiting[Job]]] = {}
+        self._runnable: dict[JobQueue, Waiting[Job]] = {}  # not by ARN: a queue may be deleted and created again
         self._used: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._stopping = False
@@ -105,7 +105,7 @@ class Scheduler:
         job = attempt.job
         with self._changed:
             self._used[attempt.environment.arn] -= job.submission.milli_vcpus
-            self._runnable[job.submission.queue.arn][1].use(job.submission.share, -job.submission.milli_vcpus)
+            self._runnable[job.submission.queue].use(job.submission.share, -job.submission.milli_vcpus)
             del self._attempts[job.id]
             if self._stopping:
                 return
@@ -147,12 +147,12 @@ class Scheduler:
         queue = job.submission.queue
         job.started_at = job.stopped_at = None
         asked = job.submission
-        self._runnable.setdefault(queue.arn, (queue, Waiting()))[1].add(job, asked.share, asked.priority)
+        self._runnable.setdefault(queue, Waiting()).add(job, asked.share, asked.priority)
         self._move(job, "RUNNABLE", reason)
 
     def _dispatch(self) -> None:
         """Start from the head of every queue while there is room, queues of higher priority first."""
-        for queue, waiting in sorted(self._runnable.values(), key=lambda pair: -int(pair[0].priority)):
+        for queue, waiting in sorted(self._runnable.items(), key=lambda pair: -int(pair[0].priority)):
             weights = weights_of(queue.backend, queue.schedule_policy)
             while not self._stopping and (shares := waiting.shares(weights)):
                 job = waiting.first(shares[0])

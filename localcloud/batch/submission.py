@@ -68,6 +68,18 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     )
 
 
+def check_definition(request: Mapping[str, Any]) -> None:
+    """Check the parts of a RegisterJobDefinition request that a job takes over.
+
+    Raises:
+        ClientException: AWS would refuse the request.
+    """
+    problem = problem_with(request.get("retryStrategy"))
+    if problem:
+        _refuse(problem)
+    _timeout(request.get("timeout"))
+
+
 def _refuse(message: str) -> None:
     raise ClientException(f"Error executing request, Exception : {message}")
 

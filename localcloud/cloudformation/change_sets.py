@@ -41,6 +41,10 @@ class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is unt
         change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
         _say_which_properties(change_set)
+        change_set.reverting = self._get_param("DeploymentMode") == "REVERT_DRIFT"
+        if change_set.reverting and change_set.stack._deployment("UPDATE").drifted():
+            change_set.status, change_set.execution_status = "CREATE_COMPLETE", "AVAILABLE"
+            change_set.status_reason = None
         return made
 
     def delete_stack(self) -> ActionResult:

@@ -46,7 +46,7 @@ class Clients:
                 endpoint_url=self._cloud.endpoint_url,
                 config=config,
                 aws_access_key_id=key,
-                aws_secret_access_key=key,
+                aws_secret_access_key=self._cloud.secret,
             )
 
 

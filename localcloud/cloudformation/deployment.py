@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -10,13 +11,16 @@ from moto.core.exceptions import ServiceException
 from werkzeug.exceptions import HTTPException
 
 from localcloud.cloudformation.context import Clients, Context, Provisioned, ProvisioningError
-from localcloud.cloudformation.providers import Provider, provider_for
+from localcloud.cloudformation.providers import Provider, is_custom, provider_for
 from localcloud.cloudformation.resource_schemas import resource_schema
-from localcloud.cloudformation.templates import Resources
+from localcloud.cloudformation.templates import Resources, references
 
 _log = logging.getLogger(__name__)
 _EXPECTED = (ClientError, BotoCoreError, ProvisioningError, ValidationError, ServiceException, HTTPException)
 _RETAINED = ("Retain", "RetainExceptOnCreate")
+
+_DRIFTED = "localcloud:drifted"
+"""A property that no template has, so that a drifted resource differs from its template."""
 
 Note = Callable[[str, str, str, str, str | None], None]
 
@@ -59,8 +63,7 @@ class Deployment:
         """
         undone = self.resources.take_back_replacements()
         wanted = self.resources.wanted()
-        for name in wanted:
-            self._bring_up(name)
+        self._bring_all_up(wanted)
         replaced = list(self.resources.replaced.values())
         gone = [self.resources[name] for name in self._known() if name not in wanted]
         for resource in reversed([*gone, *replaced, *undone]):
@@ -94,9 +97,48 @@ class Deployment:
             message = f"The following resource(s) failed to delete: [{', '.join(failed)}]."
             raise DeploymentError(message)
 
+    def drifted(self) -> list[str]:
+        """Return the names of resources that were deleted or changed outside of the stack."""
+        return [name for name in self._known() if self._drift(name)]
+
+    def revert_drift(self) -> None:
+        """Make the next run create and update drifted resources, as a change set in REVERT_DRIFT mode does.
+
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html
+        """
+        for name in self.drifted():
+            if self._drift(name) == "deleted":
+                self.resources.forget(name)
+            else:
+                self.resources[name].properties = {**self.resources[name].properties, _DRIFTED: True}
+
+    def _drift(self, name: str) -> str:
+        resource = self.resources[name]
+        return provider_for(resource.cf_resource_type).drift(self._context(name), resource)
+
     def _known(self) -> list[str]:
         """Names of the provisioned resources, in the order in which they were provisioned."""
         return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
+
+    def _bring_all_up(self, wanted: list[str]) -> None:
+        """Create and update in order; custom resources that do not depend on each other at the same time.
+
+        CloudFormation works on all resources that do not depend on each other in parallel
+        (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html). Here only
+        those do whose time is spent elsewhere.
+        """
+        asked: dict[str, Future[None]] = {}
+        with ThreadPoolExecutor(max(1, len(wanted)), thread_name_prefix="custom-resource") as pool:
+            for name in wanted:
+                definition = self.resources.definition(name)
+                for needed in asked.keys() & set(references(definition)):
+                    asked[needed].result()
+                if is_custom(definition["Type"]):
+                    asked[name] = pool.submit(self._bring_up, name)
+                else:
+                    self._bring_up(name)
+        for future in asked.values():
+            future.result()
 
     def _bring_up(self, name: str) -> None:
         """Create, update or replace one resource; an old one that was replaced is deleted when the update is over."""

@@ -196,6 +196,9 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
             raise ValidationError(stack_name)
         stack = self.stacks[change_set.stack_id]
         importing = getattr(change_set, "importing", False)
+        if getattr(change_set, "reverting", False):
+            with stack.busy:
+                stack._deployment("UPDATE").revert_drift()
         self._deploy(stack, change_set.template, change_set.parameters, change_set.change_set_type, importing=importing)
         failed = stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")
         change_set.execution_status = "EXECUTE_FAILED" if failed else "EXECUTE_COMPLETE"

@@ -45,7 +45,7 @@ def deployment_order(resources: dict[str, Any]) -> list[str]:
     Raises:
         ValidationError: The references go round in a circle.
     """
-    graph = {name: set(_references(resource)) & set(resources) - {name} for name, resource in resources.items()}
+    graph = {name: set(references(resource)) & set(resources) - {name} for name, resource in resources.items()}
     try:
         return list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as error:
@@ -53,17 +53,18 @@ def deployment_order(resources: dict[str, Any]) -> list[str]:
         raise ValidationError(message=message) from error
 
 
-def _references(value: Any) -> Iterator[str]:
+def references(value: Any) -> Iterator[str]:
+    """Yield the logical ids that a part of a template refers to or depends on."""
     if isinstance(value, list):
         for item in value:
-            yield from _references(item)
+            yield from references(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in ("Ref", "DependsOn", "Fn::GetAtt"):
                 yield from [item.split(".")[0]] if isinstance(item, str) else item if key == "DependsOn" else item[:1]
             elif key == "Fn::Sub":
                 yield from _SUBSTITUTED.findall(item if isinstance(item, str) else item[0])
-            yield from _references(item)
+            yield from references(item)
 
 
 class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us

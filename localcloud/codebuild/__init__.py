@@ -4,9 +4,11 @@ moto 5.2.5 keeps projects and calls every build a success. Here a build is a pro
 phases in one shell, with the project's variables and those of StartBuild, and the service role's keys. It ends in the
 state that the shell ends in, with its log in CloudWatch and an event on the default bus.
 
+An account runs so many builds of a size at the same time as its quotas allow (`localcloud.limits`).
+
 `docker buildx build` looks for everything that the Dockerfile copies, and makes an image that is a process of this
 checkout (`programs`, `checkout_images`). Not built: sources other than NO_SOURCE, artifacts, reports, batch builds,
-webhooks, phases' `finally`, and the time limits.
+webhooks, queues of builds, phases after one that failed, and the time limits.
 """
 
 from typing import TYPE_CHECKING

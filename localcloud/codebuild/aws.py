@@ -1,4 +1,5 @@
-"""The part of the AWS CLI that builds use: `aws s3 cp`, `aws ecr describe-images`, `aws ecr get-login-password`."""
+"""The part of the AWS CLI that builds use: `aws s3 cp`, `aws ecr describe-images` and `get-login-password`, and
+`aws events put-events`."""
 
 import argparse
 import json
@@ -6,6 +7,7 @@ import sys
 from typing import Any
 
 import boto3
+import jmespath  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError
 
 
@@ -24,6 +26,10 @@ def main(arguments: list[str]) -> int:
     describe.add_argument("--registry-id")
     describe.add_argument("--repository-name", required=True)
     describe.add_argument("--image-ids", required=True)
+    describe.add_argument("--query")
+    describe.add_argument("--output", choices=["json", "text"], default="json")
+    events = services.add_parser("events").add_subparsers(dest="command", required=True)
+    events.add_parser("put-events").add_argument("--entries", required=True, type=json.loads)
     given = parser.parse_args(arguments)
     try:
         print(_answer(given))
@@ -38,6 +44,8 @@ def _answer(given: argparse.Namespace) -> str:
         bucket, _, key = given.source.removeprefix("s3://").partition("/")
         boto3.client("s3").download_file(bucket, key, given.target)
         return ""
+    if given.command == "put-events":
+        return json.dumps(boto3.client("events").put_events(Entries=given.entries), default=str)
     ecr: Any = boto3.client("ecr", region_name=given.region)
     if given.command == "get-login-password":
         return str(ecr.get_authorization_token()["authorizationData"][0]["authorizationToken"])
@@ -45,7 +53,9 @@ def _answer(given: argparse.Namespace) -> str:
     registry = {"registryId": given.registry_id} if given.registry_id else {}
     wanted = {"repositoryName": given.repository_name, "imageIds": [{kind: value}], **registry}
     found = ecr.describe_images(**wanted)["imageDetails"]
-    return json.dumps({"imageDetails": found}, default=str)
+    answer = json.loads(json.dumps({"imageDetails": found}, default=lambda moment: moment.isoformat()))
+    chosen = jmespath.search(given.query, answer) if given.query else answer
+    return str(chosen) if given.output == "text" else json.dumps(chosen)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Projects as moto keeps them, and builds that run."""
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,6 +10,8 @@ from moto.codebuild.responses import CodeBuildResponse
 from moto.core.responses import ActionResult
 
 from localcloud.codebuild.build import Build
+from localcloud.codebuild.quotas import AccountLimitExceededError
+from localcloud.limits.quota import BUILDS
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -30,7 +33,7 @@ class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped 
 
 
 class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto's backend, whose builds really run and say how they ended."""
+    """moto's backend, whose builds really run and report how they ended."""
 
     cloud: ClassVar["LocalCloud"]
     _url_module = SimpleNamespace(url_bases=urls.url_bases, url_paths={"{0}/$": BuildResponse.dispatch})
@@ -39,6 +42,7 @@ class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
         super().__init__(region_name, account_id)
         self.overrides: list[dict[str, Any]] = []
         self.builds: dict[str, Build] = {}
+        self._starting = threading.Lock()
 
     def start_build(
         self,
@@ -46,9 +50,18 @@ class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
         source_version: str | None = None,  # noqa: ARG002 - moto's signature
         artifact_override: dict[str, Any] | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
-        """Start a build in a process of its own."""
+        """Start a build in a process of its own.
+
+        Raises:
+            AccountLimitExceededError: The account runs as many builds of this size as it may.
+        """
         build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
-        self.builds[build.id] = build
+        with self._starting:
+            running = [one for one in self.builds.values() if one.compute == build.compute and one.runs]
+            limit = int(self.cloud.limits.value(self.account_id, self.region_name, BUILDS[build.compute]))
+            if len(running) >= limit:
+                raise AccountLimitExceededError(limit)
+            self.builds[build.id] = build
         self.build_history[project_name].append(build.id)
         build.start()
         return build.described()

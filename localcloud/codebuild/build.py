@@ -45,6 +45,18 @@ class Build:
         self._folder = cloud.data_dir / "codebuild" / self.id.replace(":", "-")
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})
         self._log_group = logs.get("groupName") or f"/aws/codebuild/{project['name']}"
+        self._log_stream = "/".join(filter(None, (logs.get("streamName"), self.id.partition(":")[2])))
+        self._log_link = f"{cloud.endpoint_url}/localcloud/status#{self._log_group}"
+
+    @property
+    def runs(self) -> bool:
+        """True until the build has ended."""
+        return self._status == "IN_PROGRESS"
+
+    @property
+    def compute(self) -> str:
+        """The compute type of the build's host."""
+        return str(self._environment["computeType"])
 
     def start(self) -> None:
         """Run it in a thread of its own."""
@@ -63,17 +75,17 @@ class Build:
             "arn": self.arn,
             "projectName": self._project["name"],
             "buildStatus": self._status,
-            "buildComplete": self._status != "IN_PROGRESS",
+            "buildComplete": not self.runs,
             "startTime": self._begun,
             "environment": self._environment,
             "serviceRole": self._project["serviceRole"],
-            "logs": {"groupName": self._log_group, "streamName": self.id.partition(":")[2]},
+            "logs": {"groupName": self._log_group, "streamName": self._log_stream, "deepLink": self._log_link},
         }
 
     def _run(self) -> None:
         self._folder.mkdir(parents=True)
         ensure_group(self._account, self._region, self._log_group)
-        log = LogStream(self._account, self._region, self._log_group, self.id.partition(":")[2])
+        log = LogStream(self._account, self._region, self._log_group, self._log_stream)
         self._group = ProcessGroup(
             [shutil.which("bash") or "bash", "-c", self._script()],
             environment=self._variables(),
@@ -88,10 +100,19 @@ class Build:
         self._tell()
 
     def _script(self) -> str:
-        """The commands of all phases; the first that fails ends the build."""
+        """The commands of all phases in one shell.
+
+        The first that fails ends its phase, whose `finally` commands run nevertheless, and then the build
+        (https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html).
+        """
         phases = yaml.safe_load(self._project["source"]["buildspec"])["phases"]
-        commands = [command for phase in PHASES for command in phases.get(phase, {}).get("commands", [])]
-        return "\n".join(f"{command}\n[ $? = 0 ] || exit 1" for command in commands)
+        lines = ["_code=0"]
+        for phase in PHASES:
+            commands = phases.get(phase, {}).get("commands", [])
+            lines += [f"if [ $_code = 0 ]; then\n{command}\n_code=$?\nfi" for command in commands]
+            lines += [f"{command}\n[ $? = 0 ] || _code=1" for command in phases.get(phase, {}).get("finally", [])]
+            lines.append("[ $_code = 0 ] || exit 1")
+        return "\n".join(lines)
 
     def _variables(self) -> dict[str, str]:
         programs = self._folder / "bin"
@@ -109,7 +130,6 @@ class Build:
         """Put the event that the build has ended (AWS CodeBuild User Guide, "Build notifications input format")."""
         environment = self._environment
         variables = [{"type": "PLAINTEXT", **entry} for entry in environment["environmentVariables"]]
-        link = f"{self._cloud.endpoint_url}/localcloud/status#{self._log_group}"
         event = {
             "source": "aws.codebuild",
             "detail-type": "CodeBuild Build State Change",
@@ -128,7 +148,7 @@ class Build:
                         "environment-variables": variables,
                     },
                     "build-complete": True,
-                    "logs": {"group-name": self._log_group, "deep-link": link},
+                    "logs": {"group-name": self._log_group, "deep-link": self._log_link},
                 },
             },
         }

@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
     build = commands.add_parser("buildx").add_subparsers(dest="subcommand", required=True).add_parser("build")
     for option in ("--platform", "--provenance", "--output", "--file", "--target", "--tag"):
         build.add_argument(option, default="")
+    build.add_argument("--build-arg", action="append", default=[])
     build.add_argument("context")
     given = parser.parse_args(arguments)
     try:

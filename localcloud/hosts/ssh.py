@@ -16,7 +16,7 @@ WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
 """Options of ssh(1) that take a value."""
 
 FAILED = 255
-KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SAGEMAKER_BASE_DIR", "LOCALCLOUD_PROCESS_GROUP")
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SAGEMAKER_BASE_DIR")
 """What a command sees of the host it runs on. sshd gives its commands a login's environment and not the container's;
 PATH and the base folder stand for the host's own file system."""
 

@@ -15,8 +15,10 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud import isolation
+from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
-from localcloud.iam.needs import Asked, Need, needs
+from localcloud.iam.named_resources import Asked
+from localcloud.iam.required_permissions import Permission, required_permissions
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.iam.trust import lets
 from localcloud.protocols import read_call
@@ -28,9 +30,11 @@ _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")
 UNSAID: Verdict = "ImplicitlyDenied"
 """What S3 says to somebody whose own action is allowed, but who may not know whether there is such an object."""
-_BECAUSE: Mapping[Verdict, str] = {
+KEY_POLICY = "DeniedByKeyPolicy"
+_BECAUSE: Mapping[str, str] = {
     "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
     "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
+    KEY_POLICY: "because no resource-based policy allows the {action} action",
 }
 """AWS's words (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
 
@@ -50,13 +54,15 @@ class Enforcer:
         documents = _policies(principal)
         if documents is None and signature.service != "sts":
             return self._application(environ, start_response)
-        wanted = _needs(environ, signature)
+        wanted = _required(environ, signature)
         for need in wanted:
             said = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
             if said == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
                 said = "ImplicitlyDenied"  # AWS says the same of a role that there is not
             if said != "Allowed":
                 return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
+            if need.action.startswith("kms:") and not _key_lets(principal, need):
+                return _denied(environ, signature, _message(principal, need, KEY_POLICY))(environ, start_response)
         reads = documents is not None and wanted and wanted[0].action in _READS
         if documents is not None and reads and not _may_list(documents, wanted[0].resource):
             return self._without_telling(environ, start_response, signature, _message(principal, wanted[0], UNSAID))
@@ -78,19 +84,19 @@ class Enforcer:
         return chunks
 
 
-def _needs(environ: dict[str, Any], signature: Signature) -> list[Need]:
+def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]:
     request = buffered(environ)
     if signature.service == "s3":
         request = replace(request, body=b"")  # what a permission for S3 hangs on is not in an object's bytes
     call = read_call(signature.service, request)
     if call is None:
-        return [Need(f"{signature.service}:?", "*", {})]
+        return [Permission(f"{signature.service}:?", "*", {})]
     account = isolation.account_of(signature.access_key)
-    return needs(Asked(signature.service, call.action, call.parameters, signature.region, account))
+    return required_permissions(Asked(signature.service, call.action, call.parameters, signature.region, account))
 
 
 def _policies(principal: str) -> list[dict[str, Any]] | None:
-    """What a role session may do; None for a user, who may do everything, and for a user's session to deploy."""
+    """Return the policies of a role session; None for a user and for the CDK's roles, which may do everything."""
     if _SESSION not in principal:
         return None
     return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])
@@ -98,17 +104,26 @@ def _policies(principal: str) -> list[dict[str, Any]] | None:
 
 def _trusted(principal: str, role_arn: str) -> bool:
     """Whether a role lets somebody become it; a session counts as its role (aws:PrincipalArn in the IAM User Guide)."""
-    who = principal
-    if _SESSION in principal:
-        who = f"arn:aws:iam::{principal.split(':')[4]}:role/{principal.partition(_SESSION)[2].partition('/')[0]}"
-    return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", who)
+    return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", _role_of(principal))
+
+
+def _role_of(principal: str) -> str:
+    if _SESSION not in principal:
+        return principal
+    return f"arn:aws:iam::{principal.split(':')[4]}:role/{principal.partition(_SESSION)[2].partition('/')[0]}"
+
+
+def _key_lets(principal: str, need: Permission) -> bool:
+    """Return True if the key's own policy agrees: without it no identity-based policy counts
+    (https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html)."""
+    return key_policy_lets(need.resource, need.action, _role_of(principal), need.context)
 
 
 def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
     return verdict(documents, "s3:ListBucket", object_arn.partition("/")[0], {}) == "Allowed"
 
 
-def _message(principal: str, need: Need, said: Verdict) -> str:
+def _message(principal: str, need: Permission, said: str) -> str:
     because = _BECAUSE[said].format(action=need.action)
     return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
 

@@ -51,12 +51,24 @@ def metric_keys(request: Mapping[str, Any]) -> Context:
     return _present({"cloudwatch:namespace": request.get("Namespace")})
 
 
+def event_keys(request: Mapping[str, Any]) -> Context:
+    """The keys of EventBridge's PutEvents; each holds the values of all entries."""
+    entries = request.get("Entries") or []
+    return _present(
+        {
+            "events:source": [entry["Source"] for entry in entries if entry.get("Source")],
+            "events:detail-type": [entry["DetailType"] for entry in entries if entry.get("DetailType")],
+        }
+    )
+
+
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "sagemaker:CreateTrainingJob": training_job_keys,
     "batch:SubmitJob": lambda request: tag_keys(request.get("tags") or {}),
     "batch:SubmitServiceJob": lambda request: tag_keys(request.get("tags") or {}) | service_job_keys(request),
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
+    "events:PutEvents": event_keys,
 }
 """How to read the condition keys of an action from its request; an action that is not here has none of its own."""
 

@@ -7,21 +7,14 @@ from typing import Any
 from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 
-from localcloud.iam.evaluation import listed
-
 OF_THE_CDK = "cdk-"
 """How the names of the roles begin with which a user of the CDK deploys; the bootstrap stack makes them."""
 
 
 def policies_of(role_name: str, account_id: str) -> list[dict[str, Any]] | None:
-    """The policies of a role; None for one that a user takes on in its own account, or to deploy, and for one that is
-    gone."""
+    """Return the policies of a role; None for one with which a user of the CDK deploys, and for one that is gone."""
     role = _role(role_name, account_id)
-    if (
-        role is None
-        or role_name.startswith(OF_THE_CDK)
-        or _for_users_at_home(trust_of(role_name, account_id), account_id)
-    ):
+    if role is None or role_name.startswith(OF_THE_CDK):
         return None
     managed = [policy.document for policy in role.managed_policies.values()]
     return [_read(document) for document in (*role.policies.values(), *managed)]
@@ -45,11 +38,3 @@ def _role(role_name: str, account_id: str) -> Any:
 def _read(document: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(document)
     return found
-
-
-def _for_users_at_home(trust: dict[str, Any], account_id: str) -> bool:
-    principals = [statement.get("Principal", {}) for statement in listed(trust["Statement"])]
-    return not principals or any(
-        principal == "*" or any(account_id in name or name == "*" for name in listed(principal.get("AWS", [])))
-        for principal in principals
-    )

@@ -1,21 +1,24 @@
-"""Policies of resources, as far as accounts need them: whom a role, a bus or a registry lets in."""
+"""Policies of resources: which principals a role, a bus, a registry or a key lets in."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from localcloud.iam.conditions import holds
 from localcloud.iam.evaluation import listed, matches
+from localcloud.iam.request_keys import Context
 
 
-def lets(document: Mapping[str, Any], action: str, principal: str) -> bool:
+def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
     """Whether a policy lets a principal in: by its own ARN, or by its account's, whose IAM then has to agree.
 
     Args:
         document: The policy.
         action: E.g. "sts:AssumeRole".
         principal: The ARN of a role, a user or an account's root.
+        keys: The condition keys of the request beside those of the principal.
     """
-    context: dict[str, str | list[str]] = {
+    context: Context = {
+        **(keys or {}),
         "aws:PrincipalArn": principal,
         "aws:PrincipalAccount": principal.split(":")[4],
     }

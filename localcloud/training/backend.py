@@ -19,6 +19,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from localcloud.training import quotas, rules, service_model
 from localcloud.training.job import TrainingJob
 from localcloud.training.listing import page
+from localcloud.training.room import Room
 from localcloud.training.runner import Runner
 from localcloud.training.search import search
 
@@ -33,10 +34,12 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
 
     Attributes:
         cloud: The localcloud it belongs to.
+        room: Places for the hosts of all Regions on this machine.
         runners: Every runner of this localcloud, in all Regions.
     """
 
     cloud: ClassVar["LocalCloud"]
+    room: ClassVar[Room]
     runners: ClassVar[dict[str, Runner]] = {}
 
     def __init__(self, region_name: str, account_id: str) -> None:
@@ -65,7 +68,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             rules.check(request, self.account_id, self.region_name, stub=stub is not None)
             quotas.check(self.cloud, self.account_id, self.region_name, request, self.training_jobs.values())
             job = TrainingJob(request, self.account_id, self.region_name)
-            runner = Runner(self.cloud, job, stub)
+            runner = Runner(self.cloud, job, stub, self.room)
             self.training_jobs[name] = job
             self.runners[job.arn] = runner
         runner.start()
@@ -212,6 +215,7 @@ def _time(name: str, value: Any) -> Any:
 def replace(cloud: "LocalCloud") -> None:
     """Make moto create and serve our backend."""
     TrainingBackend.cloud = cloud
+    TrainingBackend.room = Room(cloud.settings.training_hosts)
     TrainingBackend.runners = {}
     sagemaker_backends.backend = TrainingBackend
     sagemaker_backends.clear()

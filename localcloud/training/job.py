@@ -108,6 +108,11 @@ class TrainingJob:
         return S3Uri.parse(self.request["OutputDataConfig"]["S3OutputPath"]).child(self.name, "output")
 
     @property
+    def output_key(self) -> str:
+        """The KMS key of its artifacts; empty if the request has none."""
+        return str(self.request["OutputDataConfig"].get("KmsKeyId") or "")
+
+    @property
     def response_object(self) -> dict[str, Any]:
         """DescribeTrainingJob's answer; moto's search reads it under this name."""
         with self.lock:

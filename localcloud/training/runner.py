@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from localcloud.training.job import TrainingJob, now
 from localcloud.training.metrics import Metrics, to_cloudwatch
 from localcloud.training.pipe import Pipes
 from localcloud.training.request import S3Uri, channels, hosts
+from localcloud.training.room import Room
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -42,12 +44,14 @@ class Runner:
         cloud: Where it runs.
         job: What runs.
         stub: How it pretends to train, as the plan of faults said when it was created; None for one that really does.
+        room: The places for hosts on this machine.
     """
 
-    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None) -> None:
+    def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, room: Room) -> None:
         self.job = job
         self._cloud = cloud
         self._stub = stub
+        self._room = room
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -105,6 +109,14 @@ class Runner:
         if self._stub:
             self._pretend(self._stub)
             return
+        # Pending: "waiting for compute capacity" (botocore's service model, DescribeTrainingJobResponse).
+        with self._room.held(len(self._hosts), self.job.stop_requested) as has_room:
+            if has_room:
+                self._run_on_hosts()
+            else:
+                raise transfer.TransferInterruptedError
+
+    def _run_on_hosts(self) -> None:
         environment = self._environment()
         s3 = transfer.s3_client(environment)
         with self.job.lock:
@@ -118,7 +130,7 @@ class Runner:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
         if not self._abandoned:
-            self._upload(s3)
+            self._upload(s3, environment)
             self._conclude()
 
     def _wait_for_instances(self) -> None:
@@ -237,10 +249,11 @@ class Runner:
             if self._overtime:
                 self._advance("Stopping")
 
-    def _upload(self, s3: Any) -> None:
+    def _upload(self, s3: Any, environment: Mapping[str, str]) -> None:
         with self.job.lock:
             self._advance("Uploading")
             self.job.final_metrics = self._metrics.final()
+        transfer.check_output_key(environment, self.job.output_key)
         bases = [each.base for each in self._opt_ml.values()]
         transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
         transfer.upload_archive(

@@ -29,12 +29,39 @@ class TransferInterruptedError(Exception):
 
 def s3_client(environment: Mapping[str, str]) -> Any:
     """An S3 client with the credentials and endpoint of a container's environment."""
+    return _session(environment).client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"])
+
+
+def check_output_key(environment: Mapping[str, str], key: str) -> None:
+    """Encrypt with the key of OutputDataConfig, as the job's role.
+
+    The role "must include permissions to call kms:Encrypt"
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html), and a job whose role may not
+    use the key fails at the upload of its artifact (https://github.com/aws/aws-cdk/issues/12810).
+
+    Args:
+        environment: The container's environment, with the credentials of the job's role.
+        key: OutputDataConfig.KmsKeyId; empty if the request has none.
+
+    Raises:
+        TransferError: KMS refuses.
+    """
+    if not key:
+        return
+    kms = _session(environment).client("kms", endpoint_url=environment["AWS_ENDPOINT_URL"])
+    try:
+        kms.encrypt(KeyId=key, Plaintext=b"traingrid")
+    except (ClientError, BotoCoreError) as error:
+        raise TransferError(f"ClientError: Artifact upload failed:Unable to encrypt with {key} ({error})") from error
+
+
+def _session(environment: Mapping[str, str]) -> boto3.Session:
     return boto3.Session(
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         aws_session_token=environment.get("AWS_SESSION_TOKEN"),
         region_name=environment["AWS_REGION"],
-    ).client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"])
+    )
 
 
 class Downloader:

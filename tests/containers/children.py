@@ -1,12 +1,11 @@
 """Batch children of localcloud in containers of the orchestrator's image, confined as their job definition says."""
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from localcloud import processes
 from localcloud.checkout_images import ORCHESTRATOR
+from localcloud.programs import Program
 from tests.containers.engine import PODMAN, podman
 
 # What a container of this job definition has: no place to write, no privileges, as much memory as grid.yaml says by
@@ -31,17 +30,15 @@ class Children:
         self.started: list[str] = []
         self._image = image
 
-    def spawn(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path
-    ) -> "subprocess.Popen[bytes]":
+    def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
         """Start a program as `localcloud.processes.Spawn` says.
 
         podman stands for it: it passes signals on, and ends with the container's exit code. A variable is named on
-        podman's command line and not shown there. localcloud's mark is one of them, by which it finds and kills what
-        is in the container.
+        podman's command line and not shown there. What is in the container is below podman's monitor, an orphan
+        that the keeper adopts (localcloud/keeper.py).
         """
         if list(command[1:]) != ["-m", "batch_job"]:
-            return processes.spawn(command, environment, folder)
+            return Program(command, environment, folder)
         variables = {name: value for name, value in environment.items() if name not in _OF_THE_PROCESS}
         name = container(variables["AWS_BATCH_JOB_ID"], variables["AWS_BATCH_JOB_ATTEMPT"])
         self.started.append(name)
@@ -49,7 +46,7 @@ class Children:
         run = [PODMAN, "run", "--rm", "--name", name, "--network", "host", *CONFINED]
         run += [word for variable in variables for word in ("--env", variable)]
         of_podman = {variable: os.environ[variable] for variable in _OF_PODMAN if variable in os.environ}
-        return processes.spawn([*run, self._image], {**variables, **of_podman}, "/")
+        return Program([*run, self._image], {**variables, **of_podman}, "/")
 
     def remaining(self) -> list[str]:
         """Return the names of containers that are still there."""

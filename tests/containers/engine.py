@@ -1,5 +1,6 @@
 """podman, buildah and the scripts of containers/, as tests call them."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -21,6 +22,30 @@ def podman(*arguments: str, check: bool = True) -> str:
 def build(target: str) -> str:
     """Build an image and return its id; what goes wrong is on standard error."""
     return _script("build.sh", target)
+
+
+def public_base() -> str:
+    """Make the base image that is like the public one, once, and return its name."""
+    return _script("public_base.sh")
+
+
+def build_unmodified(context: Path, dockerfile: str, target: str, base: str) -> str:
+    """Build a Dockerfile as it is, with a build argument for its base and nothing else, and return the image's id.
+
+    Raises:
+        AssertionError: it failed; the text is the end of the build's log.
+    """
+    script = (
+        'here=$5; . "$here/engine.sh"; exec buildah bud --isolation chroot --layers --force-rm --pull-never '
+        '--build-arg BASE="$1" ${2:+--target "$2"} --file "$3/$4" --iidfile "$3/.id" "$3"'
+    )
+    folder = (REPOSITORY / "containers").as_posix()
+    command = ["sh", "-ec", script, "build", base, target, str(context), dockerfile, folder]
+    clean = {"PATH": os.environ["PATH"], "HOME": str(Path.home())}  # no proxies and settings of the caller
+    clean |= {name: os.environ[name] for name in ("XDG_CACHE_HOME", "STORAGE_DRIVER") if name in os.environ}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return (context / ".id").read_text().strip()
 
 
 def require_containers() -> None:

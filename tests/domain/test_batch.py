@@ -82,6 +82,26 @@ def test_an_array_that_was_refused_is_not_found(batch: Batch, queue: Queue) -> N
         batch.submit("0123abcd", JOBS, 3, chunk=1)
 
 
+def test_a_submission_that_iam_refuses_names_action_resource_role_and_next_step(batch: Batch, queue: Queue) -> None:
+    """The words are those of a real account: https://github.com/wri/gfw-data-api/pull/175."""
+    definition = "arn:aws:batch:us-east-1:123456789012:job-definition/traingrid-orchestrator:4"
+    message = (
+        "User: arn:aws:sts::123456789012:assumed-role/traingrid-intake/b2aaebb971fd is not authorized to perform: "
+        f"batch:TagResource on resource: {definition} because no identity-based policy allows it"
+    )
+    details = {"Error": {"Code": "AccessDeniedException", "Message": message}}
+    queue.error = ClientError(details, "SubmitJob")  # type: ignore[arg-type]
+    queue.paginate = lambda **_asked: iter([{"jobSummaryList": []}])  # type: ignore[method-assign]
+    with pytest.raises(SubmitFailedError) as raised:
+        batch.submit("0123abcd", JOBS, 2)
+    assert raised.value.refused
+    assert raised.value.what == (
+        "AWS Batch refused the job traingrid-0123abcd: role traingrid-intake is not allowed batch:TagResource on "
+        f"{definition}."
+    )
+    assert raised.value.next_step.startswith("Deploy the grid again")
+
+
 def test_a_shared_queue_is_told_whose_jobs_they_are_and_any_other_is_not(batch: Batch, queue: Queue) -> None:
     batch.submit("0123abcd", JOBS, 3, share="research", priority=7)
     shares = {"research": 1, "production": 4}

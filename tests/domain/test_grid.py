@@ -83,6 +83,21 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
             '{framework: image-classification, version: "1", target: gpu}',
             "it takes no script, so it is no framework; write {algorithm: image-classification, version: ...}",
         ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: gpu, efa: "1.43"}',
+            "images.resnet.efa: '1.43' is not allowed: it must have the form",
+        ),
+        (
+            '{repository: training, tag: "1"}',
+            '{build: training, target: cpu, efa: "1.43.0"}',
+            "images.resnet.efa: '1.43.0' is not allowed: only an image with build: training and the target gpu can",
+        ),
+        (
+            'resnet: {repository: training, tag: "1"}',
+            'resnet: {build: training, target: gpu, efa: "1.43.0"}\n  slow: {build: training, target: gpu}',
+            "a deployment builds the target gpu once, so its aliases need the same efa; they have 1.43.0, none",
+        ),
         ("repository: training", "repository: orchestrator", "the orchestrator's image has a repository of this name"),
     ],
 )

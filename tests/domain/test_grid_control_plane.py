@@ -52,6 +52,21 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
             "network: {kind: private, subnets: [subnet-0a1b2c3d]}\nimages:",
             "network.subnets: only an existing network has it; this one is private",
         ),
+        (
+            "images:",
+            "network: {kind: private, zones: [us-east-1a]}\nimages:",
+            "network.zones: zones must name two different availability zones",
+        ),
+        (
+            "images:",
+            "network: {kind: private, zones: [eu-west-1a, eu-west-1b]}\nimages:",
+            "network.zones: zones must be of the home Region, such as us-east-1a",
+        ),
+        (
+            "images:",
+            "network: {kind: existing, vpc: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d], zones: [us-east-1a]}\nimages:",
+            "network.zones: an existing network is where its subnets are",
+        ),
         ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
         ("images:", "encryption: kmss\nimages:", "6: encryption: 'kmss' is not allowed: it must be 's3' or 'kms'"),
         (

@@ -58,6 +58,14 @@ class Account:
             {"ResourceType": REGIONS_QUESTION, "RequestType": "Update", "StackId": "s", **event}
         )
 
+    def changing(self, before: dict[str, Any], wanted: dict[str, Any]) -> str:
+        """Return why the control plane cannot change so."""
+        same = {"Regions": ALL, "ChildRole": "traingrid-child", "Network": "public", "Queue": "traingrid"}
+        event = {"OldResourceProperties": {**same, **before}, "ResourceProperties": {**same, **wanted}}
+        return self.guard().refusal(
+            {"ResourceType": REGIONS_QUESTION, "RequestType": "Update", "StackId": "s", **event}
+        )
+
     def destroying(self) -> str:
         """Return why the grid cannot be destroyed."""
         self.stack = "DELETE_IN_PROGRESS"
@@ -150,6 +158,53 @@ def test_a_region_that_moves_to_another_account_leaves_the_one_where_its_jobs_ar
 def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert account.removing() == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "words"),
+    [
+        ({"Network": "private"}, {"Network": "public"}, "The network cannot change from private to public"),
+        ({}, {"Network": "existing"}, "Put the previous `network` back into grid.yaml"),
+        ({"Network": "existing"}, {"Network": "private"}, "The network cannot change from existing to private"),
+        ({}, {"Queue": "traingrid-shared"}, "The job queue traingrid cannot give way to traingrid-shared"),
+        ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}}, "The service queue q of eu-west-1 cannot be removed"),
+        ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {FAR: "r"}}, "`service_queue` of eu-west-1 back"),
+        ({"ChildRole": ""}, {}, "This version cannot be deployed now"),
+    ],
+)
+def test_what_open_jobs_need_changes_only_when_they_have_ended(
+    account: Account, job: Job, before: dict[str, Any], wanted: dict[str, Any], words: str
+) -> None:
+    assert account.changing(before, wanted) == ""
+    open_lines(account.ledger, job, [FAR])
+    refusal = account.changing(before, wanted)
+    assert words in refusal
+    assert "`traingrid cancel 0123abcd`" in refusal
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ({}, {"Network": "private"}),
+        ({"Zones": ["a", "b"]}, {"Zones": []}),
+        ({}, {"ServiceQueues": {FAR: "q"}}),
+        ({"ServiceQueues": {NEAR: "q"}}, {"ServiceQueues": {}}),
+        ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}, "Regions": [HOME, NEAR], "Abandoned": [FAR]}),
+        ({"ChildRole": "", "Elsewhere": {NEAR: "1"}}, {"Elsewhere": {NEAR: "1"}}),
+    ],
+)
+def test_what_open_jobs_survive_is_not_refused(
+    account: Account, job: Job, before: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    open_lines(account.ledger, job, [FAR])
+    assert account.changing(before, wanted) == ""
+
+
+def test_the_zones_of_a_deployed_network_never_change(account: Account) -> None:
+    refusal = account.changing({"Zones": ["a", "b"]}, {"Zones": ["b", "c"]})
+    assert refusal.startswith("The zones of a deployed network cannot change from a, b to b, c")
+    assert "Set `zones: [a, b]`" in refusal
+    assert "`make destroy`" in refusal
 
 
 def test_the_way_back_of_a_failed_update_is_never_refused(account: Account, job: Job) -> None:

@@ -13,8 +13,9 @@ from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.orchestrator import exit_code
 from traingrid.ownership import tags_of
+from traingrid.pace import Pace
 from traingrid.recording import record_seen
-from traingrid.waits import backoff_seconds, describe_seconds, look_seconds
+from traingrid.waits import backoff_seconds, look_seconds
 
 
 def test_what_events_have_brought_to_the_ledger_is_enough(job: Job, ledger: Ledger) -> None:
@@ -167,7 +168,7 @@ def test_an_event_of_a_training_job_that_is_not_ours_is_left_alone(ledger: Ledge
 
 def test_looks_are_frequent_at_first_and_rare_later_and_describes_rarer() -> None:
     assert [look_seconds(age) for age in (0, 600, 100_000)] == [1.0, 10.0, 60.0]
-    assert [describe_seconds(age) for age in (0, 600, 100_000)] == [5.0, 150.0, 600.0]
+    assert [Pace().describe_seconds(age) for age in (0, 600, 100_000)] == [5.0, 150.0, 600.0]
 
 
 def test_waits_double_up_to_a_cap_and_differ_by_chance() -> None:

@@ -36,9 +36,9 @@ class Dying(FakeBackend):
         self.call()
         return seen
 
-    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+    def log_lines(self, name: str, position: LogPosition, **how: bool) -> Iterator[tuple[str, str]]:
         self.call()
-        return super().log_lines(name, position)
+        return super().log_lines(name, position, **how)
 
 
 class DyingLedger:

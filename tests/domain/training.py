@@ -113,7 +113,7 @@ class FakeBackend:
     def fingerprint(self, _name: str, _job: Job) -> str:
         return ""
 
-    def log_lines(self, _name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+    def log_lines(self, name: str, position: LogPosition, **how: bool) -> Iterator[tuple[str, str]]:
         start = int(position.get("stream", "0"))
         position["stream"] = str(len(self.lines))
         yield from (("algo-1", line) for line in self.lines[start:])

@@ -8,7 +8,8 @@ import pytest
 
 from localcloud.deploy import deploy
 from localcloud.isolation import user_environment
-from localcloud.processes import Spawn, spawn
+from localcloud.processes import Spawn
+from localcloud.programs import Program
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid.cli.status import ControlPlane
@@ -32,7 +33,7 @@ job:
 
 
 @contextmanager
-def two_regions(work: Path, children: Spawn = spawn, grid: str = GRID) -> Iterator[LocalCloud]:
+def two_regions(work: Path, children: Spawn = Program, grid: str = GRID) -> Iterator[LocalCloud]:
     """A localcloud with a grid of two Regions in it, deployed by the real CDK CLI; `children` starts Batch's."""
     settings = Settings(
         data_dir=work,

@@ -9,16 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from localcloud.checkout_images import push_images
 from localcloud.deploy import deploy, run_cdk
+from localcloud.faults import Plan, Stub
+from localcloud.holdings import hold_object
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from rehearsal.stage import until
 from traingrid import names
 from traingrid.cli.main import cli
+from traingrid.cli.status import ControlPlane
+from traingrid.cli.submit import submitted
 from traingrid.clients import client
 from traingrid.errors import TraingridError
+from traingrid.grid import load_grid
 from traingrid.job import Channel, Job
-from traingrid.ledger import Ledger
+from traingrid.ledger import FINAL_STATES, Ledger
 
 HOME, FAR = "us-east-1", "eu-west-1"
 ACCOUNT = "123456789012"
@@ -109,6 +116,24 @@ def a_job(region: str) -> Job:
     )
 
 
+def trained(cdk: Cdk, grid: Path) -> str:
+    """Submit a line as a user does, whose training is a stub; return the state in which its job ends."""
+    assert [*push_images(cdk.cloud.endpoint_url, load_grid(grid))]
+    bucket = names.data_bucket("traingrid", ACCOUNT, HOME)
+    hold_object(ACCOUNT, HOME, bucket, "campaign/train/part-0", b"x")
+    cdk.cloud.faults.set(Plan(stubs=(Stub(seconds=0.2),)))
+    manifest = cdk.work / "line.csv"
+    manifest.write_text(f"{HOME},s3://{bucket}/campaign/train/\n")
+    deployment = ControlPlane.of(grid).deployment
+    submission, ledger = submitted(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
+
+    def ended() -> str:
+        state = str((ledger.job(submission, 0) or {}).get("state", ""))
+        return state if state in FINAL_STATES else ""
+
+    return until(ended, "the job ends", seconds=60) or ""
+
+
 def test_what_has_not_changed_is_no_difference(cdk: Cdk) -> None:
     assert "Number of stacks with differences: 0" in cdk("diff", "--fail")
 
@@ -166,6 +191,10 @@ def test_when_its_jobs_have_ended_the_region_may_leave_and_its_stacks_are_named(
         assert f"aws cloudformation delete-stack --region {FAR} --stack-name {stack}" in said
 
 
+def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
+    assert trained(cdk, cdk.smaller) == "Completed"
+
+
 def test_a_destroyed_grid_leaves_what_retention_says_and_lists_it(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> None:
     cdk("destroy", "--all", "--force")
     said = retained(cdk, capsys)
@@ -191,3 +220,7 @@ def test_it_is_deployed_again_onto_what_it_had_left(cdk: Cdk, ledger: Ledger) ->
     assert {
         entry["parameters"]["Bucket"] for entry in cdk.cloud.record.entries() if entry["action"] == "DeleteBucket"
     } == set()
+
+
+def test_a_line_trains_in_the_grid_that_was_deployed_again(cdk: Cdk) -> None:
+    assert trained(cdk, cdk.grid) == "Completed"

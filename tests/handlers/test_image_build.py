@@ -14,6 +14,7 @@ from traingrid import image_build
 
 DIGEST = "sha256:" + "a" * 64
 PROPERTIES = {"ServiceToken": "arn", "Project": "builds", "Repository": "grid/orchestrator", "Tag": "built-1"}
+PROPERTIES["Compute"] = "BUILD_GENERAL1_LARGE"
 
 
 @pytest.fixture
@@ -62,7 +63,8 @@ def started(stubs: dict[str, Stubber], event: dict[str, Any]) -> str:
     wanted = {"projectName": "builds", "idempotencyToken": "request-1", "environmentVariablesOverride": Taken()}
     stubs["codebuild"].add_response("start_build", {}, wanted)
     handle(event)
-    (variable,) = travelling[0]
+    tag, variable = travelling[0]
+    assert tag == {"name": "TAG", "value": "built-1", "type": "PLAINTEXT"}
     assert variable["name"] == image_build.REQUEST_VARIABLE
     return str(variable["value"])
 
@@ -119,7 +121,7 @@ def test_a_build_that_brings_no_image_fails_the_deployment_and_names_its_log(
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"
     assert answer["Reason"] == (
-        f"The build of grid/orchestrator:built-1 ended {status}. Its log says why: https://console/log"
+        f"The build of grid/orchestrator:built-1 ended {status}. Its log has the reason: https://console/log"
     )
 
 
@@ -169,6 +171,93 @@ def test_a_permission_that_is_missing_is_said_before_the_function_ends(
     (answer,) = cloudformation.answers
     assert answer["Status"] == "FAILED"
     assert "not allowed" in answer["Reason"]
+
+
+TOO_MANY = "Cannot have more than {} builds in queue for the account"
+
+
+def test_a_quota_that_another_build_fills_is_waited_for(
+    cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
+    services["codebuild"].add_client_error("start_build", "AccountLimitExceededException", TOO_MANY.format(1))
+    services["codebuild"].add_response("start_build", {})
+    handle(request("Create", cloudformation))
+    assert cloudformation.answers == []
+
+
+# 60 s and 9 s are the function's time that is left: where no build at all is allowed, waiting is of no use.
+@pytest.mark.parametrize(("limit", "seconds"), [(0, 60), (1, 9)])
+def test_a_quota_that_is_used_up_is_named_with_the_command_and_what_a_second_deployment_does(
+    cloudformation: CloudFormation,
+    services: dict[str, Stubber],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    seconds: float,
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    services["codebuild"].add_client_error("start_build", "AccountLimitExceededException", TOO_MANY.format(limit))
+    handle(request("Create", cloudformation), seconds=seconds)
+    (answer,) = cloudformation.answers
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"] == (
+        "The build of grid/orchestrator:built-1 could not be started: the account's CodeBuild quota "
+        '"Concurrently running builds for Linux/Large environment" in us-east-1 is used up '
+        f"({TOO_MANY.format(limit)}). Raise it, then deploy again, which builds only the images that are missing: "
+        "aws service-quotas request-service-quota-increase --region us-east-1 --service-code codebuild "
+        f"--quota-code L-4DDC4A99 --desired-value {limit + 1}"
+    )
+
+
+def ending() -> dict[str, Any]:
+    detail = {"build-status": "ENDING", "project-name": "builds", "build-id": "builds:0123"}
+    return {"source": "traingrid.builds", "detail-type": "Build Ending", "detail": detail}
+
+
+def described(status: str, variable: str) -> dict[str, Any]:
+    variables = [{"name": image_build.REQUEST_VARIABLE, "value": variable}]
+    environment = {"type": "LINUX_CONTAINER", "image": "x", "computeType": "BUILD_GENERAL1_SMALL"}
+    build = {
+        "buildStatus": status,
+        "buildComplete": status != "IN_PROGRESS",
+        "logs": {"deepLink": "https://console/log"},
+    }
+    return {"builds": [{**build, "environment": {**environment, "environmentVariables": variables}}]}
+
+
+def test_a_build_that_reports_its_end_is_answered_for_although_codebuilds_event_is_lost(
+    cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
+    variable = started(services, request("Create", cloudformation))
+    for status in ("IN_PROGRESS", "SUCCEEDED"):
+        services["codebuild"].add_response("batch_get_builds", described(status, variable), {"ids": ["builds:0123"]})
+    services["ecr"].add_response("describe_images", {"imageDetails": [{"imageDigest": DIGEST}]})
+    handle(ending())
+    (answer,) = cloudformation.answers
+    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"Digest": DIGEST})
+
+
+def test_a_build_that_reports_its_end_and_failed_fails_the_deployment(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    variable = started(services, request("Create", cloudformation))
+    services["codebuild"].add_response("batch_get_builds", described("FAILED", variable))
+    handle(ending())
+    (answer,) = cloudformation.answers
+    assert answer["Reason"].endswith("ended FAILED. Its log has the reason: https://console/log")
+
+
+def test_a_build_that_has_not_ended_in_time_is_looked_at_again_by_lambda(
+    cloudformation: CloudFormation, services: dict[str, Stubber]
+) -> None:
+    variable = started(services, request("Create", cloudformation))
+    services["codebuild"].add_response("batch_get_builds", described("IN_PROGRESS", variable))
+    with pytest.raises(image_build.BuildRunsError, match="builds:0123"):
+        importlib.import_module("lambda.build_image").handler(
+            ending(), SimpleNamespace(get_remaining_time_in_millis=lambda: 9000)
+        )
+    assert cloudformation.answers == []
 
 
 def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(

@@ -32,7 +32,7 @@ def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:
     """Push an image that runs a line of Python; returns its URI."""
     with contextlib.suppress(ecr.exceptions.RepositoryAlreadyExistsException):
         ecr.create_repository(repositoryName=repository)
-    with contextlib.suppress(ecr.exceptions.ImageAlreadyExistsException):
+    with contextlib.suppress(ecr.exceptions.ImageAlreadyExistsException, ecr.exceptions.ImageTagAlreadyExistsException):
         images.push(ecr, repository, "v1", images.ProcessImage(command=(sys.executable, "-c", code, *arguments)))
     return f"{ACCOUNT}.dkr.ecr.{ecr.meta.region_name}.amazonaws.com/{repository}:v1"
 

@@ -26,7 +26,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def client(cloud: LocalCloud) -> Callable[..., Any]:
     """client("s3") or client("batch", "eu-west-1"): an ordinary boto3 client of the running localcloud."""
-    session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=DUMMY_KEY)
+    session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
     def make(service: str, region: str = "us-east-1") -> Any:
         return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]

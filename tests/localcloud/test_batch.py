@@ -306,7 +306,7 @@ def test_terminate_sends_sigterm_first_and_the_job_is_not_retried(batch: Batch) 
 def test_a_job_deaf_to_sigterm_is_killed_after_the_grace_with_all_it_started(batch: Batch) -> None:
     code = (
         "import signal, subprocess, time; signal.signal(15, signal.SIG_IGN);"
-        "print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True); time.sleep(60)"
+        "print(subprocess.Popen(['sleep', '60'], start_new_session=True, env={}).pid, flush=True); time.sleep(60)"
     )
     job_id = batch.submit(batch.define(code))
     batch.reached(job_id, "RUNNING")
@@ -411,6 +411,26 @@ def test_list_jobs_filters_by_status_name_definition_and_time(client: Callable[.
     assert matching("BEFORE_CREATED_AT", str(created)) == ids[:1]
 
 
+def test_a_queue_that_is_deleted_and_created_again_under_its_name_starts_jobs(batch: Batch) -> None:
+    first = batch.run("print(1)")
+    assert first["status"] == "SUCCEEDED"
+    described = batch.api.describe_compute_environments(computeEnvironments=[batch.environment])
+    resources = described["computeEnvironments"][0]["computeResources"]
+    batch.api.update_job_queue(jobQueue=batch.queue, state="DISABLED")
+    batch.api.update_compute_environment(computeEnvironment=batch.environment, state="DISABLED")
+    batch.api.delete_job_queue(jobQueue=batch.queue)
+    batch.api.delete_compute_environment(computeEnvironment=batch.environment)
+    again = batch.api.create_compute_environment(
+        computeEnvironmentName=batch.name, type="MANAGED", serviceRole=batch.role, computeResources=resources
+    )["computeEnvironmentArn"]
+    order = [{"order": 1, "computeEnvironment": again}]
+    queue = batch.api.create_job_queue(
+        jobQueueName=batch.name, state="ENABLED", priority=1, computeEnvironmentOrder=order
+    )
+    assert queue["jobQueueArn"] == batch.queue
+    assert batch.run("print(2)")["status"] == "SUCCEEDED"
+
+
 def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[dict[str, Any]] = []
     monkeypatch.setattr(cloud, "put_event", lambda region, event: events.append(event))
@@ -420,3 +440,9 @@ def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, mon
     assert (last["source"], last["detail-type"]) == ("aws.batch", "Batch Job State Change")
     assert (last["resources"], last["detail"]["jobId"]) == ([job["jobArn"]], job["jobId"])
     assert last["detail"]["container"]["exitCode"] == 1
+
+
+def test_a_definition_whose_jobs_would_be_refused_is_refused(batch: Batch) -> None:
+    for wrong in ({"retryStrategy": {"attempts": 11}}, {"timeout": {"attemptDurationSeconds": 59}}):
+        with pytest.raises(ClientError, match="must be"):
+            batch.define("pass", **wrong)

@@ -323,3 +323,44 @@ def test_an_export_can_be_imported_by_a_later_stack(stacks: Any, client: Callabl
     }
     stacks.create_stack(StackName="importer", TemplateBody=body({"P": parameter}))
     assert client("ssm").get_parameter(Name="imported")["Parameter"]["Value"] == "hello"
+
+
+def test_a_change_set_that_reverts_drift_restores_what_was_deleted_by_hand(
+    stacks: Any, client: Callable[..., Any]
+) -> None:
+    s3, iam = client("s3"), client("iam")
+    may = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}
+    resources = {
+        "B": {**BUCKET, "Properties": {**BUCKET["Properties"], "BucketName": "drifts"}},  # type: ignore[dict-item]
+        "R": {
+            "Type": "AWS::IAM::Role",
+            "Properties": {"RoleName": "drifts", "AssumeRolePolicyDocument": trust("lambda.amazonaws.com")},
+        },
+        "P": {
+            "Type": "AWS::IAM::Policy",
+            "Properties": {"PolicyName": "may", "PolicyDocument": may, "Roles": [{"Ref": "R"}]},
+        },
+    }
+    template = body(resources)
+    stacks.create_stack(StackName="drifts", TemplateBody=template)
+
+    def update(**options: str) -> str:
+        asked = {"StackName": "drifts", "ChangeSetName": f"c{len(options)}", "TemplateBody": template, **options}
+        stacks.create_change_set(**asked, ChangeSetType="UPDATE")
+        found = stacks.describe_change_set(StackName="drifts", ChangeSetName=asked["ChangeSetName"])
+        if found["Status"] == "CREATE_COMPLETE":
+            stacks.execute_change_set(StackName="drifts", ChangeSetName=asked["ChangeSetName"])
+        return str(found["Status"])
+
+    s3.delete_bucket(Bucket="drifts")
+    iam.delete_role_policy(RoleName="drifts", PolicyName="may")
+    assert update() == "FAILED", "the template has not changed"
+    assert "drifts" not in {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
+    assert update(DeploymentMode="REVERT_DRIFT") == "CREATE_COMPLETE"
+    assert stack(stacks, "drifts")["StackStatus"] == "UPDATE_COMPLETE"
+    assert s3.get_bucket_versioning(Bucket="drifts")["Status"] == "Enabled"
+    assert iam.list_role_policies(RoleName="drifts")["PolicyNames"] == ["may"]
+    iam.delete_role_policy(RoleName="drifts", PolicyName="may")
+    iam.delete_role(RoleName="drifts")
+    update(DeploymentMode="REVERT_DRIFT")
+    assert iam.list_role_policies(RoleName="drifts")["PolicyNames"] == ["may"]

@@ -90,6 +90,30 @@ def test_a_bus_gets_nothing_from_a_role_that_may_not_put_events_there(
     assert json.loads(message["Body"])["source"] == "aws.glue"
 
 
+def test_a_bus_gets_nothing_by_a_role_whose_trust_names_another_rule(
+    client: Callable[..., Any], cloud: LocalCloud
+) -> None:
+    client("events").create_event_bus(Name="distrusted")
+    bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/distrusted"
+    sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
+    forwarder = role(client("iam"), "for-another", "events.amazonaws.com", sends)
+    named = f"arn:aws:events:eu-west-1:{ACCOUNT}:rule/a-stack-of-a-long-name-*"
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {"ArnLike": {"aws:SourceArn": named}, "StringEquals": {"aws:SourceAccount": ACCOUNT}},
+    }
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    client("iam").update_assume_role_policy(RoleName="for-another", PolicyDocument=trust)
+    lost = Probe(client, "untrusted", "eu-west-1").allow()
+    target = {"Arn": bus, "RoleArn": forwarder, "DeadLetterConfig": {"Arn": lost.arn}}
+    rule(client, "a-stack-of-a-lo-Rule-R8GGDQYO90UP", {"source": ["aws.athena"]}, target, "eu-west-1")
+    cloud.put_event("eu-west-1", {"source": "aws.athena", "detail-type": "X", "detail": {}})
+    (message,) = lost.messages(1)
+    assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "FAILED_TO_ASSUME_ROLE"
+
+
 def test_put_events_reaches_a_custom_bus_and_nothing_else(client: Callable[..., Any]) -> None:
     client("events").create_event_bus(Name="custom")
     inside, outside = Probe(client, "inside").allow(), Probe(client, "outside").allow()

@@ -2,7 +2,6 @@ import json
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +15,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientEr
 
 from localcloud.faults import CallFault, CallPlace, Capacity, EventFault, Faults, Lag, Plan, Quota, Stub
 from localcloud.faults_events import FaultyWay
+from localcloud.pages import ask
 from localcloud.processes import ProcessGroup, group_of
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import image, role, runs, wait_until
@@ -39,7 +39,7 @@ def queues(cloud: LocalCloud, client: Client) -> Any:
         region_name="us-east-1",
         endpoint_url=cloud.endpoint_url,
         aws_access_key_id="localcloud",
-        aws_secret_access_key="localcloud",
+        aws_secret_access_key=cloud.secret,
         config=ONCE,
     )
 
@@ -170,10 +170,8 @@ def test_the_process_that_makes_the_nth_call_is_killed(
 
 
 def test_an_unknown_field_of_a_plan_is_refused_over_http(cloud: LocalCloud) -> None:
-    address = f"{cloud.endpoint_url}/localcloud/faults"
-
     def post(body: str) -> Any:
-        return json.load(urllib.request.urlopen(address, body.encode()))
+        return json.loads(ask(cloud.endpoint_url, cloud.secret, "/localcloud/faults", body.encode()))
 
     assert post('{"calls": [{"effect": "throttle", "share": 0.25}]}')["plan"]["calls"][0]["share"] == 0.25
     with pytest.raises(urllib.error.HTTPError, match="BAD REQUEST"):

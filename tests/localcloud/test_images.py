@@ -99,3 +99,11 @@ def test_the_checkouts_images_are_pushed_to_every_region_and_a_second_push_chang
     assert list(push_images(cloud.endpoint_url, grid)) == pushed
     for region in grid.regions:
         assert len(client("ecr", region).list_images(repositoryName=f"{grid.name}/training")["imageIds"]) == 1
+
+
+def test_an_immutable_tag_is_not_moved_to_another_image(client: Callable[..., Any]) -> None:
+    ecr = client("ecr")
+    ecr.create_repository(repositoryName="immutable", imageTagMutability="IMMUTABLE")
+    images.push(ecr, "immutable", "1", ProcessImage(command=("true",)))
+    with pytest.raises(ecr.exceptions.ImageTagAlreadyExistsException):
+        images.push(ecr, "immutable", "1", ProcessImage(command=("false",)))

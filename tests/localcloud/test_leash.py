@@ -17,10 +17,10 @@ from tests.localcloud.compute import runs, wait_until
 from tests.localcloud.test_batch import Batch
 from tests.localcloud.training_side import SageMaker
 
-# A program that leaves a child in another session behind, deaf to SIGTERM both.
+# A program that is deaf to SIGTERM and leaves a daemon behind: in another session, and without a variable of ours.
 STUBBORN = (
     "import os, signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN);"
-    "child = subprocess.Popen(['sleep', '60'], start_new_session=True);"
+    "child = subprocess.Popen(['sleep', '60'], start_new_session=True, env={});"
     "print(os.getpid(), child.pid, flush=True); time.sleep(60)"
 )
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="daemons that left their session are found by /proc")
@@ -37,25 +37,41 @@ def test_output_comes_line_by_line_and_the_exit_code_is_a_containers() -> None:
 @needs_proc
 def test_the_end_of_the_program_ends_what_it_left_behind() -> None:
     lines: list[str] = []
-    code = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid, flush=True)"
+    code = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, env={}).pid, flush=True)"
     environment = {"PATH": os.environ["PATH"]}
     group = ProcessGroup(
         [sys.executable, "-c", code], environment=environment, working_directory="/", on_line=lines.append
     )
     assert group.wait() == 0
-    wait_until(lambda: not runs(int(lines[0])))
+    assert not runs(int(lines[0]))
 
 
 @needs_proc
-def test_a_program_that_cannot_start_says_so() -> None:
+def test_a_program_gets_its_environment_and_signals_as_they_are() -> None:
+    lines: list[str] = []
+    code = "import os, signal; print(open('/proc/self/environ').read().split('\\0'), os.read(0, 1))"
+    code += "; print([line for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn'))])"
+    command = ["/bin/sh", "-c", f'exec {sys.executable} -c "$0"', code]
+    group = ProcessGroup(command, environment={"A": "b c=d"}, working_directory="/", on_line=lines.append)
+    assert group.wait(60) == 0
+    assert "'A=b c=d'" in lines[0]
+    assert "LC_CTYPE" not in lines[0]
+    assert lines[0].endswith("b''")
+    blocked = int(lines[1].partition("SigBlk:\\t")[2][:16], 16)
+    ignored = int(lines[1].partition("SigIgn:\\t")[2][:16], 16)
+    assert (blocked, ignored & ~(1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)) == (0, 0)  # the two are Python's
+
+
+@pytest.mark.parametrize("command", ["/no-such-program", "no-such-program"])
+def test_a_program_that_cannot_start_says_so(command: str) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
-        ProcessGroup(["/no-such-program"], environment={}, working_directory="/", on_line=print)
+        ProcessGroup([command], environment={}, working_directory="/", on_line=print)
 
 
 @needs_proc
 def test_stopping_the_server_leaves_no_batch_job_and_no_training_job_running(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path, training_stop_grace_seconds=60, batch_stop_grace_seconds=60)) as cloud:
-        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=DUMMY_KEY)
+        session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
         def client(service: str, region: str = "us-east-1") -> object:
             return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import threading
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +18,11 @@ from botocore.exceptions import ClientError
 from localcloud import lifecycle
 from localcloud.faults import Plan, Stub
 from localcloud.isolation import user_environment
+from localcloud.limits import linked_roles
 from localcloud.limits.quota import BUILDS, FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS, VPCS
 from localcloud.limits.rates import RATES
 from localcloud.limits.throttle import TokenBuckets
+from localcloud.pages import ask
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
@@ -103,8 +104,8 @@ def test_an_increase_is_pending_until_it_is_granted(young: LocalCloud) -> None:
     with pytest.raises(ClientError) as error:
         quotas.request_service_quota_increase(**asked)
     assert code_of(error) == "ResourceAlreadyExistsException"
-    with urllib.request.urlopen(f"{young.endpoint_url}/localcloud/quotas", b"{}") as answer:
-        assert json.load(answer)["granted"] == [f"{REGION} fargate L-3032A538 {FARGATE_VCPUS.name}: 64"]
+    answer = json.loads(ask(young.endpoint_url, young.secret, "/localcloud/quotas", b"{}"))
+    assert answer["granted"] == [f"{REGION} fargate L-3032A538 {FARGATE_VCPUS.name}: 64"]
     assert value("fargate", "L-3032A538") == 64
     history = quotas.list_requested_service_quota_change_history(ServiceCode="fargate")["RequestedQuotas"]
     assert [(one["Id"], one["Status"]) for one in history] == [(made["Id"], "APPROVED")]
@@ -210,6 +211,37 @@ class TestServiceLinkedRoles:
         assert found["second"]["serviceRole"].endswith("aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch")
         assert iam.get_role(RoleName="AWSServiceRoleForECS")["Role"]["Path"] == "/aws-service-role/ecs.amazonaws.com/"
 
+    def test_the_first_stack_with_a_compute_environment_fails_and_the_next_one_succeeds(self) -> None:
+        iam, cloudformation, ec2 = client("iam"), client("cloudformation"), client("ec2")
+        for name in linked_roles.SERVICES:
+            iam.delete_role(RoleName=name)
+        resources = {
+            "Type": "FARGATE",
+            "MaxvCpus": 64,
+            "Subnets": [ec2.describe_subnets()["Subnets"][0]["SubnetId"]],
+            "SecurityGroupIds": [ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
+        }
+        properties = {"Type": "MANAGED", "ComputeResources": resources}
+        body = json.dumps({"Resources": {"C": {"Type": "AWS::Batch::ComputeEnvironment", "Properties": properties}}})
+
+        def ended(name: str) -> str:
+            cloudformation.create_stack(StackName=name, TemplateBody=body)
+            return wait_until(
+                lambda: next(
+                    (
+                        one["StackStatus"]
+                        for one in cloudformation.describe_stacks(StackName=name)["Stacks"]
+                        if not one["StackStatus"].endswith("_IN_PROGRESS")
+                    ),
+                    "",
+                )
+            )
+
+        assert ended("first-try") in ("ROLLBACK_COMPLETE", "CREATE_FAILED")
+        events = cloudformation.describe_stack_events(StackName="first-try")["StackEvents"]
+        assert any("service linked role" in event.get("ResourceStatusReason", "") for event in events)
+        assert ended("second-try") == "CREATE_COMPLETE"
+
     def test_children_beyond_the_fargate_quota_stay_runnable(self, young: LocalCloud) -> None:
         batch = client("batch")
         batch.create_job_queue(
@@ -291,10 +323,11 @@ class TestCommands:
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cli.main(["local", "up", "--account", "young"], standalone_mode=False)
-        endpoint = lifecycle.status(Path(".localcloud"))
-        assert endpoint is not None
-        for name, setting in user_environment(endpoint.endpoint).items():
+        server = lifecycle.status(Path(".localcloud"))
+        assert server is not None
+        for name, setting in user_environment(server.endpoint, secret=server.secret).items():
             monkeypatch.setenv(name, setting)
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the keys that it has read
         assert value("lambda", LAMBDA_CONCURRENCY.code) == 10
         client("service-quotas").request_service_quota_increase(
             ServiceCode="lambda", QuotaCode=LAMBDA_CONCURRENCY.code, DesiredValue=100

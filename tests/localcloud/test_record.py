@@ -1,8 +1,11 @@
+import errno
 import io
 import json
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,6 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.isolation import DUMMY_KEY
+from localcloud.record import Record, RecordError
 from localcloud.server import LocalCloud
 
 
@@ -107,9 +111,11 @@ def test_each_part_of_an_upload_stands_once(cloud: LocalCloud, client: Callable[
 def test_a_presigned_upload_has_its_signers_principal(
     cloud: LocalCloud, client: Callable[..., Any], bucket: str, version: str
 ) -> None:
-    session = boto3.Session(DUMMY_KEY, DUMMY_KEY, region_name="us-east-1")
+    session = boto3.Session(DUMMY_KEY, cloud.secret, region_name="us-east-1")
     s3 = session.client("s3", endpoint_url=cloud.endpoint_url, config=Config(signature_version=version))
-    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version})
+    # Version 2 signs the type, which urllib adds.
+    signed = {"ContentType": "application/x-www-form-urlencoded"} if version == "s3" else {}
+    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version, **signed})
     assert status_of("PUT", url, b"x") == 200
     entry = last(cloud)
     assert (entry["action"], entry["parameters"]["Key"]) == ("PutObject", version)
@@ -175,3 +181,54 @@ def test_secrets_do_not_reach_the_record(cloud: LocalCloud, client: Callable[...
     client("iam").create_user(UserName="secretive")
     key = client("iam").create_access_key(UserName="secretive")["AccessKey"]
     assert key["SecretAccessKey"] not in (cloud.data_dir / "record.jsonl").read_text()
+
+
+def tried_once(cloud: LocalCloud) -> Any:
+    session = boto3.Session(DUMMY_KEY, cloud.secret, region_name="us-east-1")
+    return session.client("sqs", endpoint_url=cloud.endpoint_url, config=Config(retries={"mode": "standard"}))
+
+
+def test_a_full_disk_is_an_error_before_the_call_takes_effect_and_is_not_retried(
+    cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqs, usage = tried_once(cloud), shutil.disk_usage(cloud.data_dir)
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3 * 2**20))
+        with pytest.raises(ClientError, match="cannot record CreateQueue, and has not done it: only 3 MiB") as error:
+            sqs.create_queue(QueueName="full")
+    assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 507
+    assert "QueueUrls" not in sqs.list_queues(QueueNamePrefix="full")
+    assert sqs.create_queue(QueueName="full")["QueueUrl"]
+
+
+def test_an_entry_that_does_not_reach_the_disk_is_written_before_the_next_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "record.jsonl"
+    record = Record(path)
+    record.begin()
+    file = record._file
+    with io.FileIO("/dev/full", "w") as full:  # each write to it fails with ENOSPC, as on a full disk
+        record._file = full
+        record.append({"action": "First"})
+        with pytest.raises(RecordError, match="cannot be written"):
+            record.require_room()
+    assert "No space left on device" in capsys.readouterr().err
+    record._file = file
+    record.require_room()
+    record.append({"action": "Second"})
+    record.end()
+    assert [json.loads(line)["action"] for line in path.read_text().splitlines()] == ["First", "Second"]
+
+
+def test_another_full_disk_is_no_silent_error_of_the_server(
+    cloud: LocalCloud, client: Callable[..., Any], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/spooled")
+
+    monkeypatch.setattr("moto.s3.models.S3Backend.put_object", full)
+    with pytest.raises(ClientError, match="No space left on device in /tmp/spooled") as error:
+        client("s3").put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0

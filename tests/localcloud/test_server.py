@@ -5,24 +5,28 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from click.testing import CliRunner, Result
 
 from localcloud import lifecycle
 from localcloud.loopback import is_local
+from localcloud.pages import ask
+from localcloud.secret import server_secret
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from localcloud.state_file import Running, holder_of
 from tests.localcloud.probe import Probe, rule
+from traingrid.cli.main import cli
 
 
-def client_of(endpoint: str, key: str = "localcloud") -> Callable[..., Any]:
-    session = boto3.Session(aws_access_key_id=key, aws_secret_access_key="localcloud")
+def client_of(endpoint: str, key: str = "localcloud", secret: str = "") -> Callable[..., Any]:
+    session = boto3.Session(aws_access_key_id=key, aws_secret_access_key=secret or server_secret())
 
     def client(service: str, region: str = "us-east-1") -> Any:
         return session.client(service, region_name=region, endpoint_url=endpoint)  # type: ignore[call-overload]
@@ -37,6 +41,25 @@ def test_every_start_is_an_empty_account(tmp_path: Path) -> None:
             assert s3.list_buckets()["Buckets"] == []
             assert own.record.entries() == []
             s3.create_bucket(Bucket="the-bucket")
+
+
+def test_every_server_has_a_secret_of_its_own_that_only_its_user_can_read(tmp_path: Path) -> None:
+    secrets = set()
+    for name in ("a", "b"):
+        server = lifecycle.up(tmp_path / name)
+        try:
+            file = tmp_path / name / "server.json"
+            assert file.stat().st_mode & 0o777 == 0o600
+            assert json.loads(file.read_text())["secret"] == server.secret
+            assert server.secret not in repr(server)
+            command = Path(f"/proc/{server.pid}/cmdline").read_text()
+            assert server.secret not in command  # which every user of the machine can read
+            secrets.add(server.secret)
+        finally:
+            lifecycle.down(tmp_path / name)
+        assert not file.exists()
+    assert len(secrets) == 2
+    assert min(len(secret) for secret in secrets) >= 43
 
 
 def test_two_at_a_time_in_one_process_are_refused(tmp_path: Path) -> None:
@@ -107,8 +130,8 @@ def test_a_key_that_its_own_iam_issued_passes(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path)) as own:
         iam = client_of(own.endpoint_url)("iam")
         iam.create_user(UserName="ada")
-        key = iam.create_access_key(UserName="ada")["AccessKey"]["AccessKeyId"]
-        client_of(own.endpoint_url, key)("sqs").create_queue(QueueName="q")
+        key = iam.create_access_key(UserName="ada")["AccessKey"]
+        client_of(own.endpoint_url, key["AccessKeyId"], key["SecretAccessKey"])("sqs").create_queue(QueueName="q")
         assert own.record.entries("sqs")[0]["principal"] == "arn:aws:iam::123456789012:user/ada"
 
 
@@ -145,14 +168,13 @@ def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None
 
 
 def test_up_status_and_down(tmp_path: Path) -> None:
-    endpoint = lifecycle.up(tmp_path)
-    running = lifecycle.status(tmp_path)
-    assert running is not None
+    running = lifecycle.up(tmp_path)
+    assert lifecycle.status(tmp_path) == running
     try:
-        assert lifecycle.up(tmp_path) == endpoint
-        client_of(endpoint)("sqs").create_queue(QueueName="q")
-        with urllib.request.urlopen(f"{endpoint}/localcloud/record") as answer:
-            assert [entry["action"] for entry in json.load(answer)["entries"]] == ["CreateQueue"]
+        assert lifecycle.up(tmp_path) == running
+        client_of(running.endpoint, secret=running.secret)("sqs").create_queue(QueueName="q")
+        record = json.loads(ask(running.endpoint, running.secret, "/localcloud/record"))
+        assert [entry["action"] for entry in record["entries"]] == ["CreateQueue"]
     finally:
         assert lifecycle.down(tmp_path) is True
     assert lifecycle.status(tmp_path) is None
@@ -164,7 +186,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
 def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        state = {"pid": stranger.pid, "endpoint": "http://127.0.0.1:9", "data_dir": str(tmp_path)}
+        state = {"pid": stranger.pid, "endpoint": "http://127.0.0.1:9", "data_dir": str(tmp_path), "secret": "x"}
         (tmp_path / "server.json").write_text(json.dumps(state))
         assert lifecycle.status(tmp_path) is None
         assert lifecycle.down(tmp_path) is False
@@ -172,6 +194,80 @@ def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server of the folder that `traingrid local` uses here, stopped in the end, whatever runs there by then."""
+    monkeypatch.chdir(tmp_path)
+    yield lifecycle.up(Path(".localcloud"))
+    server = lifecycle.condition(Path(".localcloud")).server
+    if server and holder_of(Path(".localcloud")):
+        os.kill(server.pid, signal.SIGCONT)
+    lifecycle.down(Path(".localcloud"))
+
+
+def run_local(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["local", *arguments])
+
+
+def test_a_server_that_is_slow_to_answer_is_not_taken_for_one_that_has_ended(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_ANSWER_SECONDS", 0.5)
+    log = Path(served.data_dir) / "server.log"
+    before = log.read_text()
+    assert "localcloud listens on" in before
+    os.kill(served.pid, signal.SIGSTOP)
+    seen = run_local("status")
+    assert (seen.exit_code, seen.output.startswith(f"localcloud (process {served.pid}) runs in")) == (1, True)
+    with pytest.raises(lifecycle.LifecycleError, match="No second one is started"):
+        lifecycle.up(Path(".localcloud"))
+    assert log.read_text() == before
+    os.kill(served.pid, signal.SIGCONT)
+    monkeypatch.setattr(lifecycle, "_ANSWER_SECONDS", 10)
+    assert lifecycle.up(Path(".localcloud")) == served
+    assert run_local("status").exit_code == 0
+
+
+def test_after_a_kill_the_next_commands_report_the_loss_and_the_address_and_keys_are_the_same(served: Running) -> None:
+    client_of(served.endpoint, secret=served.secret)("sqs").create_queue(QueueName="lost")
+    os.kill(served.pid, signal.SIGKILL)
+    lifecycle._started[served.pid].wait()
+    seen = run_local("status")
+    assert seen.exit_code == 1
+    assert "was killed, and its stacks, buckets, ledger and jobs are lost" in seen.output
+    again = run_local("up")
+    assert "are lost: they were in memory. The new one is empty; bootstrap and deploy the grid again." in again.stderr
+    server = lifecycle.status(Path(".localcloud"))
+    assert server is not None
+    assert (server.endpoint, server.secret) == (served.endpoint, served.secret)
+    assert server.pid != served.pid
+    assert "QueueUrls" not in client_of(server.endpoint, secret=served.secret)("sqs").list_queues()
+    assert "are lost" not in run_local("up").stderr
+    assert (Path(served.data_dir) / "server.log").read_text().count("localcloud listens on") == 2
+
+
+def test_after_a_kill_another_port_is_taken_if_the_same_is_not_free(served: Running) -> None:
+    os.kill(served.pid, signal.SIGKILL)
+    lifecycle._started[served.pid].wait()
+    with socket.create_server(("127.0.0.1", int(served.endpoint.rpartition(":")[2]))):
+        server = lifecycle.up(Path(".localcloud"))
+    assert (server.endpoint != served.endpoint, server.secret) == (True, served.secret)
+
+
+def test_status_is_a_failure_where_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = run_local("status")
+    assert (seen.exit_code, seen.output) == (1, "not running\n")
+
+
+def test_two_servers_in_one_folder_are_refused(served: Running) -> None:
+    command = [sys.executable, "-m", "localcloud", "--data-dir", served.data_dir]
+    second = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert second.returncode == 1
+    assert f"process {served.pid} runs in" in second.stdout
+    assert lifecycle.status(Path(".localcloud")) == served
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
@@ -188,11 +284,12 @@ def test_the_export_lines_leave_no_way_to_the_real_aws(monkeypatch: pytest.Monke
     }  # fmt: skip
     for name, value in mine.items():
         monkeypatch.setenv(name, value)
-    shell = lifecycle.export_lines("http://127.0.0.1:1") + "\nenv"
+    shell = lifecycle.export_lines(Running(1, "http://127.0.0.1:1", "/", "the secret")) + "\nenv"
     environment = {**mine, "PATH": os.environ["PATH"]}
     done = subprocess.run(["sh", "-c", shell], env=environment, capture_output=True, text=True, check=True)
     lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
     assert lines["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert lines["AWS_SECRET_ACCESS_KEY"] == "the secret"
     assert lines["AWS_REGION"] == lines["AWS_DEFAULT_REGION"] == "us-east-1"
     assert lines["AWS_CONFIG_FILE"] == lines["AWS_SHARED_CREDENTIALS_FILE"] == "/dev/null"
     assert {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"}.isdisjoint(lines)

@@ -198,7 +198,7 @@ def test_output_may_be_any_bytes_and_long_lines_are_cut(sagemaker: SageMaker) ->
 
 
 def test_what_a_container_leaves_running_ends_with_it(sagemaker: SageMaker) -> None:
-    leave = "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid)"
+    leave = "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True, env={}).pid)"
     job = sagemaker.run(leave)
     assert job["TrainingJobStatus"] == "Completed"
     wait_until(lambda: not runs(int(sagemaker.lines(job)[0])), 3)

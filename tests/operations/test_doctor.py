@@ -4,13 +4,18 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from botocore import xform_name
 
 from localcloud.isolation import user_environment
+from localcloud.limits.quota import FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.checkup.finding import of_grid_file
+from traingrid.checkup.linked_roles import LINKED_ROLES
 from traingrid.cli.main import cli
 from traingrid.clients import client
 from traingrid.errors import TraingridError
@@ -28,6 +33,8 @@ job: {{image: resnet, instance_type: {kind}, instance_count: 3}}
 """
 ACCOUNT = "123456789012"
 IMAGE = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"})
+
+MAY = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}
 
 Doctor = Callable[..., tuple[int, str]]
 
@@ -86,6 +93,9 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
             s3.create_bucket(Bucket=name, **where)
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
         iam.create_role(RoleName=names.execution_role("doctored", region), AssumeRolePolicyDocument=trust)
+        iam.put_role_policy(
+            RoleName=names.execution_role("doctored", region), PolicyName="p", PolicyDocument=json.dumps(MAY)
+        )
         ecr.create_repository(repositoryName="doctored/training")
         ecr.put_image(repositoryName="doctored/training", imageManifest=IMAGE, imageTag="1")
         if region != "us-east-1":
@@ -93,8 +103,9 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         if region != "us-east-1":
             cloudformation.create_stack(StackName=names.registry_stack("doctored", region), TemplateBody=template)
     cloudformation, ecr = client("cloudformation", "us-east-1"), client("ecr", "us-east-1")
-    for name in (names.control_stack("doctored"), names.guard_stack("doctored")):
+    for name in (names.images_stack("doctored"), names.control_stack("doctored"), names.guard_stack("doctored")):
         cloudformation.create_stack(StackName=name, TemplateBody=template)
+    queue()
     ecr.create_repository(repositoryName="doctored/orchestrator")
     digest = ecr.put_image(repositoryName="doctored/orchestrator", imageManifest=IMAGE, imageTag="built-1")["image"]
     built = {
@@ -104,7 +115,41 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
         "TrainingImages": json.dumps({"cpu": f"built-cpu-1@{digest['imageId']['imageDigest']}"}),
     }
     outputs = {**json.loads(template), "Outputs": {name: {"Value": value} for name, value in built.items()}}
-    cloudformation.create_stack(StackName=names.images_stack("doctored"), TemplateBody=json.dumps(outputs))
+    cloudformation.create_stack(StackName=names.builds_stack("doctored"), TemplateBody=json.dumps(outputs))
+
+
+def queue() -> None:
+    """Make the grid's job queue and its compute environment."""
+    batch, ec2 = client("batch", "us-east-1"), client("ec2", "us-east-1")
+    resources = {
+        "type": "FARGATE",
+        "maxvCpus": 64,
+        "subnets": [ec2.describe_subnets()["Subnets"][0]["SubnetId"]],
+        "securityGroupIds": [ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
+    }
+    environment = batch.create_compute_environment(
+        computeEnvironmentName="doctored", type="MANAGED", computeResources=resources, serviceRole=""
+    )["computeEnvironmentArn"]
+    order = [{"order": 1, "computeEnvironment": environment}]
+    batch.create_job_queue(
+        jobQueueName=names.job_queue("doctored"), state="ENABLED", priority=1, computeEnvironmentOrder=order
+    )
+
+
+def run(command: str) -> None:
+    """Run a command of the AWS CLI that a finding names, as far as the tests need it."""
+    service, operation, *options = command.partition("  #")[0].removeprefix("aws ").split()
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    region = given.pop("--region", "us-east-1")
+    model: Any = client({"s3api": "s3"}.get(service, service), region)
+    method = operation.replace("-", "_")
+    shape = model.meta.service_model.operation_model(model.meta.method_to_api_mapping[method]).input_shape
+    by_option = {f"--{xform_name(member, '-')}": member for member in shape.members}
+    arguments: dict[str, Any] = {}
+    for option, text in given.items():
+        name, _, value = text.partition("=")
+        arguments[by_option[option]] = {name: value} if value else float(text) if text.isdigit() else text
+    getattr(model, method)(**arguments)
 
 
 def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor) -> None:
@@ -116,6 +161,7 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
         "us-east-1 stack doctored-control: npx cdk deploy --all",
         "us-east-1 stack doctored-guard: npx cdk deploy --all",
         "us-east-1 stack doctored-images: npx cdk deploy --all",
+        "us-east-1 stack doctored-builds: npx cdk deploy --all",
         "us-west-2 stack doctored-registry-us-west-2: npx cdk deploy --all",
         "us-west-2 stack doctored-us-west-2: npx cdk deploy --all",
         "--region us-west-2 --service-code sagemaker --quota-code L-",
@@ -123,6 +169,38 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
         assert mend in said
     assert "2 granted, and one job needs 3: it could never start" in said
     assert "bucket" not in said, "what a stack makes is not looked for where there is none"
+
+
+def test_in_a_young_account_each_quota_and_role_has_its_command(doctor: Doctor, cloud: LocalCloud) -> None:
+    iam = client("iam", "us-east-1")
+    young = {quota: quota.young for quota in QUOTAS}
+    for quota, value in {**young, LAMBDA_CONCURRENCY: 5, FARGATE_VCPUS: 6}.items():
+        cloud.limits.set(ACCOUNT, quota, value)
+    for name in LINKED_ROLES:
+        iam.delete_role(RoleName=name)
+    for number in range(4):  # and the default one
+        client("ec2", "us-east-1").create_vpc(CidrBlock=f"10.{number}.0.0/16")
+    code, said = doctor(target="gpu")
+    assert code == 1
+    increase = "aws service-quotas request-service-quota-increase --region us-east-1 --service-code"
+    for mend in (
+        f"Fargate On-Demand vCPU resource count: {increase} fargate --quota-code L-3032A538 --desired-value 64",
+        f"Linux/Large environment: {increase} codebuild --quota-code L-4DDC4A99 --desired-value 1",
+        f"Lambda concurrent executions: {increase} lambda --quota-code L-B99A9384 --desired-value 10",
+        f"VPCs per Region: {increase} vpc --quota-code L-F678F1CE --desired-value 6",
+        "role AWSServiceRoleForECS: aws iam create-service-linked-role --aws-service-name ecs.amazonaws.com",
+        "role AWSServiceRoleForBatch: aws iam create-service-linked-role --aws-service-name batch.amazonaws.com",
+    ):
+        assert f"us-east-1 {mend}" in said or mend in said
+        run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]
+    assert "Linux/Small environment:" not in said, "one build at a time is enough"
+    assert "doctored: aws batch" not in said, "nothing is deployed"
+    _, said = doctor(target="gpu")
+    assert "AWSServiceRoleForECS: aws" not in said
+    assert "0 granted, 1 needed" in said, "a request is not granted yet"
+    cloud.limits.grant()
+    _, said = doctor(target="gpu")
+    assert "request-service-quota-increase --region us-east-1" not in said
 
 
 def test_a_region_that_is_not_opted_in_is_named_and_not_looked_into(doctor: Doctor) -> None:
@@ -160,18 +238,46 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
         repositoryName="doctored/orchestrator", imageIds=[{"imageTag": "built-1"}]
     )
     client("s3", "ca-central-1").delete_bucket(Bucket="campaigns-yul")
-    client("iam", "us-east-1").delete_role(RoleName=names.execution_role("doctored", "ca-central-1"))
+    execution = names.execution_role("doctored", "ca-central-1")
+    client("iam", "us-east-1").delete_role_policy(RoleName=execution, PolicyName="p")
+    client("iam", "us-east-1").delete_role(RoleName=execution)
     code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
     assert code == 1
     uri = f"{ACCOUNT}.dkr.ecr.ca-central-1.amazonaws.com/doctored/training:1"
     assert f"ca-central-1 image resnet (1): build and push it as {uri}" in said
-    assert "ca-central-1 bucket campaigns-yul: create it in ca-central-1" in said
-    assert "ca-central-1 role doctored-execution-ca-central-1: npx cdk deploy --all" in said
-    assert re.search(
-        r"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): npx cdk deploy --all, which builds it", said
-    )
-    assert re.search(r"ca-central-1 image vgg \(sha256:[0-9a-f]+\): npx cdk deploy --all, which builds it", said)
+    create = "aws s3api create-bucket --region ca-central-1 --bucket campaigns-yul --create-bucket-configuration"
+    assert f"ca-central-1 bucket campaigns-yul: {create} LocationConstraint=ca-central-1" in said
+    revert = r"npx cdk deploy --all -c grid=\S+ --revert-drift"
+    assert re.search(rf"ca-central-1 role doctored-execution-ca-central-1: {revert}", said)
+    assert re.search(r"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): npx cdk deploy --all", said)
+    assert re.search(r"ca-central-1 image vgg \(sha256:[0-9a-f]+\): npx cdk deploy --all", said)
     assert "5 wrong" in said
+    run(re.search(r"campaigns-yul: (aws .*)", said)[1])  # type: ignore[index]
+    assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
+
+
+def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_mended(doctor: Doctor) -> None:
+    batch, iam = client("batch", "us-east-1"), client("iam", "us-east-1")
+    role = names.execution_role("doctored", "us-east-1")
+    iam.delete_role_policy(RoleName=role, PolicyName="p")
+    batch.update_job_queue(jobQueue=names.job_queue("doctored"), state="DISABLED")
+    batch.update_compute_environment(computeEnvironment="doctored", state="DISABLED")
+    _, said = doctor()
+    assert re.search(rf"us-east-1 role {role}: npx cdk deploy --all -c grid=\S+ --revert-drift", said)
+    enable = re.findall(r"(?:job queue|compute environment) doctored: (aws batch .* --state ENABLED)", said)
+    assert len(enable) == 2, said
+    for command in enable:
+        run(command)
+    assert "DISABLED" not in doctor()[1]
+
+
+def test_a_command_names_the_grids_file_unless_that_is_the_default() -> None:
+    mend = "delete it, then npx cdk deploy --all --revert-drift; else npx cdk destroy --all"
+    assert of_grid_file(mend, Path("grid.yaml")) == mend
+    assert of_grid_file(mend, Path("my grids/a.yaml")) == (
+        "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
+        "else npx cdk destroy --all -c grid='my grids/a.yaml'"
+    )
 
 
 def test_a_region_that_grid_yaml_has_lost_is_named_with_the_command_that_deletes_its_stacks(doctor: Doctor) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from localcloud.iam.request_keys import Context
 from tests.policies.case import RESOURCE, Caller, Case
 from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, execution_role, training_job
 from tests.policies.function_cases import TO_SAGEMAKER
@@ -9,6 +10,9 @@ from tests.policies.grid import ACCOUNT, FREE, HOME, INSIDE, SOURCE
 from tests.policies.region_cases import repository
 
 orchestrator, training, builder = map(Caller, ("orchestrator build", "training build", "image builder"))
+wait = Caller("replication wait")
+BUS = f"arn:aws:events:{HOME}:{ACCOUNT}:event-bus/default"
+OUR_EVENT: Context = {"events:source": ["traingrid.builds"]}
 ASSETS = f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-{HOME}"
 PROJECT = f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project"
 OURS, THEIRS = repository("traingrid/orchestrator", region=HOME), repository("traingrid/training", region=HOME)
@@ -20,7 +24,7 @@ PUSH = (
 
 def cases() -> Iterator[Case]:
     yield from _build(orchestrator, "OrchestratorBuild", OURS, THEIRS)
-    yield from _build(training, "TrainingBuildgpu", THEIRS, OURS)
+    yield from _build(training, "TrainingBuild-gpu", THEIRS, OURS)
     yield from _other_regions()
     yield from _builder()
 
@@ -38,31 +42,50 @@ def _build(caller: Caller, part: str, own: str, other: str) -> Iterator[Case]:
     yield caller.may_not("fetch another's layers", "ecr:GetDownloadUrlForLayer", other)
     for action in ("BatchDeleteImage", "SetRepositoryPolicy", "PutImageTagMutability"):
         yield caller.may_not("change its repository", f"ecr:{action}", own)
-    group = f"arn:aws:logs:{HOME}:{ACCOUNT}:log-group:{part}Log"
-    for action in ("CreateLogStream", "PutLogEvents"):
-        yield caller.may("write its log", f"logs:{action}", f"{group}:log-stream:x")
-    yield caller.may_not("write another log", "logs:PutLogEvents", f"{group}2:log-stream:x", breaks=RESOURCE)
-    yield caller.may_not("start another build", "codebuild:StartBuild", f"{PROJECT}/{part}Project")
+    yield from _project(caller, part)
+    yield caller.may_not("start another build", "codebuild:StartBuild", f"{PROJECT}/{part.replace('-', '')}Project")
     yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
     yield caller.may_not("touch the ledger", "dynamodb:UpdateItem", LEDGER)
 
 
+def _project(caller: Caller, part: str) -> Iterator[Case]:
+    """Yield the permissions of every project: its own log streams, and the event that a build ends."""
+    streams = f"arn:aws:logs:{HOME}:{ACCOUNT}:log-group:/traingrid/builds:log-stream"
+    for action in ("CreateLogStream", "PutLogEvents"):
+        yield caller.may("write its log", f"logs:{action}", f"{streams}:{part}/0123")
+    yield caller.may_not("write another's log", "logs:PutLogEvents", f"{streams}:Other/0123", breaks=RESOURCE)
+    yield caller.may("report that it ends", "events:PutEvents", BUS, {**OUR_EVENT})
+    others: Context = {"events:source": ["aws.codebuild"]}
+    yield caller.may_not(
+        "put an event in another's name", "events:PutEvents", BUS, others, breaks="StringEquals events:source"
+    )
+    home = BUS.replace("default", "traingrid")
+    yield caller.may_not("put an event on the home bus", "events:PutEvents", home, {**OUR_EVENT}, breaks=RESOURCE)
+
+
 def _other_regions() -> Iterator[Case]:
     there = repository("traingrid/training", region=FREE)
-    yield training.may("see when its image has come to the others", "ecr:DescribeImages", there)
+    for place in (there, THEIRS):
+        yield wait.may("see when an image has come to a Region", "ecr:DescribeImages", place)
     elsewhere = repository("traingrid/training", region="eu-west-1")
-    yield training.may_not("look into a Region of no grid", "ecr:DescribeImages", elsewhere, breaks=RESOURCE)
+    yield wait.may_not("look into a Region of no grid", "ecr:DescribeImages", elsewhere, breaks=RESOURCE)
+    for place in (there, THEIRS):
+        yield wait.may_not("push an image", "ecr:PutImage", place)
+    yield wait.may_not("get the registry's token", "ecr:GetAuthorizationToken", "*")
     yield training.may_not("push there itself", "ecr:PutImage", there, breaks=RESOURCE)
-    ours = repository("traingrid/orchestrator", region=FREE)
-    yield orchestrator.may_not("look there, where it never comes", "ecr:DescribeImages", ours, breaks=RESOURCE)
+    for caller in (training, orchestrator):
+        yield caller.may_not("look into another Region", "ecr:DescribeImages", there, breaks=RESOURCE)
+    yield from _project(wait, "ReplicationWait")
 
 
 def _builder() -> Iterator[Case]:
-    for part in ("OrchestratorBuild", "TrainingBuildgpu"):
+    for part in ("OrchestratorBuild", "TrainingBuildgpu", "ReplicationWait"):
         yield builder.may("start a build", "codebuild:StartBuild", f"{PROJECT}/{part}Project")
+        yield builder.may("ask how it ended", "codebuild:BatchGetBuilds", f"{PROJECT}/{part}Project")
     theirs = f"{PROJECT}/deploy-production"
     yield builder.may_not("start another project", "codebuild:StartBuild", theirs, breaks=RESOURCE)
+    yield builder.may_not("read another project's builds", "codebuild:BatchGetBuilds", theirs, breaks=RESOURCE)
     for action in ("UpdateProject", "StopBuild"):
         yield builder.may_not("change what a build does", f"codebuild:{action}", f"{PROJECT}/OrchestratorBuildProject")
     for one in (OURS, THEIRS):

@@ -38,9 +38,10 @@ ROLES = {
     "reconciler": Place("traingrid-control", "ReconcilerSweepRole"),
     "region guard": Place("traingrid-control", "GuardAnswerRole"),
     "flow logs": Place("traingrid-control", "OrchestratorNetworkFlowLogRole"),
-    "orchestrator build": Place("traingrid-images", "OrchestratorBuildRole"),
-    "training build": Place("traingrid-images", "TrainingBuildgpuRole"),
-    "image builder": Place("traingrid-images", "BuilderBuildRole"),
+    "orchestrator build": Place("traingrid-builds", "OrchestratorBuildRole"),
+    "training build": Place("traingrid-builds", "TrainingBuildgpuRole"),
+    "replication wait": Place("traingrid-builds", "ReplicationWaitRole"),
+    "image builder": Place("traingrid-builds", "BuilderBuildRole"),
     "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
     "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),
 }

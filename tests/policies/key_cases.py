@@ -66,5 +66,9 @@ def _container() -> Iterator[Case]:
         yield container.may_not("use another Region's", action, data_key(FREE), through("s3"), breaks=RESOURCE)
     yield container.may("read data of yours", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
     yield container.may_not("decrypt with your key itself", "kms:Decrypt", YOUR_KEY, breaks=VIA)
+    for action in ("kms:Encrypt", "kms:DescribeKey"):
+        yield container.may("let SageMaker encrypt results", action, data_key(INSIDE))
+        yield container.may_not("do so with the control plane's key", action, CONTROL, breaks=RESOURCE)
+        yield container.may_not("do so with another Region's key", action, data_key(FREE), breaks=RESOURCE)
     writing = through("s3", INSIDE)
     yield container.may_not("write with your key", "kms:GenerateDataKey", YOUR_KEY, writing, breaks=RESOURCE)

@@ -13,8 +13,9 @@ SAID = {
     "flow logs": ("vpc-flow-logs", f"arn:aws:ec2:{HOME}:{ACCOUNT}:vpc-flow-log/fl-0123"),
     "orchestrator build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
     "training build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
+    "replication wait": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
     "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
-    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-{INSIDE}-ForwardingRule"),
+    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-forward"),
 }
 """Services that say on whose behalf they assume a role, and what they say."""
 

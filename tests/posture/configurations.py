@@ -26,6 +26,8 @@ EXISTING: dict[str, Any] = {
     "subnets": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"],
 }
 
+ZONES: dict[str, Any] = {"kind": "private", "zones": ["us-east-1c", "us-east-1d"]}
+
 OWN_KEYS = {
     region: f"arn:aws:kms:{region}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab" for region in REGIONS[:2]
 }
@@ -67,11 +69,13 @@ CONFIGURATIONS: dict[str, Grid] = {
     "large children, logs for ten years": a_grid(1, orchestrator=LARGE_CHILDREN, log_retention_days=3653),
     "private network at home": a_grid(1, network="private"),
     "private network": a_grid(2, network="private"),
+    "private network in chosen zones": a_grid(2, network=ZONES),
     "a network of one's own": a_grid(2, network=EXISTING),
     "keys": a_grid(2, encryption="kms"),
     "keys of one's own": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
     "people to tell and a budget": a_grid(2, alarms=TOLD),
+    "more people to tell": a_grid(2, alarms={**TOLD, "emails": ["ml-on-call@example.com", "head@example.com"]}),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
     "training images built, by others replicated": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),

@@ -5,10 +5,19 @@ import copy
 import pytest
 
 from tests.posture.rule import Defect, Rule
-from tests.posture.rules import batch, data, events, names, network, permissions, queues
+from tests.posture.rules import batch, data, events, generated_names, names, network, permissions, queues
 from tests.posture.synthesised import Synthesised, synthesised
 
-RULES = (*batch.RULES, *queues.RULES, *network.RULES, *events.RULES, *data.RULES, *names.RULES, *permissions.RULES)
+RULES = (
+    *batch.RULES,
+    *queues.RULES,
+    *network.RULES,
+    *events.RULES,
+    *data.RULES,
+    *names.RULES,
+    *generated_names.RULES,
+    *permissions.RULES,
+)
 DEFECTS = [
     pytest.param(rule, defect, id=f"{rule.name}-{number}")
     for rule in RULES

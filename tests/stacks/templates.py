@@ -115,6 +115,8 @@ def flat(value: Any) -> str:
             return str(delimiter).join(map(flat, parts))
         case {"Fn::Sub": str() as text}:
             return text.replace("${", "<").replace("}", ">")
+        case {"Fn::GetStackOutput": {"StackName": name, "OutputName": output}}:
+            return f"<{name}.{output}>"
     raise AssertionError(f"unexpected {value!r}")
 
 

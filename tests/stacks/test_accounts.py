@@ -71,7 +71,7 @@ def test_the_stacks_of_a_region_go_to_its_account_and_nothing_is_looked_up_there
     assert "Fn::GetAZs" in json.dumps(made.templates["traingrid-control"])
 
 
-def test_with_one_account_stacks_go_wherever_they_are_deployed_and_no_role_is_for_another(
+def test_with_one_account_stacks_go_anywhere_and_roles_have_the_names_that_other_accounts_would_trust(
     layer: Path, tmp_path: Path
 ) -> None:
     stacks = an_app(a_grid(2), layer, tmp_path).synth().stacks
@@ -81,7 +81,10 @@ def test_with_one_account_stacks_go_wherever_they_are_deployed_and_no_role_is_fo
         for stack in stacks
         for role in resources(stack.template, "AWS::IAM::Role").values()
     }
-    assert named == {None, "traingrid-execution-us-east-1", "traingrid-execution-us-west-2"}
+    of_regions = {
+        f"traingrid-{what}-{region}" for what in ("execution", "events") for region in ("us-east-1", "us-west-2")
+    }
+    assert named == {None, *of_regions, *(f"traingrid-{part}" for part in PARTS.values())}
     assert not [stack for stack in stacks if "sts:AssumeRole" in str(list(statements(stack.template)))]
 
 

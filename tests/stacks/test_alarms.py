@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.stacks.templates import ROOT, Template, a_grid, flat, resources, synthesise
+from tests.stacks.templates import ROOT, Template, a_grid, flat, only, resources, synthesise
 from traingrid.sweep import Sweep
 
 EMAILS = ["ml-on-call@example.com", "bills@example.com"]
@@ -202,6 +202,15 @@ def test_a_budget_writes_to_the_emails_at_half_of_it_and_on(alarmed: dict[str, T
     notified = properties["NotificationsWithSubscribers"]
     assert [entry["Notification"]["Threshold"] for entry in notified] == [50, 80, 100]
     assert all([it["Address"] for it in entry["Subscribers"]] == EMAILS for entry in notified)
+
+
+def test_another_email_is_another_budget(alarmed: dict[str, Template], layer: Path, tmp_path: Path) -> None:
+    """CloudFormation replaces the budget, and refuses to do so under the same name."""
+    grid = a_grid(2, alarms={"emails": [*EMAILS, "head@example.com"], "monthly_budget_usd": 20_000}, encryption="kms")
+    other = synthesise(grid, layer, tmp_path)["traingrid-control"]
+    names = {only(it, "AWS::Budgets::Budget")["Budget"]["BudgetName"] for it in (alarmed["traingrid-control"], other)}
+    assert len(names) == 2
+    assert all(name.startswith("traingrid-") for name in names)
 
 
 def test_without_emails_nobody_is_subscribed_and_there_is_no_budget(control: Template) -> None:

@@ -31,6 +31,7 @@ def test_there_is_a_stack_of_images_a_control_stack_a_guard_and_one_for_each_reg
 ) -> None:
     expected = {
         "traingrid-images",
+        "traingrid-builds",
         "traingrid-control",
         "traingrid-guard",
         *(f"traingrid-{region}" for region in REGIONS[:regions]),
@@ -80,7 +81,7 @@ def test_a_home_outside_the_training_regions_gets_images_the_control_stack_and_i
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
     assembly = an_app(grid, layer, tmp_path).synth()
     placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
-    home = dict.fromkeys(("traingrid-images", "traingrid-control", "traingrid-guard"), "us-east-2")
+    home = dict.fromkeys(("traingrid-images", "traingrid-builds", "traingrid-control", "traingrid-guard"), "us-east-2")
     there = dict.fromkeys(("traingrid-eu-west-1", "traingrid-registry-eu-west-1"), "eu-west-1")
     assert placed == {**home, **there}
 

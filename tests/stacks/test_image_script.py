@@ -1,10 +1,12 @@
-"""The script of a build, run in a shell with programs that only say what they were asked."""
+"""The scripts of builds, run in a shell with programs that only record what they were asked."""
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from stacks import replication_wait
 from stacks.image_build import SCRIPT
 
 VARIABLES = {
@@ -20,25 +22,38 @@ LOOK = "aws ecr describe-images --region {} --repository-name grid/training --im
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """aws, docker, unzip and sleep: each writes down its call; an image is in a Region once a file says so."""
+    """aws, docker, unzip, date and sleep: each records its call; an image is in a Region once there is a file for it.
+
+    `date` is a clock that only sleep moves.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
     calls = tmp_path / "calls"
-    look = f'[ "$2" != describe-images ] || [ -e "{tmp_path}/$4" ] || exit 254'
+    look = f'[ "$2" != describe-images ] || [ -e "{tmp_path}/$4" ] || exit 254\ncat "{tmp_path}/pushed" 2>&- || true'
     arrive = f'[ ! -e "{tmp_path}/late" ] || touch "{tmp_path}/$(cat "{tmp_path}/late")"'
+    tick = f'echo $(($(cat "{tmp_path}/now") + $1)) >"{tmp_path}/now"'
+    clock = f'case "$1" in -d) echo "$2" ;; *) cat "{tmp_path}/now" ;; esac'
+    (tmp_path / "now").write_text("10000")
     fails = f'[ ! -e "{tmp_path}/broken-$1" ] || exit 1'
-    for name, more in (("aws", look), ("docker", fails), ("unzip", ":"), ("sleep", arrive)):
+    for name, more in (
+        ("aws", look),
+        ("docker", fails),
+        ("unzip", ":"),
+        ("sleep", f"{arrive}\n{tick}"),
+        ("date", clock),
+    ):
         (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>"{calls}"\n{more}\n')
         (folder / name).chmod(0o755)
     return folder
 
 
-def run(programs: Path, **variables: str) -> tuple[int, list[str]]:
-    """Run the script; return its exit code and the calls, without the names of temporary folders."""
+def run(programs: Path, script: Path = SCRIPT, **variables: str) -> tuple[int, list[str]]:
+    """Run a script; return its exit code and the calls, without clocks and the names of temporary folders."""
     environment = {**VARIABLES, **variables, "PATH": f"{programs}:/usr/bin:/bin", "TMPDIR": str(programs.parent)}
-    ended = subprocess.run(["bash", str(SCRIPT)], env=environment, capture_output=True, check=False, timeout=20)
+    ended = subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=False, timeout=20)
     (programs.parent / "said").write_bytes(ended.stdout)
     calls = (programs.parent / "calls").read_text().splitlines()
+    calls = [call for call in calls if not call.startswith("date")]
     return ended.returncode, [call.replace("s3://assets", "BUCKET").replace(_temporary(calls), "F") for call in calls]
 
 
@@ -47,10 +62,10 @@ def _temporary(calls: list[str]) -> str:
     return words[0].removesuffix("/source.zip") if words else "nothing"
 
 
-def test_an_image_that_is_not_there_is_built_pushed_and_awaited(programs: Path) -> None:
-    (programs.parent / "late").write_text("eu-west-1")
-    code, calls = run(programs, TARGET="gpu", REGIONS="eu-west-1")
+def test_an_image_that_is_not_there_is_built_and_pushed(programs: Path) -> None:
+    code, calls = run(programs, TARGET="gpu", ARGUMENTS="EFA=1.43.0")
     source = "--file F/source/training_container/Dockerfile --target gpu --tag registry/grid/training:built-1 F/source"
+    options = "--platform linux/amd64 --provenance=false --output type=docker --build-arg EFA=1.43.0"
     assert code == 0
     assert calls == [
         LOOK.format("us-east-1"),
@@ -58,40 +73,14 @@ def test_an_image_that_is_not_there_is_built_pushed_and_awaited(programs: Path) 
         "unzip -q F/source.zip -d F/source",
         "aws ecr get-login-password --region us-east-1",
         "docker login --username AWS --password-stdin registry",
-        f"docker buildx build --platform linux/amd64 --provenance=false --output type=docker {source}",
+        f"docker buildx build {options} {source}",
         "docker push registry/grid/training:built-1",
-        LOOK.format("eu-west-1"),
-        "sleep 5",
-        LOOK.format("eu-west-1"),
     ]
 
 
 def test_an_image_that_is_there_is_neither_built_nor_pushed_again(programs: Path) -> None:
-    for region in ("us-east-1", "eu-west-1", "us-west-2"):
-        (programs.parent / region).touch()
-    code, calls = run(programs, REGIONS="eu-west-1 us-west-2")
-    assert (code, calls) == (0, [LOOK.format(region) for region in ("us-east-1", "eu-west-1", "us-west-2")])
-
-
-def test_an_image_is_awaited_in_the_registry_of_another_account(programs: Path) -> None:
-    for region in ("us-east-1", "eu-west-1"):
-        (programs.parent / region).touch()
-    code, calls = run(programs, REGIONS="eu-west-1/210987654321")
-    there = LOOK.format("eu-west-1").replace("--repo", "--registry-id 210987654321 --repo")
-    assert (code, calls) == (0, [LOOK.format("us-east-1"), there])
-
-
-def test_an_image_of_a_former_build_that_does_not_come_is_told_with_the_command_before_the_build_times_out(
-    programs: Path,
-) -> None:
     (programs.parent / "us-east-1").touch()
-    code, calls = run(programs, REGIONS="eu-west-1")
-    assert (code, calls.count("sleep 5"), calls[-1]) == (1, 180, LOOK.format("eu-west-1"))
-    said = (programs.parent / "said").read_text().splitlines()[-1]
-    assert "is not in eu-west-1 and does not come" in said
-    assert said.endswith(
-        "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
-    )
+    assert run(programs) == (0, [LOOK.format("us-east-1")])
 
 
 @pytest.mark.parametrize("broken", ["login", "buildx", "push"])
@@ -100,3 +89,53 @@ def test_a_step_that_fails_fails_the_build(programs: Path, broken: str) -> None:
     code, calls = run(programs)
     assert code != 0
     assert calls[-1].startswith(f"docker {broken}")
+
+
+def wait(programs: Path, regions: str, *, pushed: int) -> tuple[int, list[str]]:
+    """Run the script that waits for an image, at 10000, in which it was pushed at `pushed`."""
+    (programs.parent / "us-east-1").touch()
+    (programs.parent / "pushed").write_text(str(pushed))
+    code, calls = run(programs, replication_wait.SCRIPT, REGIONS=regions)
+    when = " --query imageDetails[0].imagePushedAt --output text"
+    assert calls[0] == LOOK.format("us-east-1") + when
+    return code, calls[1:]
+
+
+def test_an_image_is_awaited_in_every_region(programs: Path) -> None:
+    (programs.parent / "late").write_text("eu-west-1")
+    (programs.parent / "us-west-2").touch()
+    code, calls = wait(programs, "eu-west-1 us-west-2", pushed=9999)
+    there = LOOK.format("eu-west-1")
+    assert (code, calls) == (0, [there, "sleep 5", there, LOOK.format("us-west-2")])
+
+
+def test_an_image_is_awaited_in_the_registry_of_another_account(programs: Path) -> None:
+    (programs.parent / "eu-west-1").touch()
+    there = LOOK.format("eu-west-1").replace("--repo", "--registry-id 210987654321 --repo")
+    assert wait(programs, "eu-west-1/210987654321", pushed=9999) == (0, [there])
+
+
+@pytest.mark.parametrize(("pushed", "looks"), [(9940, 564), (0, 180)])
+def test_an_image_that_does_not_come_fails_the_wait_before_codebuild_does(
+    programs: Path, pushed: int, looks: int
+) -> None:
+    """One that was pushed now gets 48 minutes; one of an earlier deployment a quarter of an hour."""
+    code, calls = wait(programs, "eu-west-1", pushed=pushed)
+    assert (code, calls.count("sleep 5"), calls[-1]) == (1, looks, LOOK.format("eu-west-1"))
+    assert looks * 5 < 50 * 60
+    said = (programs.parent / "said").read_text().splitlines()[-1]
+    assert "is not in eu-west-1 and does not come" in said
+    assert said.endswith(
+        "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
+    )
+
+
+def test_the_end_of_a_build_is_put_as_an_event(programs: Path) -> None:
+    script = SCRIPT.with_name("build_ending.sh")
+    code, (call,) = run(programs, script, CODEBUILD_BUILD_ID="builds:0123", EVENT_SOURCE="traingrid.builds")
+    assert code == 0
+    (entry,) = json.loads(call.removeprefix("aws events put-events --entries "))
+    assert (entry["Source"], entry["DetailType"]) == ("traingrid.builds", "Build Ending")
+    assert json.loads(entry["Detail"]) == {
+        "build-status": "ENDING", "project-name": "builds", "build-id": "builds:0123",
+    }  # fmt: skip

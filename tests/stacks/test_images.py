@@ -4,18 +4,16 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
-from aws_cdk import aws_logs as logs
 from cdk_nag import AwsSolutionsChecks
 
 from stacks import image_build
 from stacks.image_build import ORCHESTRATOR, ImageBuild, Recipe
-from stacks.log_keeping import LogKeeping
-from stacks.registry import registry
 from tests.stacks.templates import Template, a_grid, an_app, flat, on, only, resources, statements, synthesise
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,17 +21,21 @@ BUILD = "OrchestratorBuildRole"
 
 
 @pytest.fixture(scope="module")
-def images(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Template:
-    return synthesise(a_grid(2), layer, tmp_path_factory.mktemp("images"))["traingrid-images"]
+def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
+    """The templates of a grid of two Regions that builds the orchestrator's image and no other."""
+    return synthesise(a_grid(2), layer, tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def builds(made: dict[str, Template]) -> Template:
+    return made["traingrid-builds"]
 
 
 def variables(project: dict[str, Any]) -> dict[str, str]:
     return {entry["Name"]: flat(entry["Value"]) for entry in project["Environment"]["EnvironmentVariables"]}
 
 
-def built(
-    recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, replicas: tuple[str, ...] = (), account: str = ""
-) -> ImageBuild:
+def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, replicas: tuple[str, ...] = ()) -> ImageBuild:
     """Return the build of a recipe from the files below `root`."""
     stack = Stack(App(), "Stack")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,10 +44,9 @@ def built(
             stack,
             "Build",
             recipe=recipe,
-            repository=registry(stack, "Repository", name="grid/name"),
             repository_name="grid/name",
-            replicas=dict.fromkeys(replicas, account),
-            keeping=LogKeeping(retention=logs.RetentionDays.ONE_DAY, key=None),
+            replicas=replicas,
+            log_group="grid/builds",
         )
 
 
@@ -75,7 +76,8 @@ def test_the_tag_says_what_an_image_is_made_from_and_nothing_else(checkout: Path
 def test_a_region_more_or_another_way_to_build_is_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = built(replicas=("eu-west-1",)).tag
     assert built(replicas=("eu-west-1", "us-west-2")).tag != before
-    assert built(replicas=("eu-west-1",), account="210987654321").tag != before
+    assert built(replicas=("eu-west-1/210987654321",)).tag != before
+    assert built(replace(ORCHESTRATOR, arguments=("EFA=1.43.0",)), replicas=("eu-west-1",)).tag != before
     script = tmp_path / "build.sh"
     script.write_text(image_build.SCRIPT.read_text() + "# better\n")
     monkeypatch.setattr(image_build, "SCRIPT", script)
@@ -89,41 +91,60 @@ def test_the_sources_of_the_orchestrator_are_all_that_its_dockerfile_copies(laye
     assert not list(asset.rglob("*.pyc"))
 
 
-def test_the_deployment_asks_for_the_image_again_only_when_its_tag_changes(images: Template) -> None:
-    request = only(images, "Custom::ContainerImage")
-    project = only(images, "AWS::CodeBuild::Project")
-    assert set(request) == {"ServiceToken", "ServiceTimeout", "Project", "Repository", "Tag"}
+def test_the_deployment_asks_for_the_image_again_only_when_its_tag_changes(builds: Template) -> None:
+    request = only(builds, "Custom::ContainerImage")
+    project = only(builds, "AWS::CodeBuild::Project")
+    assert set(request) == {"ServiceToken", "ServiceTimeout", "Project", "Repository", "Tag", "Compute"}
     assert request["Tag"] == variables(project)["TAG"] == built().tag
     assert request["Repository"] == variables(project)["REPOSITORY"] == "traingrid/orchestrator"
 
 
-def test_a_build_ends_before_cloudformation_gives_it_up(images: Template) -> None:
-    project = only(images, "AWS::CodeBuild::Project")
+def test_a_build_ends_before_cloudformation_gives_it_up(builds: Template) -> None:
+    project = only(builds, "AWS::CodeBuild::Project")
     longest = project["TimeoutInMinutes"] + project["QueuedTimeoutInMinutes"]
-    assert longest * 60 < int(only(images, "Custom::ContainerImage")["ServiceTimeout"]) <= 3600
+    assert longest * 60 < int(only(builds, "Custom::ContainerImage")["ServiceTimeout"]) <= 3600
 
 
-def test_a_build_may_read_its_sources_and_push_to_its_repository_and_nothing_else(images: Template) -> None:
-    (repository,) = [name for name in resources(images, "AWS::ECR::Repository") if name.startswith("Orchestrator")]
-    for statement in resources(images, "AWS::IAM::Policy").values():
+OURS = "arn:aws:ecr:<AWS::Region>:<AWS::AccountId>:repository/traingrid/orchestrator"
+
+
+def test_a_build_may_read_its_sources_push_to_its_repository_and_report_its_end_and_nothing_else(
+    builds: Template,
+) -> None:
+    for statement in resources(builds, "AWS::IAM::Policy").values():
         assert "ManagedPolicyArns" not in statement["Properties"]
-    assert on(images, BUILD, "ecr:PutImage") == {f"<{repository}.Arn>"}
-    free = {action for entry in statements(images, BUILD) if entry["Resource"] == ["*"] for action in entry["Action"]}
+    assert on(builds, BUILD, "ecr:PutImage") == {OURS}
+    free = {action for entry in statements(builds, BUILD) if entry["Resource"] == ["*"] for action in entry["Action"]}
     assert free == {"ecr:GetAuthorizationToken"}
-    (read,) = [entry for entry in statements(images, BUILD) if "s3:GetObject" in entry["Action"]]
+    (read,) = [entry for entry in statements(builds, BUILD) if "s3:GetObject" in entry["Action"]]
     assert read["Action"] == ["s3:GetObject"]
     assert len(read["Resource"]) == 1
     assert read["Resource"][0].endswith(".zip")
+    (put,) = [entry for entry in statements(builds, BUILD) if "events:PutEvents" in entry["Action"]]
+    assert put["Resource"] == ["arn:aws:events:<AWS::Region>:<AWS::AccountId>:event-bus/default"]
+    assert put["Condition"] == {"StringEquals": {"events:source": "traingrid.builds"}}
 
 
-def test_images_go_with_their_stack(images: Template) -> None:
+def test_images_go_with_their_stack_and_no_build_that_fails_takes_them_with_it(made: dict[str, Template]) -> None:
+    images, builds = made["traingrid-images"], made["traingrid-builds"]
     for repository in resources(images, "AWS::ECR::Repository").values():
         assert repository["Properties"]["EmptyOnDelete"] is True
-    assert not [name for name, made in images["Resources"].items() if made.get("DeletionPolicy") == "Retain"]
+    for template in (images, builds):
+        assert not [name for name, it in template["Resources"].items() if it.get("DeletionPolicy") == "Retain"]
+    assert not resources(builds, "AWS::ECR::Repository")
+    assert not [kind for kind in {it["Type"] for it in images["Resources"].values()} if "Custom" in kind]
 
 
-def test_codebuild_acts_for_this_account_only(images: Template) -> None:
-    (role,) = [role for name, role in resources(images, "AWS::IAM::Role").items() if name.startswith(BUILD)]
+def test_the_log_of_a_build_that_failed_outlives_the_stack_that_is_rolled_back(made: dict[str, Template]) -> None:
+    group = only(made["traingrid-images"], "AWS::Logs::LogGroup")["LogGroupName"]
+    project = only(made["traingrid-builds"], "AWS::CodeBuild::Project")
+    assert project["LogsConfig"]["CloudWatchLogs"]["GroupName"] == group == "/traingrid/builds"
+    stream = "arn:aws:logs:<AWS::Region>:<AWS::AccountId>:log-group:/traingrid/builds:log-stream:OrchestratorBuild/*"
+    assert on(made["traingrid-builds"], BUILD, "logs:PutLogEvents") == {stream}
+
+
+def test_codebuild_acts_for_this_account_only(builds: Template) -> None:
+    (role,) = [role for name, role in resources(builds, "AWS::IAM::Role").items() if name.startswith(BUILD)]
     assert "ManagedPolicyArns" not in role["Properties"]
     (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert flat(statement["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
@@ -131,39 +152,41 @@ def test_codebuild_acts_for_this_account_only(images: Template) -> None:
     assert pattern == "arn:aws:codebuild:<AWS::Region>:<AWS::AccountId>:project/*"
 
 
-def test_the_builder_may_start_these_builds_and_look_for_these_images(images: Template) -> None:
-    (project,) = resources(images, "AWS::CodeBuild::Project")
-    (repository,) = [name for name in resources(images, "AWS::ECR::Repository") if name.startswith("Orchestrator")]
-    assert on(images, "Builder", "codebuild:StartBuild") == {f"<{project}.Arn>"}
-    assert on(images, "Builder", "ecr:DescribeImages") == {f"<{repository}.Arn>"}
+def test_the_builder_may_start_these_builds_and_look_for_these_images(builds: Template) -> None:
+    (project,) = resources(builds, "AWS::CodeBuild::Project")
+    for action in ("codebuild:StartBuild", "codebuild:BatchGetBuilds"):
+        assert on(builds, "Builder", action) == {f"<{project}.Arn>"}
+    assert on(builds, "Builder", "ecr:DescribeImages") == {OURS}
 
 
-def test_every_end_of_a_build_is_told(images: Template) -> None:
-    rule = only(images, "AWS::Events::Rule")
+def test_every_end_of_a_build_is_told(builds: Template) -> None:
+    rule = only(builds, "AWS::Events::Rule")
     detail = rule["EventPattern"]["detail"]
-    (project,) = resources(images, "AWS::CodeBuild::Project")
+    (project,) = resources(builds, "AWS::CodeBuild::Project")
     assert detail["project-name"] == [{"Ref": project}]
-    assert set(detail["build-status"]) == {"SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"}
-    ask = resources(images, "Custom::ContainerImage").popitem()[1]
-    assert set(resources(images, "AWS::Events::Rule")) < set(ask["DependsOn"])
-    assert set(resources(images, "AWS::Lambda::Permission")) < set(ask["DependsOn"])
+    assert set(detail["build-status"]) == {"ENDING", "SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"}
+    assert set(rule["EventPattern"]["source"]) == {"aws.codebuild", "traingrid.builds"}
+    assert set(rule["EventPattern"]["detail-type"]) == {"CodeBuild Build State Change", "Build Ending"}
+    ask = resources(builds, "Custom::ContainerImage").popitem()[1]
+    assert set(resources(builds, "AWS::Events::Rule")) < set(ask["DependsOn"])
+    assert set(resources(builds, "AWS::Lambda::Permission")) < set(ask["DependsOn"])
 
 
 def test_another_image_is_another_template_of_the_control_plane(layer: Path, tmp_path: Path) -> None:
     """The digest comes from another stack: a template that only refers to it would not change with it."""
     found = synthesise(a_grid(1), layer, tmp_path)
     definition = only(found["traingrid-control"], "AWS::Batch::JobDefinition")
-    request = only(found["traingrid-images"], "Custom::ContainerImage")
+    request = only(found["traingrid-builds"], "Custom::ContainerImage")
     assert definition["Tags"]["traingrid:image"] == request["Tag"]
     joined = json.dumps(definition["ContainerProperties"]["Image"])
     assert "/traingrid/orchestrator@" in joined
-    assert '"Fn::GetStackOutput": {"StackName": "traingrid-images"' in joined
+    assert '"Fn::GetStackOutput": {"StackName": "traingrid-builds"' in joined
 
 
 def test_an_image_that_is_pushed_by_hand_is_not_built(layer: Path, tmp_path: Path) -> None:
     found = synthesise(a_grid(1, orchestrator={"image_tag": "7"}), layer, tmp_path)
-    assert not resources(found["traingrid-images"], "AWS::CodeBuild::Project")
-    assert not resources(found["traingrid-images"], "AWS::Lambda::Function")
+    made = {made["Type"] for made in found["traingrid-builds"]["Resources"].values()}
+    assert made == {"AWS::CloudFormation::WaitConditionHandle"}
     repositories = resources(found["traingrid-images"], "AWS::ECR::Repository").values()
     names = {repository["Properties"]["RepositoryName"] for repository in repositories}
     assert names == {"traingrid/orchestrator", "traingrid/training"}
@@ -187,15 +210,16 @@ def trained(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return synthesise(a_grid(3, **TRAINED), layer, tmp_path_factory.mktemp("trained"))
 
 
-def by_target(images: Template) -> dict[str, dict[str, str]]:
-    projects = resources(images, "AWS::CodeBuild::Project").values()
+def by_target(builds: Template) -> dict[str, dict[str, str]]:
+    """Return the variables of each project: of builds by their target, of the wait as "wait"."""
+    projects = resources(builds, "AWS::CodeBuild::Project").values()
     found = [variables(project["Properties"]) for project in projects]
-    return {each.get("TARGET", "orchestrator"): each for each in found}
+    return {each.get("TARGET", "wait" if "REGIONS" in each else "orchestrator"): each for each in found}
 
 
 def test_each_target_is_built_once_however_many_aliases_it_has(trained: dict[str, Template]) -> None:
-    found = by_target(trained["traingrid-images"])
-    assert set(found) == {"orchestrator", "cpu", "gpu"}
+    found = by_target(trained["traingrid-builds"])
+    assert set(found) == {"orchestrator", "cpu", "gpu", "wait"}
     assert found["gpu"]["DOCKERFILE"] == found["cpu"]["DOCKERFILE"] == "training_container/Dockerfile"
     assert found["gpu"]["SOURCE"] == found["cpu"]["SOURCE"]
     assert found["gpu"]["TAG"] != found["cpu"]["TAG"]
@@ -216,9 +240,11 @@ def test_the_sources_of_the_training_image_are_all_that_its_dockerfile_copies(la
 
 
 def test_a_training_image_is_awaited_in_every_region_that_it_is_replicated_to(trained: dict[str, Template]) -> None:
-    images = trained["traingrid-images"]
-    assert by_target(images)["gpu"]["REGIONS"] == by_target(images)["cpu"]["REGIONS"] == "eu-west-1 us-west-2"
-    assert "REGIONS" not in by_target(images)["orchestrator"]
+    images, builds = trained["traingrid-images"], trained["traingrid-builds"]
+    assert by_target(builds)["wait"]["REGIONS"] == "eu-west-1 us-west-2"
+    waits = resources(builds, "Custom::ReplicatedImage").values()
+    tags = {by_target(builds)[target]["TAG"] for target in ("cpu", "gpu")}
+    assert {wait["Properties"]["Tag"] for wait in waits} == tags, "each has an hour of its own"
     rules = only(images, "AWS::ECR::ReplicationConfiguration")["ReplicationConfiguration"]["Rules"]
     assert rules == [
         {
@@ -230,13 +256,30 @@ def test_a_training_image_is_awaited_in_every_region_that_it_is_replicated_to(tr
             ],
         }
     ]
-    (replication,) = resources(images, "AWS::ECR::ReplicationConfiguration")
-    for request in resources(images, "Custom::ContainerImage").values():
-        assert replication in request["DependsOn"], "what is pushed before there are rules is never replicated"
-    seen = on(images, "TrainingBuildgpuRole", "ecr:DescribeImages")
-    assert {resource for resource in seen if resource.startswith("arn:")} == {
-        f"arn:aws:ecr:{region}:<AWS::AccountId>:repository/traingrid/training" for region in ("eu-west-1", "us-west-2")
+    (wait,) = [role for role in resources(builds, "AWS::IAM::Role") if role.startswith("ReplicationWait")]
+    assert on(builds, wait, "ecr:DescribeImages") == {
+        f"arn:aws:ecr:{region}:<AWS::AccountId>:repository/traingrid/training"
+        for region in ("<AWS::Region>", "eu-west-1", "us-west-2")
     }
+    assert on(builds, "TrainingBuildgpuRole", "ecr:DescribeImages") == {OURS.replace("orchestrator", "training")}
+    (project,) = [
+        each["Properties"]
+        for each in resources(builds, "AWS::CodeBuild::Project").values()
+        if "REGIONS" in variables(each["Properties"])
+    ]
+    assert project["Environment"]["PrivilegedMode"] is False
+    assert project["Environment"]["ComputeType"] == "BUILD_GENERAL1_SMALL"
+
+
+def test_one_build_runs_at_a_time(trained: dict[str, Template]) -> None:
+    """CloudFormation starts resources together that do not depend on each other; a young account may run one build."""
+    builds = trained["traingrid-builds"]
+    kinds = ("Custom::ContainerImage", "Custom::ReplicatedImage")
+    requests = {name: made for kind in kinds for name, made in resources(builds, kind).items()}
+    after = {name: set(made["DependsOn"]) & set(requests) for name, made in requests.items()}
+    assert len(requests) == 5
+    assert sorted(len(before) for before in after.values()) == [0, 1, 1, 1, 1]
+    assert len(set.union(*after.values())) == 4, "each is the one before of one other: a chain"
 
 
 def test_every_region_has_its_repositories_before_anything_is_replicated(layer: Path, tmp_path: Path) -> None:
@@ -246,7 +289,8 @@ def test_every_region_has_its_repositories_before_anything_is_replicated(layer: 
         name: {needed.id for needed in stack.dependencies if needed.id in by_name} for name, stack in by_name.items()
     }
     assert before["traingrid-images"] == {"traingrid-registry-us-west-2", "traingrid-registry-eu-west-1"}
-    assert "traingrid-images" in before["traingrid-control"]
+    assert before["traingrid-builds"] == {"traingrid-images"}
+    assert before["traingrid-control"] == {"traingrid-builds"}
     for region in ("us-west-2", "eu-west-1"):
         template = by_name[f"traingrid-registry-{region}"].template
         for repository in resources(template, "AWS::ECR::Repository").values():
@@ -257,22 +301,27 @@ def test_every_region_has_its_repositories_before_anything_is_replicated(layer: 
 
 
 def test_rules_that_somebody_else_owns_are_left_alone_and_ours_is_told(layer: Path, tmp_path: Path) -> None:
-    images = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer, tmp_path)["traingrid-images"]
+    found = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer, tmp_path)
+    images = found["traingrid-images"]
     assert not resources(images, "AWS::ECR::ReplicationConfiguration")
     rule = json.loads(flat(images["Outputs"]["ReplicationRule"]["Value"]))
     assert rule["destinations"] == [{"region": "us-west-2", "registryId": "<AWS::AccountId>"}]
-    assert by_target(images)["gpu"]["REGIONS"] == "us-west-2", "it is awaited all the same"
+    assert by_target(found["traingrid-builds"])["wait"]["REGIONS"] == "us-west-2", "it is awaited all the same"
 
 
 def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) -> None:
     found = synthesise(a_grid(1, **TRAINED), layer, tmp_path)
     assert not resources(found["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
-    assert set(found) == {"traingrid-images", "traingrid-control", "traingrid-us-east-1", "traingrid-guard"}
+    assert set(found) == {
+        *("traingrid-images", "traingrid-builds", "traingrid-control"),
+        *("traingrid-us-east-1", "traingrid-guard"),
+    }
+    assert not resources(found["traingrid-builds"], "Custom::ReplicatedImage")
 
 
 def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: dict[str, Template]) -> None:
     control = trained["traingrid-control"]
-    tags = {target: each["TAG"] for target, each in by_target(trained["traingrid-images"]).items()}
+    tags = {target: each["TAG"] for target, each in by_target(trained["traingrid-builds"]).items() if "TAG" in each}
     told = [
         *resources(control, "AWS::Lambda::Function").values(),
         *resources(control, "AWS::Batch::JobDefinition").values(),
@@ -293,7 +342,19 @@ def test_cdk_nag_finds_nothing_unexplained_in_images(layer: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_the_script_of_a_build_is_a_shell_script(shell: str) -> None:
+@pytest.mark.parametrize("script", ["image_build.sh", "replication_wait.sh", "build_ending.sh"])
+def test_the_scripts_of_a_build_are_shell_scripts(shell: str, script: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"this machine has no {shell}")
-    subprocess.run([shell, "-n", str(image_build.SCRIPT)], check=True)
+    subprocess.run([shell, "-n", str(ROOT / "stacks" / script)], check=True)
+
+
+def test_a_version_of_efa_is_a_build_argument_of_its_target_and_another_tag(layer: Path, tmp_path: Path) -> None:
+    def gpu(folder: str, **more: str) -> dict[str, str]:
+        images = {"resnet": {"build": "training", "target": "gpu", **more}}
+        (tmp_path / folder).mkdir()
+        return by_target(synthesise(a_grid(1, images=images), layer, tmp_path / folder)["traingrid-builds"])["gpu"]
+
+    plain, fast = gpu("plain"), gpu("fast", efa="1.43.0")
+    assert (plain.get("ARGUMENTS"), fast["ARGUMENTS"]) == (None, "EFA=1.43.0")
+    assert plain["TAG"] != fast["TAG"]

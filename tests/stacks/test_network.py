@@ -69,6 +69,29 @@ def test_training_at_home_only_needs_no_way_to_the_internet(isolated: Template) 
     assert services == {"ecr.api", "ecr.dkr", "logs", "sagemaker.api"}
 
 
+def test_subnets_have_the_same_addresses_in_every_kind_of_network(
+    control: Template, private: Template, isolated: Template, control_of: Control
+) -> None:
+    """CloudFormation creates a subnet before it deletes another, so none may move to where another one was."""
+    cidrs: dict[str, set[str]] = {}
+    for template in (control, private, isolated, control_of(1, "public")):
+        for name, subnet in resources(template, "AWS::EC2::Subnet").items():
+            cidrs.setdefault(name, set()).add(subnet["Properties"]["CidrBlock"])
+    assert sorted(map(sorted, cidrs.values())) == [
+        ["10.0.0.0/20"],
+        ["10.0.16.0/20"],
+        ["10.0.32.0/28"],
+        ["10.0.32.16/28"],
+    ]
+
+
+def test_subnets_are_in_the_zones_of_grid_yaml(control_of: Control) -> None:
+    zones = ["us-east-1c", "us-east-1d"]
+    control = control_of(1, {"kind": "private", "zones": zones})
+    subnets = resources(control, "AWS::EC2::Subnet").values()
+    assert [subnet["Properties"]["AvailabilityZone"] for subnet in subnets] == zones
+
+
 def test_only_children_come_into_the_endpoints_and_nothing_into_the_children(private: Template) -> None:
     (ingress,) = resources(private, "AWS::EC2::SecurityGroupIngress").values()
     rule = ingress["Properties"]

@@ -54,6 +54,15 @@ def test_the_forwarding_role_can_do_nothing_but_put_events_on_the_home_bus(orego
     assert statement["Resource"] == ["arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"]
 
 
+def test_the_forwarding_role_is_assumed_for_the_regions_own_rules_by_their_names(oregon: Template) -> None:
+    (role,) = [it for name, it in resources(oregon, "AWS::IAM::Role").items() if name.startswith("Forwarding")]
+    assert role["Properties"]["RoleName"] == "traingrid-events-us-west-2"
+    (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    rules = "arn:aws:events:us-west-2:<AWS::AccountId>:rule/traingrid-forward"
+    assert [flat(arn) for arn in statement["Condition"]["ArnLike"]["aws:SourceArn"]] == [rules, f"{rules}-queued"]
+    assert only(oregon, "AWS::Events::Rule")["Name"] == "traingrid-forward"
+
+
 def test_jobs_may_pull_every_image_that_grid_yaml_names_and_no_other(tmp_path: Path) -> None:
     images = {
         "built": {"build": "training", "target": "gpu"},

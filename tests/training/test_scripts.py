@@ -1,11 +1,14 @@
 """Scripts of the user's, run by `train` itself on two ranks; most of them need no TensorFlow, and so no seconds."""
 
 import http.server
+import importlib.util
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 import threading
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -121,6 +124,43 @@ def test_satisfied_requirements_let_the_script_run(ran: Callable[..., tuple[int,
     status, output, _ = ran({"mine.py": "print('it ran')", "requirements.txt": "numpy\nhorovod\n"})
     assert status == 0, output
     assert output.count("it ran") == 2
+
+
+def wheel(folder: Path, version: str, depends: str = "") -> Path:
+    """Write a wheel of a package that no index has, with a module and a program; return its path."""
+    path, info = folder / f"only_mine-{version}-py3-none-any.whl", f"only_mine-{version}.dist-info"
+    files = {
+        "only_mine.py": f"VERSION = {version!r}\nline = 'program {version}\\n'\ndef main():\n    print(line, end='')\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: only-mine\nVersion: {version}\n{depends}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[console_scripts]\nonly-mine = only_mine:main\n",
+    }
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+        packed.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD")))
+    return path
+
+
+def test_requirements_are_installed_for_the_job_alone_and_see_the_images_packages(
+    ran: Callable[..., tuple[int, str, Path]], tmp_path: Path
+) -> None:
+    program = (
+        "import subprocess, sys, numpy, only_mine, horovod\n"
+        "print('module', only_mine.VERSION, flush=True)\n"
+        "subprocess.run(['only-mine'], check=True)\n"
+        "subprocess.run([sys.executable, '-c', 'import only_mine; only_mine.main()'], check=True)\n"
+    )
+    for version in ("1.0", "2.0"):
+        path = wheel(tmp_path, version, "Requires-Dist: numpy\n")
+        status, output, base = ran({"mine.py": program, "requirements.txt": f"{path}\n"})
+        assert status == 0, output
+        assert output.count(f"module {version}") == 2
+        assert output.count(f"program {version}") == 4
+        assert not list(base.glob("packages/lib*/python*/site-packages/numpy*"))  # the image has it
+        shutil.rmtree(base)
+    importlib.invalidate_caches()
+    assert importlib.util.find_spec("only_mine") is None
 
 
 def test_requirements_cannot_take_the_libraries_away_that_horovod_was_built_with(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ ENDED = (
 
 
 def reason(output: str) -> str:
-    watch = FailureWatch()
+    watch = FailureWatch(hosts=("algo-1",), processes_per_host=20)
     for line in output.splitlines(keepends=True):
         watch.passes(line)
     return watch.reason(1)

@@ -38,7 +38,17 @@ class LaunchError(TraingridError):
 
 
 class LogUnreadableError(TraingridError):
-    """The log cannot be read now; the training job does not mind."""
+    """The log cannot be read now; the training job continues.
+
+    Args:
+        what: The cause.
+        next_step: The next step.
+        passes: True if reading may succeed in a while without any change.
+    """
+
+    def __init__(self, what: str, next_step: str = "", *, passes: bool = False) -> None:
+        super().__init__(what, next_step)
+        self.passes = passes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +132,16 @@ class Backend(Protocol):
     def fingerprint(self, name: str, job: Job) -> str:
         """Return the fingerprint of the training job of this name that this very job becomes."""
 
-    def log_lines(self, name: str, position: LogPosition) -> Iterable[tuple[str, str]]:
-        """Yield (host, line) of all log lines since `position`, and move `position` on.
+    def log_lines(
+        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+    ) -> Iterable[tuple[str, str]]:
+        """Yield (host, line) of log lines since `position`, and update `position`.
+
+        Args:
+            name: The training job.
+            position: How far the log was read.
+            whole: Read to the end of the log; otherwise one page of each stream, and more only if a page is large.
+            discover: List the streams; otherwise only those in `position` are read.
 
         Raises:
             LogUnreadableError: It cannot be read now; `position` stays where reading goes on.

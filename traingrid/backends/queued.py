@@ -7,6 +7,7 @@ service job, and so at most one training job at a time. The training job's own n
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -39,12 +40,13 @@ class Queued(SageMaker):
         deployment: Whose execution role the jobs get.
         region: A training Region of the grid that has a service queue.
         make: Makes the clients that describe and end.
+        make_logs: Makes the client that reads logs.
     """
 
     _service, _asked = "AWS Batch", "SubmitServiceJob"
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
-        super().__init__(deployment, region, make)
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_logs: Maker = client) -> None:
+        super().__init__(deployment, region, make, make_logs)
         self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
         self._submitting: Any = None
         self._refused_at: dict[str, float] = {}
@@ -86,11 +88,13 @@ class Queued(SageMaker):
         if job:
             self._jobs.terminate(job)
 
-    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+    def log_lines(
+        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+    ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`; none while the job waits."""
         found = self._described(name)
         for training_job in training_job_names(found or {}):
-            yield from super().log_lines(training_job, position)
+            yield from super().log_lines(training_job, position, whole=whole, discover=discover)
 
     def _described(self, name: str) -> dict[str, Any] | None:
         job = self._jobs.find(name)
@@ -111,24 +115,28 @@ class Either(Queued):
         else:
             SageMaker.stop(self, name)
 
-    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+    def log_lines(
+        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+    ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`."""
-        queued = self._jobs.find(name)
-        return super().log_lines(name, position) if queued else SageMaker.log_lines(self, name, position)
+        read = super().log_lines if self._jobs.find(name) else partial(SageMaker.log_lines, self)
+        return read(name, position, whole=whole, discover=discover)
 
 
 def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
     """Return the backend by which a child launches its job.
 
+    It reads logs without botocore's retries: a child that is throttled looks again later (traingrid/log_following.py).
+
     Raises:
         UsageError: The job is to be queued, and its Region has no queue.
     """
     if launch == "direct":
-        return SageMaker(deployment, region, make)
+        return SageMaker(deployment, region, make, once)
     if not deployment.grid.service_queue(region):
         text = f"The job is to be queued in {region}, which has no service queue."
         raise UsageError(text, "Give the Region a service_queue in grid.yaml, deploy, and submit the line again.")
-    return Queued(deployment, region, make)
+    return Queued(deployment, region, make, once)
 
 
 def watching(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+_LARGE_PAGE = 1000
+"""Events of a page after which more are read at once. A page has up to 10,000 events or 1 MB (GetLogEvents)."""
 # After these, CreateTrainingJob may have been carried out nevertheless.
 _MAYBE_TAKEN = ("ResourceInUse", "InternalFailure", "InternalServerError", "ServiceUnavailable", "InternalError")
 
@@ -36,11 +38,13 @@ class SageMaker:
         deployment: Whose execution role the jobs get.
         region: A training Region of the grid.
         make: Makes the client that describes and stops.
+        make_logs: Makes the client that reads logs.
     """
 
     _service, _asked = "SageMaker", "CreateTrainingJob"
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_logs: Maker = client) -> None:
+        self._make_logs = make_logs
         self._deployment = deployment
         self._region = region
         self._role = deployment.acting_in(region)
@@ -184,17 +188,20 @@ class SageMaker:
             fingerprint=fingerprint(reply),
         )
 
-    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+    def log_lines(
+        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+    ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`. Hosts are named as SageMaker names them: algo-1, algo-2, ..."""
-        self._logs = self._logs or client("logs", self._region, self._role)
+        self._logs = self._logs or self._make_logs("logs", self._region, self._role)
         try:
-            for stream in self._streams(name):
+            known = sorted(stream for stream in position if stream.startswith(f"{name}/"))
+            for stream in self._streams(name) if discover else known:
                 host = stream.removeprefix(f"{name}/").rpartition("-")[0]
-                for message in self._new_messages(stream, position):
+                for message in self._new_messages(stream, position, whole=whole):
                     yield host, message
         except (BotoCoreError, ClientError) as error:
             message = f"The log of {name} in {self._region} cannot be read now: {error}."
-            raise LogUnreadableError(message, "The training job goes on.") from error
+            raise LogUnreadableError(message, "The training job goes on.", passes=is_outage(error)) from error
 
     def _streams(self, name: str) -> list[str]:
         try:
@@ -207,7 +214,7 @@ class SageMaker:
                 return []  # the group is made by the first training job that ever logs in this Region
             raise
 
-    def _new_messages(self, stream: str, position: LogPosition) -> Iterator[str]:
+    def _new_messages(self, stream: str, position: LogPosition, *, whole: bool) -> Iterator[str]:
         while True:
             request = {"logGroupName": _LOG_GROUP, "logStreamName": stream, "startFromHead": True}
             if stream in position:
@@ -221,3 +228,5 @@ class SageMaker:
             if token == position.get(stream):
                 return
             position[stream] = token
+            if not whole and len(page["events"]) < _LARGE_PAGE:
+                return  # a call more would only show the end of the stream

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.checkup.finding import DEPLOY as _DEPLOY
+from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.planning import image_request
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from traingrid.grid import Grid
     from traingrid.grid_image import Image
 
-_DEPLOY = "npx cdk deploy --all"
+
+NOT_DEPLOYED = "not deployed"
 
 
 def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
@@ -34,7 +36,7 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
         except ClientError as error:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
-            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why="not deployed", mend=_DEPLOY)
+            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, mend=_DEPLOY)
         whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
         mend = "" if whole else f"see why in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # no deployment mends that
@@ -48,9 +50,9 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
 
 
 def built(grid: Grid) -> dict[str, str]:
-    """Return the outputs of the stack of images: what deployments have built. Empty if there is none to be read."""
+    """Return the outputs of the stack of builds: the images of the last deployment. Empty if they cannot be read."""
     try:
-        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.images_stack(grid.name))["Stacks"]
+        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.builds_stack(grid.name))["Stacks"]
     except (BotoCoreError, ClientError):  # the look at the stack itself says so
         return {}
     return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
@@ -68,9 +70,9 @@ def things_of(
         training_images: What a deployment has built, as `Deployment.images` in JSON; empty where that cannot be read.
         role: Whom the caller acts as, in another account.
     """
-    for bucket in grid.data_buckets(account, region):
-        yield _bucket(bucket, region, role)
-    yield _bucket(names.output_bucket(grid.name, account, region), region, role)
+    own = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
+    for bucket in (*grid.data_buckets(account, region), names.output_bucket(grid.name, account, region)):
+        yield _bucket(bucket, region, role, own=bucket in own)
     yield _role(names.execution_role(grid.name, region), region, role)
     deployment = Deployment(
         grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
@@ -96,21 +98,37 @@ def image(what: str, uri: str, region: str, role: ActingRole | None = None) -> F
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 
 
-def _bucket(bucket: str, region: str, role: ActingRole | None) -> Finding:
+def _bucket(bucket: str, region: str, role: ActingRole | None, *, own: bool) -> Finding:
     def look() -> bool:
         client("s3", region, role).head_bucket(Bucket=bucket)
         return True
 
-    mend = f"create it in {region}, or mend its name in grid.yaml; a bucket of the grid's own: {_DEPLOY}"
-    return _unless(_absent(region, f"bucket {bucket}", mend), look, "s3:ListBucket", "404", "NoSuchBucket", "301")
+    place = "" if region == "us-east-1" else f" --create-bucket-configuration LocationConstraint={region}"
+    create = f"aws s3api create-bucket --region {region} --bucket {bucket}{place}  # or correct its name in grid.yaml"
+    absent = _absent(region, f"bucket {bucket}", REVERT_DRIFT if own else create)
+    return _unless(absent, look, "s3:ListBucket", "404", "NoSuchBucket", "301")
 
 
 def _role(name: str, region: str, role: ActingRole | None) -> Finding:
+    """Return whether an execution role exists and, in the caller's own account, has a policy at all."""
+    iam = client("iam", region, role)
+
     def look() -> bool:
-        client("iam", region, role).get_role(RoleName=name)
+        iam.get_role(RoleName=name)
         return True
 
-    return _unless(_absent(region, f"role {name}", _DEPLOY), look, "iam:GetRole", "NoSuchEntity")
+    found = _unless(_absent(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity")
+    if found.verdict is not Verdict.GOOD or role:
+        return found
+
+    def policies() -> Finding:
+        inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
+        if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
+            return found
+        why = "it has no policy: training jobs can read no data"
+        return replace(found, verdict=Verdict.WRONG, why=why, mend=REVERT_DRIFT)
+
+    return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
 def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
@@ -118,7 +136,7 @@ def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
     if read:
         why = f"the grid that is deployed has not built the target {known.target} of {known.build}"
         return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
-    why = "the stack of images in the home Region, which says which one was built, cannot be read"
+    why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+DEPLOY = "npx cdk deploy --all"
+REVERT_DRIFT = f"{DEPLOY} --revert-drift"
+"""Brings resources that were changed or deleted by hand back to what their template defines; a deployment without the
+option changes only what differs between two templates
+(https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html)."""
+
+_OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
+
+
+def of_grid_file(mend: str, grid_file: Path) -> str:
+    """Return a command with the context that names the grid's file, without which the CDK reads grid.yaml."""
+    if grid_file == Path("grid.yaml"):
+        return mend
+    return _OF_ALL_STACKS.sub(rf"\g<0> -c grid={shlex.quote(str(grid_file))}", mend)
 
 
 class Verdict(Enum):

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.checkup import account as accounts
 from traingrid.checkup import deployed, quotas
+from traingrid.checkup.account_quotas import account_quotas, vpc_quota
+from traingrid.checkup.batch_queue import batch_queue
+from traingrid.checkup.deployed import NOT_DEPLOYED
 from traingrid.checkup.finding import Finding, Verdict
 from traingrid.checkup.left_stacks import left_stacks
+from traingrid.checkup.linked_roles import linked_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,12 +69,25 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
     yield accounts.bootstrapped(account, region, trust="" if home == account else home)
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
-        yield deployed.stack(names.control_stack(grid.name), region)
+        yield deployed.stack(names.builds_stack(grid.name), region)
+        yield from _of_control_plane(grid)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := wanted.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region)
     if region in grid.regions and grid.account_of(region, home) == account:
         yield from _of_training(wanted, account, region)
+
+
+def _of_control_plane(grid: Grid) -> Iterator[Finding]:
+    """Yield the state of the control plane, and of what AWS must grant the account for it."""
+    yield from account_quotas(grid)
+    yield from linked_roles(grid.home)
+    stack = deployed.stack(names.control_stack(grid.name), grid.home)
+    if stack.why == NOT_DEPLOYED and grid.network.kind != "existing":
+        yield vpc_quota(grid)
+    yield stack
+    if stack.verdict is Verdict.GOOD:
+        yield from batch_queue(grid)
 
 
 def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid import names
 from traingrid.clients import client
@@ -15,6 +15,7 @@ from traingrid.grid import load_grid
 if TYPE_CHECKING:
     from pathlib import Path
 
+_ADDRESS = "Check the network and AWS_ENDPOINT_URL; for a local AWS: traingrid local status."
 _CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$(traingrid local up)".'
 
 
@@ -43,6 +44,8 @@ def find_deployment(grid_file: Path) -> Deployment:
             text = f"The grid {grid.name} is not deployed: there is no stack {stack} in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
         raise TraingridError(f"AWS in {grid.home} answers: {message}.", _CREDENTIALS) from error
+    except HTTPClientError as error:
+        raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error
     return Deployment.from_environment(intake["Environment"]["Variables"])

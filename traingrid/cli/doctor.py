@@ -11,7 +11,7 @@ from rich.text import Text
 
 from traingrid import names
 from traingrid.checkup.account import caller
-from traingrid.checkup.finding import Verdict
+from traingrid.checkup.finding import Verdict, of_grid_file
 from traingrid.checkup.quotas import of_grid, of_jobs
 from traingrid.checkup.whole import check_up
 from traingrid.cli.console import console, printable
@@ -54,7 +54,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     wrong, unknown = (sum(one.verdict is verdict for one in found) for verdict in (Verdict.WRONG, Verdict.UNKNOWN))
     for one in found:
         if one.mend:
-            click.echo(printable(f"{one.region} {one.what}: {one.mend}"))
+            click.echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
     click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")

@@ -10,6 +10,9 @@ from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 
 _FOLDER = Path(".localcloud")
+_KILLED = (
+    "The local AWS that ran here was killed, and its stacks, buckets, ledger and jobs are lost: they were in memory."
+)
 
 
 @click.group()
@@ -26,13 +29,21 @@ def local() -> None:
     show_default=True,
     help="Quotas: those of a new AWS account, or raised ones.",
 )
-def up(port: int, account: str) -> None:
+@click.option(
+    "--training-hosts",
+    type=click.IntRange(1),
+    help="Training hosts that run at once; by default as many as cores and memory allow.",
+)
+def up(port: int, account: str, training_hosts: int | None) -> None:
     """Start a local AWS and leave it running. Use it as: eval "$(traingrid local up)"."""
     from localcloud import lifecycle
 
-    endpoint = lifecycle.up(_FOLDER, port, ["--account-profile", account])
-    click.echo(lifecycle.export_lines(endpoint))
-    click.echo(f"localcloud answers at {endpoint}; its files are in {_FOLDER}/", err=True)
+    killed = lifecycle.condition(_FOLDER).state == "killed"
+    server = lifecycle.up(_FOLDER, port, ["--account-profile", account, "--training-hosts", str(training_hosts or 0)])
+    click.echo(lifecycle.export_lines(server))
+    if killed:
+        click.echo(f"{_KILLED} The new one is empty; bootstrap and deploy the grid again.", err=True)
+    click.echo(f"localcloud answers at {server.endpoint}; its files are in {_FOLDER}/", err=True)
 
 
 @local.command()
@@ -45,11 +56,17 @@ def down() -> None:
 
 @local.command()
 def status() -> None:
-    """Say whether a local AWS runs, and where."""
+    """Print where a local AWS runs; exit 1 if none does."""
     from localcloud import lifecycle
 
-    running = lifecycle.status(_FOLDER)
-    click.echo(f"localcloud answers at {running.endpoint} (pid {running.pid})" if running else "not running")
+    found = lifecycle.condition(_FOLDER)
+    if found.state == "answers" and found.server:
+        click.echo(f"localcloud answers at {found.server.endpoint} (pid {found.server.pid})")
+        return
+    silent = found.server and lifecycle.silence(found.server)
+    killed = f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"'
+    click.echo({"silent": silent, "killed": killed}.get(found.state, "not running"))
+    raise SystemExit(1)
 
 
 @local.command()
@@ -90,5 +107,5 @@ def push(grid_file: Path) -> None:
     running = lifecycle.status(_FOLDER)
     if running is None:
         raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
-    for image in push_images(running.endpoint, load_grid(grid_file)):
+    for image in push_images(running.endpoint, load_grid(grid_file), running.secret):
         click.echo(image)

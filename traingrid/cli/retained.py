@@ -51,8 +51,8 @@ def retained(grid_file: Path) -> None:
 
 def _stacks(grid: Grid) -> list[str]:
     """Return the stacks of the grid that are still there."""
-    home = [names.guard_stack(grid.name), names.control_stack(grid.name), names.images_stack(grid.name)]
-    wanted = [(name, grid.home) for name in home]
+    of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
+    wanted = [(name_of(grid.name), grid.home) for name_of in of_home]
     for region in grid.regions:
         wanted += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
     return [name for name, region in wanted if is_there(brisk("cloudformation", region), name)]

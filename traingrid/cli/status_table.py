@@ -80,7 +80,8 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 def reasons(status: SubmissionStatus) -> list[str]:
     """Return for each job that failed, or cannot start, the first line of its reason, and where the rest is."""
     return [
-        f"{job.region} {job.name}: {printable(job.reason.splitlines()[0])}{_where_the_rest_is(status.submission, job)}"
+        f"{job.region or 'unknown Region'} {job.name}: {printable(job.reason.splitlines()[0])}"
+        f"{_where_the_rest_is(status.submission, job)}"
         for job in status.jobs
         if job.reason
     ]

@@ -16,6 +16,8 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract import Folders, TrainingJob, read_training_job
+from training_container.launch_options import ALLOW_CPU
+from training_container.missing_gpus import may_use_cpu
 from training_container.stopping import STOP_FILE
 
 
@@ -59,14 +61,15 @@ def start(job: TrainingJob | None = None) -> Cluster:
             none either, as in a script run by hand, any number of ranks will do.
 
     Raises:
-        RuntimeError: the ranks are not as many as the job says, or the host has fewer GPUs than ranks.
+        RuntimeError: the ranks are not as many as the job says, the host has fewer GPUs than ranks, or it has GPUs and
+            TensorFlow finds none.
         ContractError: what is in /opt/ml is malformed.
     """
     folders = job.folders if job else Folders.from_environment(os.environ)
     if job is None and (folders.config / "resourceconfig.json").exists():
         job = read_training_job(folders)
     hvd.init()
-    use_own_device()
+    use_own_device(may_use_cpu=job is None or may_use_cpu(job, os.environ))
     if job is not None:
         count_ranks(job)
     return Cluster(
@@ -99,13 +102,19 @@ def count_ranks(job: TrainingJob) -> None:
         )
 
 
-def use_own_device() -> None:
+def use_own_device(*, may_use_cpu: bool = True) -> None:
     """Give this rank its own GPU, or, where there is none, its share of the host's cores.
 
     Raises:
-        RuntimeError: the host has GPUs, but fewer than ranks.
+        RuntimeError: the host has GPUs, but fewer than ranks; or there is none, and ranks may not use the cores.
     """
     gpus = tf.config.list_physical_devices("GPU")
+    if not gpus and not may_use_cpu:
+        raise RuntimeError(
+            "The host has GPUs, and TensorFlow finds none: the image lacks CUDA's libraries, or NVIDIA's driver is too "
+            f"old for them. Use the target gpu of training_container/Dockerfile, or set the hyperparameter {ALLOW_CPU} "
+            "to true to train on the processors."
+        )
     if gpus and hvd.local_rank() >= len(gpus):
         raise RuntimeError(
             f"Local rank {hvd.local_rank()} has no GPU: the host has {len(gpus)}. Start fewer processes."

@@ -216,7 +216,7 @@ class ServiceScheduler:
     def _sagemaker(self, job: ServiceJob) -> Any:
         region = _region(job)
         if region not in self._clients:
-            session = boto3.Session(aws_access_key_id=BATCH_KEY, aws_secret_access_key=BATCH_KEY)
+            session = boto3.Session(aws_access_key_id=BATCH_KEY, aws_secret_access_key=self._cloud.secret)
             config = Config(retries={"total_max_attempts": 1}, parameter_validation=False)
             self._clients[region] = session.client(
                 "sagemaker", region_name=region, endpoint_url=self._cloud.endpoint_url, config=config

@@ -34,6 +34,11 @@ _PROVIDERS: dict[str, Provider] = {
 __all__ = ["Provider", "provider_for"]
 
 
+def is_custom(kind: str) -> bool:
+    """Return True if a type is a custom resource's, which a function provisions."""
+    return kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource"
+
+
 def provider_for(kind: str) -> Provider:
     """Find what provisions a type.
 
@@ -43,7 +48,7 @@ def provider_for(kind: str) -> Provider:
     Raises:
         ProvisioningError: Nothing here does, so the deploy has to fail.
     """
-    if kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource":
+    if is_custom(kind):
         return custom.CustomResource()
     if kind in _PROVIDERS:
         return _PROVIDERS[kind]

@@ -1,11 +1,12 @@
 """What a provider is."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError
 
 Properties = dict[str, Any]
+Drift = Literal["", "deleted", "changed"]
 
 
 class Provider(ABC):
@@ -33,6 +34,10 @@ class Provider(ABC):
         None if there is none, or resources of the type cannot be taken over here.
         """
         return None
+
+    def drift(self, context: Context, resource: Provisioned) -> Drift:  # noqa: ARG002
+        """Return whether a resource was deleted or changed outside of its stack; only some providers look."""
+        return ""
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
         """Update a resource in place. It is called only if no changed property requires replacement.

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError, snake
-from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
+from localcloud.cloudformation.providers.base import Drift, Properties, Provider, provisioned
 from localcloud.cloudformation.providers.lifecycle_rules import lifecycle_rules
 
 _BUCKET_PROPERTIES = frozenset(
@@ -32,8 +32,11 @@ class Bucket(Provider):
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
         """Take over a bucket as it is."""
         name = properties.get("BucketName", "")
-        there = name in {bucket["Name"] for bucket in context.client("s3").list_buckets()["Buckets"]}
-        return provisioned(context, kind, name, **_attributes(context, name)) if there else None
+        return provisioned(context, kind, name, **_attributes(context, name)) if _exists(context, name) else None
+
+    def drift(self, context: Context, resource: Provisioned) -> Drift:
+        """Look whether the bucket exists."""
+        return "" if _exists(context, resource.physical_resource_id) else "deleted"
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Configure in place."""
@@ -108,6 +111,10 @@ def _encryption(properties: Properties) -> list[dict[str, Any]]:
     return rules
 
 
+def _exists(context: Context, bucket: str) -> bool:
+    return bucket in {one["Name"] for one in context.client("s3").list_buckets()["Buckets"]}
+
+
 class BucketPolicy(Provider):
     """AWS::S3::BucketPolicy, unknown to moto 5.2.5."""
 
@@ -116,6 +123,10 @@ class BucketPolicy(Provider):
         bucket = properties["Bucket"]
         context.client("s3").put_bucket_policy(Bucket=bucket, Policy=json.dumps(properties["PolicyDocument"]))
         return provisioned(context, kind, bucket)
+
+    def drift(self, context: Context, resource: Provisioned) -> Drift:
+        """A policy is deleted with its bucket."""
+        return "" if _exists(context, resource.physical_resource_id) else "deleted"
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Put the new policy in the place of the old one."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned
-from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
+from localcloud.cloudformation.providers.base import Drift, Properties, Provider, changed, provisioned
 
 
 def _document(value: Any) -> str:
@@ -31,6 +31,15 @@ class Role(Provider):
         iam.update_role(RoleName=name, Description=properties.get("Description", ""))
         self._attach(context, name, old.properties, properties)
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
+
+    def drift(self, context: Context, resource: Provisioned) -> Drift:
+        """Look whether the role exists."""
+        iam = context.client("iam")
+        try:
+            iam.get_role(RoleName=resource.physical_resource_id)
+        except iam.exceptions.NoSuchEntityException:
+            return "deleted"
+        return ""
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Take the policies off, then delete the role."""
@@ -60,6 +69,17 @@ class Policy(Provider):
         """Put the policy into every role, user and group."""
         self._put(context, properties)
         return provisioned(context, kind, f"{context.name(64)}")
+
+    def drift(self, context: Context, resource: Provisioned) -> Drift:
+        """Look whether each role still has the policy."""
+        iam, name = context.client("iam"), resource.properties["PolicyName"]
+        for role in resource.properties.get("Roles", []):
+            try:
+                if name not in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+                    return "changed"
+            except iam.exceptions.NoSuchEntityException:
+                return "changed"
+        return ""
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Put it anew, and take it from where it no longer belongs."""

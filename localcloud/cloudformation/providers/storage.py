@@ -17,7 +17,8 @@ class Table(Provider):
         name = properties.get("TableName") or context.name()
         wanted = {**without(properties, *_TABLE_SETTINGS), "TableName": name}
         if "SSESpecification" in wanted:
-            wanted["SSESpecification"] = {"Enabled": wanted["SSESpecification"].get("SSEEnabled", True)}
+            asked = wanted["SSESpecification"]
+            wanted["SSESpecification"] = {**without(asked, "SSEEnabled"), "Enabled": asked.get("SSEEnabled", True)}
         if isinstance(wanted.get("StreamSpecification"), dict):
             wanted["StreamSpecification"] = {"StreamEnabled": True, **wanted["StreamSpecification"]}
         client = context.client("dynamodb")

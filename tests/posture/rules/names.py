@@ -71,14 +71,18 @@ def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]
                 yield f"{stack}/{name} ({resource['Type']})"
 
 
-def repositories_come_first_then_images_the_control_plane_regions_and_the_guard(made: Synthesised) -> Iterator[str]:
+def repositories_come_first_then_builds_the_control_plane_regions_and_the_guard(made: Synthesised) -> Iterator[str]:
     """An image is replicated to repositories that are there, and a Region's events go to a bus that is there.
 
     What comes last goes first: the guard, which lets nothing go while jobs run.
     """
     grid = made.grid
-    images, control = names.images_stack(grid.name), names.control_stack(grid.name)
-    needs = {control: {images}, images: {names.registry_stack(grid.name, it) for it in grid.replicas()}}
+    images, builds, control = (it(grid.name) for it in (names.images_stack, names.builds_stack, names.control_stack))
+    needs = {
+        control: {builds},
+        builds: {images},
+        images: {names.registry_stack(grid.name, it) for it in grid.replicas()},
+    }
     needs |= {names.region_stack(grid.name, region): {control} for region in grid.regions}
     needs[names.guard_stack(grid.name)] = {names.region_stack(grid.name, region) for region in grid.regions}
     for stack, after in made.after.items():
@@ -139,6 +143,6 @@ RULES = (
         everything_says_which_grid_it_belongs_to,
         (without("AWS::Logs::LogGroup", "Tags"), put("AWS::Batch::JobQueue", "Tags", {"traingrid:grid": "other"})),
     ),
-    Rule(repositories_come_first_then_images_the_control_plane_regions_and_the_guard, (_independent,)),
+    Rule(repositories_come_first_then_builds_the_control_plane_regions_and_the_guard, (_independent,)),
     Rule(regions_share_nothing_but_names, (_imports,)),
 )

@@ -1,0 +1,184 @@
+"""A line of a manifest whose child runs on a clock of its own, with clients of AWS that count (see `bench.rates`)."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.attempt import Clock
+from traingrid.backends.sagemaker import SageMaker
+from traingrid.deployment import Deployment
+from traingrid.job import Channel, Job
+from traingrid.pace import Pace
+from traingrid.supervisor import Supervisor
+
+ACCOUNT = "123456789012"
+LAUNCH_SECONDS = (150.0, 240.0)
+"""How long SageMaker takes to give a training job its instances: an assumption."""
+
+Calls = list[tuple[float, str]]
+
+
+@dataclass(kw_only=True)
+class Line:
+    """A training job on a clock of its own, and the clients of AWS that its child calls.
+
+    Attributes:
+        name: The training job's name, once it is created.
+        calls: When each API was called, in seconds since the child began.
+    """
+
+    hosts: int
+    runs_at: float
+    ends_at: float
+    now: float = 0.0
+    name: str = ""
+    created_at: float = 0.0
+    request: dict[str, Any] = field(default_factory=dict)
+    calls: Calls = field(default_factory=list)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the creation."""
+        return self.now - self.created_at
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    def create_training_job(self, **request: Any) -> None:
+        """SageMaker's."""
+        self.calls.append((self.now, "sagemaker.CreateTrainingJob"))
+        self.name, self.request, self.created_at = request["TrainingJobName"], request, self.now
+
+    def describe_training_job(self, **_: Any) -> dict[str, Any]:
+        """SageMaker's."""
+        self.calls.append((self.now, "sagemaker.DescribeTrainingJob"))
+        if not self.name:
+            raise _unknown()
+        state = "Completed" if self.age >= self.ends_at else "InProgress"
+        phase = state if state == "Completed" else "Training" if self.age >= self.runs_at else "Starting"
+        arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-job/{self.name}"
+        return {**self.request, "TrainingJobStatus": state, "SecondaryStatus": phase, "TrainingJobArn": arn}
+
+    def get_paginator(self, _: str) -> "Line":
+        """CloudWatch Logs'."""
+        return self
+
+    def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
+        """DescribeLogStreams of CloudWatch Logs."""
+        self.calls.append((self.now, "logs.DescribeLogStreams"))
+        hosts = range(1, self.hosts + 1) if self.age >= self.runs_at else ()
+        yield {"logStreams": [{"logStreamName": f"{self.name}/algo-{host}-1"} for host in hosts]}
+
+    def get_log_events(self, **request: Any) -> dict[str, Any]:
+        """CloudWatch Logs': a line a second, until the training ends."""
+        self.calls.append((self.now, "logs.GetLogEvents"))
+        begun = int(request.get("nextToken", 0))
+        written = int(max(0.0, min(self.age, self.ends_at) - self.runs_at))
+        events = [{"message": "epoch=1"}] if written > begun else []  # one stands for all
+        return {"events": events, "nextForwardToken": str(written)}
+
+
+def _unknown() -> Exception:
+    error: Any = {"Error": {"Code": "ValidationException", "Message": "Requested resource not found."}}
+    return ClientError(error, "DescribeTrainingJob")
+
+
+class Backend(SageMaker):
+    """The product's backend on counting clients."""
+
+    def __init__(self, deployment: Deployment, region: str, line: Line) -> None:
+        super().__init__(deployment, region, make=lambda *_: line)
+        self._creating = self._logs = line
+
+
+class Ledger:
+    """One job's item; DynamoDB on demand has no rate that children come near."""
+
+    def __init__(self, job: Job, line: Line) -> None:
+        self._item: dict[str, Any] = {"attempt": 1, "state": "Pending", "region": job.region, "regions": [job.region]}
+        self._line = line
+
+    def open_job(self, *_: Any) -> dict[str, Any]:
+        """Open it."""
+        return dict(self._item)
+
+    def job(self, *_: Any) -> dict[str, Any]:
+        """Return it as SageMaker's events, which come within seconds, have left it."""
+        line = self._line
+        if line.name and line.age >= line.runs_at and self._item["state"] != "Completed":
+            self._item |= {"state": "InProgress", "phase": "Training"}
+        if line.name and line.age >= line.ends_at:
+            self._item |= {"state": "Completed", "phase": "Completed"}
+        return dict(self._item)
+
+    def record_job(self, _s: str, _i: int, _n: int, facts: dict[str, Any], **_: Any) -> bool:
+        """Record facts."""
+        self._item |= facts
+        return True
+
+    def record_progress(self, *_: Any) -> None:
+        """Record nothing."""
+
+    def cancels(self, *_: Any) -> list[Any]:
+        """Return no cancel."""
+        return []
+
+    def pause(self, *_: Any) -> None:
+        """Return no pause."""
+
+
+def run_line(
+    deployment: Deployment, job: Job, lines: int, seconds: float, chance: random.Random
+) -> tuple[float, Calls]:
+    """Run the child of one line to its end.
+
+    Args:
+        deployment: The grid.
+        job: The line's job.
+        lines: How many lines its array has.
+        seconds: How long the job trains.
+        chance: Source of chance.
+
+    Returns:
+        How many seconds that took, and the calls.
+    """
+    runs_at = chance.uniform(*LAUNCH_SECONDS)
+    line = Line(hosts=job.instance_count, runs_at=runs_at, ends_at=runs_at + seconds)
+    Supervisor(
+        grid="bench",
+        submission="0123abcd",
+        job=job,
+        backend_in=lambda _: Backend(deployment, job.region, line),
+        ledger=Ledger(job, line),  # type: ignore[arg-type]
+        say=_silent,
+        pace=Pace.of_array(lines, deployment.grid.orchestrator),
+        clock=Clock(now=lambda: line.now, sleep=line.sleep),
+    ).run()
+    return line.now, line.calls
+
+
+def _silent(sentence: str, **facts: Any) -> None:
+    """Print nothing: the log is not the point here."""
+
+
+def job_of(index: int, region: str, hosts: int) -> Job:
+    """Return the job of a line."""
+    return Job(
+        index=index,
+        line=index + 1,
+        name=f"job-{index}",
+        region=region,
+        inputs={"train": Channel(uri=f"s3://bench-data-{ACCOUNT}-{region}/x/")},
+        image=f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/bench/training:1",
+        instance_type="ml.m5.large",
+        instance_count=hosts,
+        volume_gb=5,
+        max_runtime_seconds=7200,
+        processes_per_host=1,
+        mpi_options="",
+        output=f"s3://bench-output-{ACCOUNT}-{region}/",
+    )

@@ -1,0 +1,187 @@
+"""The AWS that claims are checked against: an account, or a local cloud. Claims cannot tell which."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from conformance.undo import Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import boto3
+
+TAG = "traingrid:conformance"
+"""Key of the tag that every resource of a run has; its value is the run's id."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a run takes place.
+
+    Attributes:
+        account: Id of the account.
+        regions: The home Region, and another one.
+        session: Makes clients with the user's credentials.
+        endpoint: Address of a local cloud; None for AWS's own endpoints.
+        copy_image: Puts an image with Python into a repository: ECR's client, the repository, the tag.
+        pace: Length of one of AWS's waiting times here; a local cloud shortens them, so that CI ends in time.
+        poll_seconds: Time between two looks at something that takes a while.
+        patience_seconds: Time after which something that takes a while is given up.
+        settle_seconds: Time until a new role is known everywhere.
+    """
+
+    account: str
+    regions: tuple[str, str]
+    session: boto3.Session
+    endpoint: str | None
+    copy_image: Callable[[Any, str, str], None]
+    pace: float = 1.0
+    poll_seconds: float = 5.0
+    patience_seconds: float = 1500.0
+    settle_seconds: float = 15.0
+
+
+class Aws:
+    """Clients, names and shared resources of one run.
+
+    Attributes:
+        place: Where it takes place.
+        run: Id of the run, part of every name.
+        undo: Deletes what the run creates.
+        interrupted: Set when the run is interrupted: the checks give up, and only the deletion still waits.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.run = uuid.uuid4().hex[:8]
+        self.undo = Undo()
+        self.interrupted = threading.Event()
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._clients_lock = threading.Lock()
+        self._shared: dict[str, _Shared] = {}
+
+    @property
+    def account(self) -> str:
+        """Id of the account."""
+        return self.place.account
+
+    @property
+    def home(self) -> str:
+        """The first Region."""
+        return self.place.regions[0]
+
+    @property
+    def away(self) -> str:
+        """The second Region."""
+        return self.place.regions[1]
+
+    def client(self, service: str, region: str = "") -> Any:
+        """Return the client of a service, in the home Region unless another one is given."""
+        key = (service, region or self.home)
+        with self._clients_lock:
+            if key not in self._clients:
+                self._clients[key] = self.client_with(self.place.session, *key)
+            return self._clients[key]
+
+    def client_with(self, session: boto3.Session, service: str, region: str) -> Any:
+        """Return a client with the credentials of a session."""
+        retries: Any = {"mode": "adaptive", "total_max_attempts": 10}
+        config = Config(retries=retries, max_pool_connections=50)
+        make: Any = session.client
+        return make(service, region_name=region, endpoint_url=self.place.endpoint, config=config)
+
+    def name(self, what: str) -> str:
+        """Return a name that nothing else has, of lower-case letters, digits and hyphens, at most 55 long."""
+        return f"tgc-{self.run}-{what[:32]}-{uuid.uuid4().hex[:6]}"
+
+    def tags(self, key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
+        """Return the run's tag as a list of pairs, as most services want it."""
+        return [{key: TAG, value: self.run}]
+
+    @property
+    def tag_map(self) -> dict[str, str]:
+        """The run's tag as a mapping, as the other services want it."""
+        return {TAG: self.run}
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return a resource that claims share: the first who asks makes it, the others wait for it."""
+        with self._clients_lock:
+            shared = self._shared.setdefault(name, _Shared())
+        value: T = shared.get(make)
+        return value
+
+    def seconds(self, of_aws: float) -> float:
+        """Return how long one of AWS's waiting times takes here."""
+        return of_aws * self.place.pace
+
+    def wait(self, question: Callable[[], T], what: str = "", *, seconds: float = 0.0) -> T:
+        """Return the first true answer to a question.
+
+        Raises:
+            TimeoutError: There is none in time.
+        """
+        until = time.monotonic() + (seconds or self.place.patience_seconds)
+        while not (answer := question()):
+            given_up = self.interrupted.is_set() and threading.current_thread() is not threading.main_thread()
+            if given_up or time.monotonic() > until:
+                raise TimeoutError(f"{what or 'the awaited state'} did not come; the last answer was {answer!r}")
+            time.sleep(self.place.poll_seconds)
+        return answer
+
+    def stays_false(self, question: Callable[[], object], of_aws: float) -> None:
+        """Assert that a question has no true answer for some seconds of AWS's time."""
+        until = time.monotonic() + max(self.seconds(of_aws), 1.0)
+        while time.monotonic() < until:
+            assert not (answer := question()), f"expected nothing, got {answer!r}"
+            time.sleep(self.place.poll_seconds)
+
+
+@dataclass
+class _Shared:
+    """A value that is made once; a failure to make it is every user's failure."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    made: bool = False
+    value: Any = None
+    error: Exception | None = None
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        with self.lock:
+            if not self.made:
+                try:
+                    self.value = make()
+                except Exception as error:  # noqa: BLE001 - kept, and raised to everybody who needs the value
+                    self.error = error
+                self.made = True
+        if self.error:
+            raise self.error
+        return self.value
+
+
+@contextmanager
+def refused(*codes: str, text: str = "") -> Iterator[None]:
+    """Assert that AWS refuses the call in the block with one of these error codes.
+
+    Args:
+        codes: Error codes, of which one is expected.
+        text: A part of the message.
+    """
+    try:
+        yield
+    except ClientError as error:
+        answer: Mapping[str, Any] = error.response["Error"]
+        assert answer["Code"] in codes, f"refused with {answer['Code']} ({answer['Message']}), not {' or '.join(codes)}"
+        assert text in answer["Message"], f"the message is {answer['Message']!r}, without {text!r}"
+        return
+    raise AssertionError(f"accepted, not refused with {' or '.join(codes)}")

@@ -1,0 +1,110 @@
+"""Claims: one belief about AWS each, with its source, the code that depends on it, and a check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conformance.aws import Aws
+    from conformance.sources import Source
+
+    Check = Callable[[Aws], None]
+
+CLAIMS: list[Claim] = []
+"""Every claim, in the order of the modules that declare them."""
+
+
+class Outcome(StrEnum):
+    """The result of one claim in one place."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    NOT_MODELLED = "not modelled"
+    DOCUMENTED = "documented only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One behaviour of AWS that the product depends on.
+
+    Attributes:
+        name: Name of the function that declares it.
+        area: The module that declares it.
+        sentence: The belief, in one sentence.
+        sources: Evidence for it that is not ours.
+        used_by: Paths of the code that depends on it, from the root of the repository.
+        check: Raises an exception if the belief is wrong.
+        why_documented: Why it is not provoked; empty for a claim that is checked.
+        not_modelled: Why localcloud does not meet it; empty if it does.
+        trainings: How many training instances the check needs at once; each is billed for some minutes.
+    """
+
+    name: str
+    area: str
+    sentence: str
+    sources: tuple[Source, ...]
+    used_by: tuple[str, ...]
+    check: Check
+    why_documented: str = ""
+    not_modelled: str = ""
+    trainings: int = 0
+
+
+def claim(*sources: Source, used_by: str, not_modelled: str = "", trainings: int = 0) -> Callable[[Check], Check]:
+    """Declare that a function checks a claim; its docstring is the claim's sentence.
+
+    Args:
+        sources: Evidence that is not ours.
+        used_by: The code that depends on it: paths, separated by blanks.
+        not_modelled: Why localcloud does not meet it.
+        trainings: How many training instances the check needs at once.
+    """
+
+    def declare(check: Check) -> Check:
+        CLAIMS.append(_declared(check, sources, used_by, not_modelled=not_modelled, trainings=trainings))
+        return check
+
+    return declare
+
+
+def documented(*sources: Source, used_by: str, why: str, not_modelled: str = "") -> Callable[[Check], Check]:
+    """Declare a claim that nobody can provoke: its function has a sentence and is never called.
+
+    Args:
+        sources: Evidence that is not ours.
+        used_by: The code that depends on it: paths, separated by blanks.
+        why: Why it is not provoked.
+        not_modelled: The part of it that localcloud leaves out.
+    """
+
+    def declare(check: Check) -> Check:
+        CLAIMS.append(_declared(check, sources, used_by, why_documented=why, not_modelled=not_modelled))
+        return check
+
+    return declare
+
+
+def _declared(  # noqa: PLR0913 - all but the first three are named
+    check: Check,
+    sources: tuple[Source, ...],
+    used_by: str,
+    *,
+    why_documented: str = "",
+    not_modelled: str = "",
+    trainings: int = 0,
+) -> Claim:
+    return Claim(
+        name=check.__name__,
+        area=check.__module__.rpartition(".")[2],
+        sentence=" ".join((check.__doc__ or "").split()),
+        sources=sources,
+        used_by=tuple(used_by.split()),
+        check=check,
+        why_documented=why_documented,
+        not_modelled=not_modelled,
+        trainings=trainings,
+    )

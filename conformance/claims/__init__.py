@@ -1,0 +1,25 @@
+"""The claims, by area. Importing this package declares them all."""
+
+from conformance.claims import (  # noqa: F401 - the modules declare their claims when they are imported
+    account,
+    batch_arrays,
+    batch_ends,
+    batch_queues,
+    batch_requests,
+    database,
+    events,
+    functions,
+    images,
+    logs,
+    permissions,
+    role_conditions,
+    service_jobs,
+    stack_names,
+    stacks,
+    storage,
+    training_container,
+    training_ends,
+    training_names,
+    training_requests,
+    training_results,
+)

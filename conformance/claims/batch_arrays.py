@@ -1,0 +1,84 @@
+"""AWS Batch: arrays and their children, on Fargate."""
+
+import json
+
+from conformance.aws import Aws
+from conformance.claim import claim
+from conformance.resources.batch import PREFIX, Batch
+from conformance.sources import model, page
+
+_VARIABLES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html")
+_ARRAYS = page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html")
+
+
+@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child.py traingrid/orchestrator.py")
+def index_begins_at_zero(aws: Aws) -> None:
+    """The first child of an array has the index 0, in AWS_BATCH_JOB_ARRAY_INDEX and in its id."""
+    batch = Batch.of(aws)
+    child = batch.child(0)
+    variables = json.loads(batch.lines(child)[0])
+    assert child["arrayProperties"]["index"] == 0
+    assert variables["AWS_BATCH_JOB_ARRAY_INDEX"] == "0"
+    assert variables["AWS_BATCH_JOB_ID"] == f"{batch.array()['jobId']}:0"
+
+
+@claim(_VARIABLES, used_by="traingrid/child.py")
+def plain_job_has_no_index(aws: Aws) -> None:
+    """A job that is not an array has no AWS_BATCH_JOB_ARRAY_INDEX."""
+    batch = Batch.of(aws)
+    job = batch.ended(batch.submit(batch.define("child")))
+    assert "AWS_BATCH_JOB_ARRAY_INDEX" not in json.loads(batch.lines(job)[0])
+
+
+@claim(_VARIABLES, used_by="traingrid/child.py traingrid/orchestrator.py")
+def attempts_count_from_one(aws: Aws) -> None:
+    """AWS_BATCH_JOB_ATTEMPT is 1 in the first attempt and 2 in the second."""
+    batch = Batch.of(aws)
+    assert json.loads(batch.lines(batch.child(0))[0])["AWS_BATCH_JOB_ATTEMPT"] == "1"
+    assert json.loads(batch.lines(batch.child(1))[0])["AWS_BATCH_JOB_ATTEMPT"] == "2"
+
+
+@claim(_ARRAYS, used_by="traingrid/children.py traingrid/reconciling.py")
+def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
+    """If a child fails, the other children run to their ends and the parent is FAILED then."""
+    batch = Batch.of(aws)
+    parent = batch.array()
+    assert parent["status"] == "FAILED"
+    summary = {status: count for status, count in parent["arrayProperties"]["statusSummary"].items() if count}
+    assert summary == {"SUCCEEDED": 4, "FAILED": 1}
+
+
+@claim(
+    model("batch", "SubmitJobRequest", "add new environment variables to it with an environment override"),
+    used_by="traingrid/batch.py",
+)
+def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
+    """An environment override of SubmitJob is a variable of the container."""
+    batch = Batch.of(aws)
+    mine = {"environment": [{"name": "MINE", "value": "s3://a/b c"}]}
+    job = batch.ended(batch.submit(batch.define("child"), containerOverrides=mine))
+    assert json.loads(batch.lines(job)[0])["MINE"] == "s3://a/b c"
+
+
+@claim(
+    page("https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html"),
+    used_by="stacks/orchestrator.py traingrid/children.py",
+)
+def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
+    """An attempt logs into the stream <prefix>/default/<task> of the definition's group, and the job names it."""
+    batch = Batch.of(aws)
+    streams = [batch.child(index)["container"]["logStreamName"] for index in (0, 1)]
+    assert all(stream.startswith(f"{PREFIX}/default/") for stream in streams)
+    assert len(set(streams)) == 2
+
+
+@claim(
+    model("batch", "ArrayPropertiesDetail", "The job index within the array"),
+    used_by="traingrid/children.py",
+)
+def children_are_described_by_id_and_index(aws: Aws) -> None:
+    """DescribeJobs describes the children of an array by <parent>:<index>, many at once."""
+    batch = Batch.of(aws)
+    ids = [f"{batch.array()['jobId']}:{index}" for index in range(5)]
+    jobs = batch.api.describe_jobs(jobs=ids)["jobs"]
+    assert sorted(job["arrayProperties"]["index"] for job in jobs) == [0, 1, 2, 3, 4]

@@ -1,0 +1,160 @@
+"""AWS Batch: retries, and how jobs are ended."""
+
+from conformance.aws import Aws
+from conformance.claim import claim, documented
+from conformance.resources.batch import Batch
+from conformance.sources import model, page
+
+_RETRIES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html")
+_TIMEOUTS = page("https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html")
+_UNMATCHED = model("batch", "EvaluateOnExit", "conditions in a RetryStrategy match, then the job is retried")
+_STRATEGY = "stacks/orchestrator.py traingrid/failures.py"
+GRACE_SECONDS = 30.0
+
+
+def _exit_codes(aws: Aws, index: int) -> list[int]:
+    return [attempt["container"].get("exitCode") for attempt in Batch.of(aws).child(index)["attempts"]]
+
+
+@claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
+def exit_code_75_is_retried(aws: Aws) -> None:
+    """A job that exits with 75, which no condition names, is retried."""
+    assert _exit_codes(aws, 1) == [75, 0]
+
+
+@claim(_RETRIES, used_by=_STRATEGY)
+def exit_code_2_is_not_retried(aws: Aws) -> None:
+    """A job that exits with 2, for which a condition has EXIT, is not retried."""
+    assert _exit_codes(aws, 2) == [2]
+
+
+@claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
+def unmatched_exit_code_is_retried(aws: Aws) -> None:
+    """A job that exits with a code that no condition names is retried."""
+    assert _exit_codes(aws, 3) == [9, 0]
+
+
+@claim(_RETRIES, used_by=_STRATEGY)
+def killed_container_is_retried(aws: Aws) -> None:
+    """A container whose main process was killed has the exit code 137, and is retried."""
+    assert _exit_codes(aws, 4) == [137, 0]
+
+
+@claim(
+    model(
+        "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
+    ),
+    _TIMEOUTS,
+    used_by="traingrid/orchestrator.py traingrid/cancelling.py",
+)
+def terminated_container_has_30_seconds(aws: Aws) -> None:
+    """TerminateJob sends SIGTERM; a container that does not end is killed about 30 seconds later, with 137."""
+    batch = Batch.of(aws)
+    job = batch.submit(batch.define("stubborn", retryStrategy={"attempts": 2}))
+    batch.prints(job, "running")
+    batch.api.terminate_job(jobId=job, reason="the claim")
+    ended = batch.ended(job)
+    lived = [float(line.rpartition(" ")[2]) for line in batch.lines(ended) if line.startswith("seconds since")]
+    grace = aws.seconds(GRACE_SECONDS)
+    assert lived, "no line after SIGTERM"
+    assert 0.7 * grace <= lived[-1] <= 1.5 * grace + 1, f"killed {lived[-1]} s after SIGTERM, not {grace} s"
+    assert ended["container"]["exitCode"] == 137
+
+
+@claim(
+    model("batch", "JobDetail", "Indicates whether the job is terminated"),
+    _RETRIES,
+    used_by="traingrid/children.py traingrid/reconciling.py",
+)
+def terminated_job_is_not_retried(aws: Aws) -> None:
+    """A job that a user terminated is FAILED with isTerminated and the user's reason, and is not retried."""
+    batch = Batch.of(aws)
+    job = batch.submit(batch.define("obedient", retryStrategy={"attempts": 3}))
+    batch.prints(job, "running")
+    batch.api.terminate_job(jobId=job, reason="the claim's reason")
+    ended = batch.ended(job)
+    assert ended["status"] == "FAILED"
+    assert ended["isTerminated"]
+    assert not ended.get("isCancelled")
+    assert len(ended["attempts"]) == 1
+    assert ended["statusReason"] == "the claim's reason"
+    assert "asked to end" in batch.lines(ended), "the container did not get SIGTERM"
+
+
+@claim(
+    model("batch", "CancelJob", "the API operation still succeeds, even if no job is cancelled"),
+    used_by="traingrid/cancelling.py",
+)
+def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
+    """CancelJob of a running job succeeds and does not end the job; TerminateJob does."""
+    batch = Batch.of(aws)
+    job = batch.submit(batch.define("obedient"))
+    batch.prints(job, "running")
+    batch.api.cancel_job(jobId=job, reason="the claim")
+    aws.stays_false(lambda: batch.job(job)["status"] != "RUNNING", of_aws=20)
+    batch.api.terminate_job(jobId=job, reason="the claim")
+    assert batch.ended(job)["isTerminated"]
+
+
+@claim(
+    model("batch", "TerminateJob", "Jobs that have not progressed to the STARTING state are cancelled"),
+    model("batch", "JobDetail", "Indicates whether the job is cancelled"),
+    used_by="traingrid/children.py traingrid/reconciling.py",
+)
+def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
+    """A job that is terminated before it starts is FAILED with isCancelled or isTerminated, and has no attempt."""
+    batch = Batch.of(aws)
+    wide = {"resourceRequirements": [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}]}
+    definition = batch.define("obedient")
+    first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # all that the queue has
+    waiting = aws.wait(
+        lambda: next((job for job in (first, second) if batch.job(job)["status"] == "RUNNABLE"), ""), "a waiting job"
+    )
+    batch.api.terminate_job(jobId=waiting, reason="the claim")
+    ended = batch.ended(waiting)
+    other = first if waiting == second else second
+    batch.api.terminate_job(jobId=other, reason="the claim")
+    assert ended["status"] == "FAILED"
+    assert ended.get("isCancelled") or ended.get("isTerminated")
+    assert not ended.get("attempts")
+
+
+@claim(
+    page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html"),
+    used_by="traingrid/cancelling.py",
+)
+def terminated_array_terminates_its_children(aws: Aws) -> None:
+    """TerminateJob of the parent of an array terminates its children."""
+    batch = Batch.of(aws)
+    job = batch.submit(batch.define("obedient"), arrayProperties={"size": 2})
+    aws.wait(lambda: all(batch.job(f"{job}:{index}")["status"] == "RUNNING" for index in (0, 1)), "both children")
+    batch.api.terminate_job(jobId=job, reason="the claim")
+    assert batch.ended(job)["status"] == "FAILED"
+    assert [batch.ended(f"{job}:{index}")["status"] for index in (0, 1)] == ["FAILED", "FAILED"]
+
+
+@documented(
+    _TIMEOUTS,
+    used_by="stacks/orchestrator.py traingrid/children.py",
+    why="a timeout takes at least 60 seconds in localcloud as well",
+)
+def job_that_timed_out_is_not_retried(aws: Aws) -> None:
+    """A job that exceeds its timeout gets SIGTERM and SIGKILL, and is not retried."""
+
+
+@documented(
+    model("batch", "SubmitJob", "after 14 days, Fargate resources might become unavailable"),
+    used_by="stacks/orchestrator.py traingrid/reconciling.py",
+    why="it takes 14 days",
+)
+def fargate_job_may_end_after_14_days(aws: Aws) -> None:
+    """A Fargate job cannot count on running for more than 14 days, which is less than a training job may."""
+
+
+@documented(
+    page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html"),
+    used_by="traingrid/orchestrator.py",
+    why="the retirement of a host cannot be provoked",
+)
+def retired_host_sends_sigterm(aws: Aws) -> None:
+    """A task on a Fargate host that is retired gets SIGTERM, so SIGTERM does not mean that a user wants an end."""

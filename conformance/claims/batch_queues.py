@@ -1,0 +1,89 @@
+"""AWS Batch: queues that are shared by weight, and networks."""
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim, documented
+from conformance.resources.batch import Batch
+from conformance.sources import model, page
+
+_SHARE = model("batch", "SubmitJobRequest", "if the job queue doesn't have a fair-share scheduling policy")
+
+
+def _shared_queue(aws: Aws) -> str:
+    batch, name = Batch.of(aws), aws.name("policy")
+    policy = batch.api.create_scheduling_policy(
+        name=name, fairsharePolicy={"shareDistribution": [{"shareIdentifier": "a"}]}, tags=aws.tag_map
+    )["arn"]
+    aws.undo.later(f"scheduling policy {name}", lambda: batch.api.delete_scheduling_policy(arn=policy))
+    return batch.new_queue(policy)
+
+
+@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
+def share_is_refused_without_a_policy(aws: Aws) -> None:
+    """SubmitJob with a share is refused in a queue without a scheduling policy."""
+    batch = Batch.of(aws)
+    with refused("ClientException"):
+        batch.submit(batch.define("nothing"), shareIdentifier="a")
+
+
+@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
+def share_is_required_with_a_policy(aws: Aws) -> None:
+    """SubmitJob without a share is refused in a queue with a scheduling policy, and with one it is accepted."""
+    batch = Batch.of(aws)
+    queue = aws.once("queue/shared", lambda: _shared_queue(aws))
+    definition = batch.define("nothing", schedulingPriority=1)
+    with refused("ClientException"):
+        batch.submit(definition, jobQueue=queue)
+    batch.ended(batch.submit(definition, jobQueue=queue, shareIdentifier="a"))
+
+
+@claim(
+    model("batch", "CreateJobQueueRequest", "have a fair-share scheduling policy added"),
+    used_by="stacks/orchestrator.py",
+    not_modelled="a queue may gain a scheduling policy by an update",
+)
+def queue_cannot_gain_a_policy(aws: Aws) -> None:
+    """A queue without a scheduling policy cannot be given one, so a shared queue is another queue."""
+    batch = Batch.of(aws)
+    plain = batch.new_queue()
+    shared = aws.once("queue/shared", lambda: _shared_queue(aws))
+    (found,) = batch.api.describe_job_queues(jobQueues=[shared])["jobQueues"]
+    with refused("ClientException"):
+        batch.api.update_job_queue(jobQueue=plain, schedulingPolicyArn=found["schedulingPolicyArn"])
+
+
+@documented(
+    page("https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"),
+    used_by="stacks/network.py stacks/endpoints.py",
+    why="a subnet without a route makes jobs fail after minutes, in an account's own network",
+    not_modelled="VPCs: routes, endpoints and security groups do not limit what a process reaches",
+)
+def child_needs_a_route_to_services(aws: Aws) -> None:
+    """A Fargate job in a subnet without a route to ECR and CloudWatch Logs does not start."""
+
+
+@documented(
+    page("https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html"),
+    used_by="stacks/service_queues.py traingrid/service_jobs.py",
+    why="preemption needs instances of two shares and exceeds the budget",
+    not_modelled="preemption between quota shares",
+)
+def borrowed_instances_are_taken_back(aws: Aws) -> None:
+    """A quota share that lends takes its instances back: the borrower's training job is stopped and queued again."""
+
+
+@documented(
+    page("https://github.com/dask/dask-cloudprovider/issues/299"),
+    used_by="docs/deploy.md traingrid/grid_orchestrator.py",
+    why="the limit depends on the account",
+)
+def young_account_has_few_fargate_vcpus(aws: Aws) -> None:
+    """A young account runs few Fargate vCPUs at once; Batch keeps the other jobs RUNNABLE until there is room."""
+
+
+@documented(
+    page("https://github.com/snakemake/snakemake-executor-plugin-aws-batch/pull/48"),
+    used_by="stacks/orchestrator.py",
+    why="no record was found that decides which principal ECS asks for ecs:TagResource",
+)
+def propagated_tags_need_no_permission_of_ours(aws: Aws) -> None:
+    """With propagateTags, the service-linked role of AWS Batch tags the ECS tasks, not the caller of SubmitJob."""

@@ -1,0 +1,106 @@
+"""DynamoDB: conditional writes, on which the ledger is built."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from botocore.exceptions import ClientError
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim
+from conformance.resources.storage import table
+from conformance.sources import model, page
+
+_CONDITIONS = page(
+    "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.ConditionExpressions.html"
+)
+
+
+def _key(aws: Aws, sort: str = "a") -> dict[str, dict[str, str]]:
+    return {"pk": {"S": aws.name("item")}, "sk": {"S": sort}}
+
+
+@claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
+def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
+    """A write whose condition is not met answers ConditionalCheckFailedException and changes nothing."""
+    dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
+    dynamodb.put_item(TableName=name, Item=key | {"v": {"N": "1"}}, ConditionExpression="attribute_not_exists(pk)")
+    with refused("ConditionalCheckFailedException"):
+        dynamodb.put_item(TableName=name, Item=key | {"v": {"N": "2"}}, ConditionExpression="attribute_not_exists(pk)")
+    assert dynamodb.get_item(TableName=name, Key=key, ConsistentRead=True)["Item"]["v"] == {"N": "1"}
+
+
+@claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
+def one_of_many_writers_wins(aws: Aws) -> None:
+    """Of twenty writers at once with the same condition, exactly one succeeds."""
+    dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
+
+    def write(number: int) -> bool:
+        item = key | {"v": {"N": str(number)}}
+        try:
+            dynamodb.put_item(TableName=name, Item=item, ConditionExpression="attribute_not_exists(pk)")
+        except ClientError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(20) as pool:
+        assert sum(pool.map(write, range(20))) == 1
+
+
+@claim(
+    model("dynamodb", "TransactionCanceledException", "ordered in the order of requested items"),
+    used_by="traingrid/dynamodb.py traingrid/ledger.py",
+)
+def cancelled_transaction_names_the_condition(aws: Aws) -> None:
+    """A transaction of which one condition fails writes nothing, and its reasons are in the order of its parts."""
+    dynamodb, name = aws.client("dynamodb"), table(aws)
+    there, new = _key(aws), _key(aws)
+    dynamodb.put_item(TableName=name, Item=there)
+    puts = [
+        {"Put": {"TableName": name, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
+        for item in (new, there)
+    ]
+    try:
+        dynamodb.transact_write_items(TransactItems=puts)
+    except dynamodb.exceptions.TransactionCanceledException as error:
+        codes = [reason["Code"] for reason in error.response["CancellationReasons"]]
+    else:
+        codes = []
+    assert codes == ["None", "ConditionalCheckFailed"]
+    assert "Item" not in dynamodb.get_item(TableName=name, Key=new, ConsistentRead=True)
+
+
+@claim(
+    model("dynamodb", "UpdateItemInput", "ALL_NEW - Returns all of the attributes of the item"),
+    used_by="traingrid/dynamodb.py",
+)
+def update_returns_the_new_item(aws: Aws) -> None:
+    """UpdateItem with ReturnValues ALL_NEW returns the item as it is after the update, and makes a missing item."""
+    dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
+    update = {"UpdateExpression": "SET v = :v", "ExpressionAttributeValues": {":v": {"S": "x"}}}
+    reply = dynamodb.update_item(TableName=name, Key=key, ReturnValues="ALL_NEW", **update)
+    assert reply["Attributes"] == key | {"v": {"S": "x"}}
+
+
+@claim(
+    model("dynamodb", "QueryInput", "ScanIndexForward"),
+    used_by="traingrid/dynamodb.py traingrid/ledger.py",
+)
+def query_returns_a_partition_in_order(aws: Aws) -> None:
+    """Query returns the items of one partition in the order of their sort key, and continues after a page."""
+    dynamodb, name = aws.client("dynamodb"), table(aws)
+    partition = aws.name("partition")
+    for sort in ("b", "a", "c"):
+        dynamodb.put_item(TableName=name, Item={"pk": {"S": partition}, "sk": {"S": sort}})
+    query = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": partition}}}
+    first = dynamodb.query(TableName=name, Limit=2, ConsistentRead=True, **query)
+    rest = dynamodb.query(TableName=name, ConsistentRead=True, ExclusiveStartKey=first["LastEvaluatedKey"], **query)
+    assert [item["sk"]["S"] for item in (*first["Items"], *rest["Items"])] == ["a", "b", "c"]
+
+
+@claim(
+    page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"),
+    used_by="traingrid/ledger.py",
+)
+def item_has_at_most_400_kb(aws: Aws) -> None:
+    """An item of more than 400 KB is refused with ValidationException."""
+    with refused("ValidationException"):
+        aws.client("dynamodb").put_item(TableName=table(aws), Item=_key(aws) | {"v": {"S": "x" * 410 * 1024}})

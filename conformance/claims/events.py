@@ -1,0 +1,209 @@
+"""EventBridge: the shape of the events that the product reads, and how they travel."""
+
+import json
+
+from conformance.aws import Aws
+from conformance.claim import claim, documented
+from conformance.resources.events import Inbox, inbox, rule
+from conformance.resources.identity import allow, role
+from conformance.resources.storage import bucket
+from conformance.resources.training import Training
+from conformance.sources import model, page
+
+_SAGEMAKER = page("https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-sagemaker.html")
+_S3 = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html")
+_OBJECT = {"source": ["aws.s3"], "detail-type": ["Object Created"]}
+KEY = "manifests/a folder/x+y ü.csv"
+
+
+def _of_objects(aws: Aws) -> dict[str, object]:
+    """Return the event of an uploaded object, and what PutObject replied; claims share them."""
+
+    def make() -> dict[str, object]:
+        name = bucket(aws, events=True)
+        box = inbox(
+            aws, {**_OBJECT, "detail": {"bucket": {"name": [name]}, "object": {"key": [{"prefix": "manifests/"}]}}}
+        )
+        s3, puts = aws.client("s3"), list[dict[str, object]]()
+
+        def arrived() -> bool:  # a notification of a new bucket takes a while until it is in force
+            puts.append(dict(s3.put_object(Bucket=name, Key=KEY, Body=b"12345")))
+            return bool(box.messages())
+
+        aws.wait(arrived, "the event of an upload")
+        event = json.loads(box.messages()[0]["Body"])
+        return {"event": event, "versions": [put["VersionId"] for put in puts], "bucket": name}
+
+    return aws.once("object event", make)
+
+
+@claim(_S3, used_by="traingrid/intake.py stacks/manifest_intake.py")
+def upload_is_an_object_created_event(aws: Aws) -> None:
+    """An upload is an event Object Created of aws.s3, with bucket, key, size, version-id and etag in its detail."""
+    found = _of_objects(aws)
+    event = json.loads(json.dumps(found["event"]))
+    thing = event["detail"]["object"]
+    assert (event["source"], event["detail-type"]) == ("aws.s3", "Object Created")
+    assert event["detail"]["bucket"]["name"] == found["bucket"]
+    assert thing["size"] == 5
+    assert thing["version-id"] in json.dumps(found["versions"])
+    assert thing["etag"]
+
+
+@claim(
+    _S3,
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"),
+    used_by="traingrid/intake.py",
+)
+def key_of_an_event_is_plain_text(aws: Aws) -> None:
+    """The key in S3's event is plain text: blanks, plus signs and umlauts are not encoded."""
+    event = json.loads(json.dumps(_of_objects(aws)["event"]))
+    assert event["detail"]["object"]["key"] == KEY
+
+
+@claim(_SAGEMAKER, used_by="lambda/record_job_event.py stacks/event_forwarding.py", trainings=1)
+def training_job_changes_are_events(aws: Aws) -> None:
+    """A training job's changes are events of aws.sagemaker, whose detail has its name, ARN and status."""
+    training = Training.of(aws)
+    pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Training Job State Change"]}
+    box = inbox(aws, {**pattern, "detail": {"TrainingJobName": [{"prefix": f"tgc-{aws.run}-"}]}})
+    name = training.create(training.request())
+    ended = training.ended(name)
+    event = box.event(
+        lambda event: event["detail"]["TrainingJobName"] == name and event["detail"]["TrainingJobStatus"] == "Completed"
+    )
+    assert event["region"] == aws.home
+    assert event["detail"]["TrainingJobArn"] == ended["TrainingJobArn"]
+    assert event["resources"] == [ended["TrainingJobArn"]]
+
+
+@claim(
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-region.html"),
+    used_by="stacks/event_forwarding.py lambda/record_job_event.py",
+)
+def forwarded_event_keeps_its_region(aws: Aws) -> None:
+    """An event that a rule sends to a bus in another Region keeps source, detail and the Region of its origin."""
+    here, there = aws.client("events"), aws.client("events", aws.away)
+    name = aws.name("bus")
+    aws.undo.later(f"event bus {name}", lambda: here.delete_event_bus(Name=name))
+    bus = here.create_event_bus(Name=name, Tags=aws.tags())["EventBusArn"]
+    box = Inbox(aws)
+    rule(aws, {"source": [f"conformance.{aws.run}"]}, {"Arn": box.arn}, bus=name)
+    put = role(aws, "forward", {"Service": "events.amazonaws.com"}, allow("events:PutEvents", bus))
+    rule(aws, {"source": [f"conformance.{aws.run}"]}, {"Arn": bus, "RoleArn": put}, aws.away)
+    entry = {"Source": f"conformance.{aws.run}", "DetailType": "Claim", "Detail": json.dumps({"a": 1})}
+
+    def arrived() -> bool:
+        there.put_events(Entries=[entry])
+        return bool(box.messages())
+
+    aws.wait(arrived, "the forwarded event")
+    event = json.loads(box.messages()[0]["Body"])
+    assert event["region"] == aws.away
+    assert event["detail"] == {"a": 1}
+
+
+@claim(
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns-content-based-filtering.html"),
+    used_by="stacks/event_forwarding.py stacks/manifest_intake.py",
+)
+def prefix_matches_the_beginning_only(aws: Aws) -> None:
+    """A pattern with prefix matches values that begin so, and no others."""
+    source = f"conformance.prefix.{aws.run}"
+    box = inbox(aws, {"source": [source], "detail": {"name": [{"prefix": "grid-"}]}})
+    events = aws.client("events")
+
+    def arrived() -> bool:
+        names = ("other-grid-1", "grid-1")
+        details = [json.dumps({"name": name}) for name in names]
+        events.put_events(Entries=[{"Source": source, "DetailType": "Claim", "Detail": detail} for detail in details])
+        return bool(box.messages())
+
+    aws.wait(arrived, "the event that matches")
+    aws.stays_false(
+        lambda: any(json.loads(message["Body"])["detail"]["name"] != "grid-1" for message in box.messages()), of_aws=20
+    )
+
+
+@claim(
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html"),
+    used_by="stacks/dead_letters.py",
+)
+def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
+    """An event whose target refuses it goes to the rule's dead-letter queue, with the reason as an attribute."""
+    source, dead = f"conformance.dead.{aws.run}", Inbox(aws)
+    missing = f"arn:aws:lambda:{aws.home}:{aws.account}:function:{aws.name('missing')}"
+    target = {
+        "Arn": missing,
+        "DeadLetterConfig": {"Arn": dead.arn},
+        "RetryPolicy": {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60},
+    }
+    rule(aws, {"source": [source]}, target)
+
+    def arrived() -> bool:
+        aws.client("events").put_events(Entries=[{"Source": source, "DetailType": "Claim", "Detail": "{}"}])
+        return bool(dead.messages())
+
+    aws.wait(arrived, "the dead letter")
+    assert dead.messages()[0]["MessageAttributes"]["ERROR_CODE"]["StringValue"]
+
+
+@claim(
+    model("cloudwatch", "SetAlarmState", "the action configured for the appropriate state is invoked"),
+    used_by="stacks/alarm_topic.py docs/operations.md",
+    not_modelled="alarms: their state changes, and no action follows",
+)
+def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
+    """SetAlarmState to ALARM invokes the alarm's action: its topic gets a message."""
+    sns, cloudwatch, name = aws.client("sns"), aws.client("cloudwatch"), aws.name("alarm")
+    topic = sns.create_topic(Name=name, Tags=aws.tags())["TopicArn"]
+    aws.undo.later(f"topic {name}", lambda: sns.delete_topic(TopicArn=topic))
+    box = Inbox(aws, principal="sns.amazonaws.com")
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=box.arn)
+    aws.undo.later(f"alarm {name}", lambda: cloudwatch.delete_alarms(AlarmNames=[name]))
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        MetricName="none",
+        Namespace="conformance",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+        AlarmActions=[topic],
+        Tags=aws.tags(),
+    )
+    cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="the claim")
+    patience = aws.seconds(120)
+    message = aws.wait(lambda: box.messages(), "the alarm's message", seconds=patience)[0]  # noqa: PLW0108 - a bound method cannot be truthy
+    assert json.loads(json.loads(message["Body"])["Message"])["NewStateValue"] == "ALARM"
+
+
+@documented(
+    page("https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html"),
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html"),
+    used_by="lambda/record_job_event.py traingrid/reconciling.py",
+    why="repeated and lost events cannot be provoked",
+)
+def events_may_repeat_or_be_lost(aws: Aws) -> None:
+    """An event may come more than once, out of order, or not at all, so it only causes a look at the service."""
+
+
+@documented(
+    page("https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html"),
+    page("https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12"),
+    used_by="traingrid/image_build.py stacks/image_build.py",
+    why="the limit of concurrent builds depends on the account",
+)
+def builds_are_limited_by_the_account(aws: Aws) -> None:
+    """StartBuild beyond an account's concurrent builds, 0 or 1 in a young account, is AccountLimitExceededException."""
+
+
+@documented(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html"),
+    used_by="stacks/event_function.py",
+    why="a trace arrives within minutes or not at all, and is sampled",
+    not_modelled="X-Ray: traces are taken and not kept",
+)
+def function_is_traced(aws: Aws) -> None:
+    """A function with active tracing sends its traces to X-Ray."""

@@ -1,0 +1,116 @@
+"""Lambda: what becomes of an event whose function fails, and what a function logs."""
+
+import json
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim, documented
+from conformance.resources.events import Inbox
+from conformance.resources.functions import function
+from conformance.sources import page
+
+_ASYNC = page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html")
+_DESTINATIONS = page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html")
+_FAILS = "def handler(event, context):\n    print('tried', context.aws_request_id)\n    raise ValueError('no good')\n"
+_WORKS = "def handler(event, context):\n    print('worked')\n    return {'got': event, 'id': context.aws_request_id}\n"
+
+
+def _failure(aws: Aws) -> dict[str, object]:
+    """Return what the destination and the dead-letter queue of a failing function got; claims share them."""
+
+    def make() -> dict[str, object]:
+        box, dead = Inbox(aws), Inbox(aws)
+        name = function(aws, _FAILS, DeadLetterConfig={"TargetArn": dead.arn})
+        api, destination = aws.client("lambda"), {"OnFailure": {"Destination": box.arn}}
+        api.put_function_event_invoke_config(FunctionName=name, DestinationConfig=destination)
+        api.invoke(FunctionName=name, InvocationType="Event", Payload=json.dumps({"a": 1}))
+        record = aws.wait(box.messages, "the record of the failure")[0]
+        letter = aws.wait(dead.messages, "the dead letter")[0]
+        return {"record": json.loads(record["Body"]), "letter": letter, "function": name}
+
+    return aws.once("failure", make)
+
+
+@claim(_ASYNC, _DESTINATIONS, used_by="stacks/event_function.py")
+def failed_event_is_tried_three_times(aws: Aws) -> None:
+    """An asynchronous event whose function fails is tried three times; then the destination gets a record."""
+    record = json.loads(json.dumps(_failure(aws)["record"]))
+    assert record["requestContext"]["condition"] == "RetriesExhausted"
+    assert record["requestContext"]["approximateInvokeCount"] == 3
+    assert record["requestPayload"] == {"a": 1}
+    assert record["responsePayload"]["errorMessage"] == "no good"
+
+
+@claim(_ASYNC, used_by="stacks/event_function.py lambda/accept_manifest.py")
+def retry_has_the_same_request_id(aws: Aws) -> None:
+    """The three tries of an event have the same request id."""
+    name, logs = _failure(aws)["function"], aws.client("logs")
+
+    def tried() -> list[str]:
+        events = logs.filter_log_events(logGroupName=f"/aws/lambda/{name}", filterPattern="tried")["events"]
+        ids = [event["message"].split()[-1] for event in events if event["message"].startswith("tried")]
+        return ids if len(ids) == 3 else []
+
+    assert len(set(aws.wait(tried, "three lines of the log"))) == 1
+
+
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html"),
+    used_by="stacks/dead_letters.py",
+)
+def dead_letter_is_the_event(aws: Aws) -> None:
+    """A function's dead-letter queue gets the event itself, with the error message as an attribute."""
+    letter = json.loads(json.dumps(_failure(aws)["letter"]))
+    assert json.loads(letter["Body"]) == {"a": 1}
+    assert "no good" in letter["MessageAttributes"]["ErrorMessage"]["StringValue"]
+
+
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html"),
+    used_by="docs/operations.md lambda/reconcile.py",
+)
+def invoked_function_returns_its_result(aws: Aws) -> None:
+    """Invoke waits for the function and returns its result; an exception is FunctionError Unhandled, not an error."""
+    api = aws.client("lambda")
+    works, fails = aws.once("works", lambda: function(aws, _WORKS)), str(_failure(aws)["function"])
+    assert json.load(api.invoke(FunctionName=works, Payload=b'{"b": 2}')["Payload"])["got"] == {"b": 2}
+    reply = api.invoke(FunctionName=fails, Payload=b"{}")
+    assert (reply["StatusCode"], reply["FunctionError"]) == (200, "Unhandled")
+    assert json.load(reply["Payload"])["errorMessage"] == "no good"
+
+
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
+    used_by="stacks/event_function.py stacks/saved_queries.py",
+    not_modelled="Lambda's log format JSON: its own lines are plain text",
+)
+def log_format_json_is_of_every_line(aws: Aws) -> None:
+    """With the log format JSON, also the lines of Lambda itself are JSON, as platform.report is."""
+    name, logs = function(aws, _WORKS, LoggingConfig={"LogFormat": "JSON"}), aws.client("logs")
+    aws.client("lambda").invoke(FunctionName=name, Payload=b"{}")
+
+    def lines() -> str:
+        return "".join(
+            event["message"] for event in logs.filter_log_events(logGroupName=f"/aws/lambda/{name}")["events"]
+        )
+
+    patience = aws.seconds(120)
+    aws.wait(lambda: "platform.report" in lines(), "the report", seconds=patience)
+
+
+@claim(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html"),
+    used_by="traingrid/region_guard.py docs/operations.md",
+)
+def unknown_function_is_not_found(aws: Aws) -> None:
+    """Invoke of an unknown function is ResourceNotFoundException."""
+    with refused("ResourceNotFoundException"):
+        aws.client("lambda").invoke(FunctionName=aws.name("unknown"))
+
+
+@documented(
+    page("https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"),
+    used_by="docs/deploy.md stacks/event_function.py",
+    why="the limit of concurrent executions, 10 in a young account, is the account's",
+)
+def young_account_runs_ten_functions_at_once(aws: Aws) -> None:
+    """Beyond the account's concurrent executions, asynchronous events wait up to six hours in Lambda's queue."""

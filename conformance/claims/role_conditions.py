@@ -1,0 +1,100 @@
+"""IAM: the conditions on which the product's roles may act."""
+
+from typing import Any
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim
+from conformance.claims.permissions import Creating
+from conformance.resources.identity import acting_with, allow, role
+from conformance.resources.storage import shared_bucket
+from conformance.resources.training import INSTANCE_TYPE
+from conformance.sources import page
+
+_DENIED = ("AccessDeniedException", "AccessDenied")
+_KEYS = page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html")
+_CONDITIONS = "stacks/child_permissions.py stacks/training_jobs.py"
+
+
+def _create_if(aws: Aws, statement: Any, *, allowed: bool, **members: Any) -> None:
+    it = Creating(aws)
+    if allowed:
+        assert it.by(statement, it.add_tags, it.pass_role, **members)
+        return
+    request = it.training.request(**members)
+    with refused(*_DENIED, text="sagemaker:CreateTrainingJob"):
+        acting_with(aws, statement, it.add_tags, it.pass_role)("sagemaker").create_training_job(**request)
+
+
+def _on(aws: Aws, **conditions: Any) -> Any:
+    return allow("sagemaker:CreateTrainingJob", f"arn:aws:sagemaker:*:{aws.account}:training-job/tgc-*", **conditions)
+
+
+@claim(_KEYS, used_by=_CONDITIONS, trainings=1)
+def instance_types_may_be_limited(aws: Aws) -> None:
+    """sagemaker:InstanceTypes limits the instance types with which CreateTrainingJob is allowed."""
+    mine = {"ForAllValues:StringEquals": {"sagemaker:InstanceTypes": [INSTANCE_TYPE]}}
+    other = {"ForAllValues:StringEquals": {"sagemaker:InstanceTypes": ["ml.c5.xlarge"]}}
+    given = {"Null": {"sagemaker:InstanceTypes": "false"}}
+    _create_if(aws, _on(aws, **mine, **given), allowed=True)
+    _create_if(aws, _on(aws, **other, **given), allowed=False)
+
+
+@claim(_KEYS, used_by=_CONDITIONS)
+def runtime_may_be_limited(aws: Aws) -> None:
+    """sagemaker:MaxRuntimeInSeconds limits for how long a training job may be created."""
+    limited = _on(aws, NumericLessThanEquals={"sagemaker:MaxRuntimeInSeconds": "60"})
+    _create_if(aws, limited, allowed=False)
+
+
+@claim(_KEYS, used_by=_CONDITIONS)
+def traffic_encryption_may_be_demanded(aws: Aws) -> None:
+    """sagemaker:InterContainerTrafficEncryption refuses a training job that does not ask for encryption."""
+    encrypted = _on(aws, Bool={"sagemaker:InterContainerTrafficEncryption": "true"})
+    _create_if(aws, encrypted, allowed=False)
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html"
+    ),
+    used_by="stacks/child_permissions.py stacks/intake_permissions.py",
+    trainings=1,
+)
+def for_all_values_is_true_without_values(aws: Aws) -> None:
+    """ForAllValues is true of a request that has no such key, so each is accompanied by Null."""
+    subnets = {"ForAllValues:StringEquals": {"sagemaker:VpcSubnets": ["subnet-0123456789abcdef0"]}}
+    _create_if(aws, _on(aws, **subnets), allowed=True)
+    _create_if(aws, _on(aws, **subnets, Null={"sagemaker:VpcSubnets": "false"}), allowed=False)
+
+
+@claim(_KEYS, used_by=_CONDITIONS)
+def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
+    """aws:RequestTag refuses a training job that has another value of a tag."""
+    other = _on(aws, StringEquals={"aws:RequestTag/traingrid:conformance": "another"})
+    _create_if(aws, other, allowed=False)
+
+
+@claim(
+    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html"),
+    used_by="stacks/grants.py docs/security.md",
+)
+def explicit_deny_wins(aws: Aws) -> None:
+    """A statement with Deny wins over every Allow."""
+    bucket, key = shared_bucket(aws), aws.name("denied")
+    everything = allow("s3:*", "*")
+    deny = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": "*"}
+    acting_with(aws, everything)("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
+    with refused("AccessDenied", text="explicit deny"):
+        acting_with(aws, everything, deny)("s3").put_object(Bucket=bucket, Key=key, Body=b"x")
+
+
+@claim(
+    page("https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining"),
+    used_by="traingrid/clients.py stacks/accounts.py",
+)
+def role_is_assumed_only_by_whom_it_trusts(aws: Aws) -> None:
+    """AssumeRole takes the caller's permission and the role's trust: a role that trusts only a service is refused."""
+    target = role(aws, "target", {"Service": "ec2.amazonaws.com"})
+    actor = acting_with(aws, allow("sts:AssumeRole", target))
+    with refused("AccessDenied"):
+        actor("sts").assume_role(RoleArn=target, RoleSessionName="conformance")

@@ -1,0 +1,215 @@
+"""CloudFormation: failures, retained resources and what stacks read of each other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim
+from conformance.resources.functions import function
+from conformance.resources.storage import bucket, shared_bucket
+from conformance.resources.templates import Stack
+from conformance.sources import model, page
+
+_RETENTION = page(
+    "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html"
+)
+_IMPORT = page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html")
+_ANSWERS = """
+import json, urllib.request
+def handler(event, context):
+    failed = event["RequestType"] == "Create" and event["ResourceProperties"]["Fail"] == "yes"
+    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    answer |= {"PhysicalResourceId": "claim", "Status": "FAILED" if failed else "SUCCESS"}
+    answer |= {"Reason": "the claim's reason", "Data": {"Value": "of the claim"}}
+    body, header = json.dumps(answer).encode(), {"content-type": ""}
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, header, method="PUT"))
+"""
+
+
+def _group(name: str, policy: str) -> dict[str, Any]:
+    return {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": name}, "DeletionPolicy": policy}
+
+
+def _taken(aws: Aws, after: str) -> dict[str, Any]:
+    """Return a resource that cannot be created, after another one: a bucket that exists."""
+    return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": shared_bucket(aws)}, "DependsOn": after}
+
+
+def _forget_group(aws: Aws, name: str) -> None:
+    logs = aws.client("logs")
+    aws.undo.later(f"log group {name}", lambda: logs.delete_log_group(logGroupName=name))
+
+
+def _groups(aws: Aws, name: str) -> list[str]:
+    found = aws.client("logs").describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    return [group["logGroupName"] for group in found]
+
+
+@claim(_RETENTION, used_by="stacks/buckets.py stacks/ledger.py docs/deploy.md")
+def retained_resource_outlives_its_stack(aws: Aws) -> None:
+    """A resource with DeletionPolicy RetainExceptOnCreate stays when its stack is deleted."""
+    stack, name = Stack(aws), f"/{aws.name('kept')}"
+    assert stack.deploy({"Kept": _group(name, "RetainExceptOnCreate")}) == "CREATE_COMPLETE", stack.reasons()
+    _forget_group(aws, name)
+    stack.delete()
+    assert _groups(aws, name) == [name]
+
+
+@claim(_RETENTION, used_by="stacks/buckets.py docs/deploy.md")
+def failed_creation_leaves_nothing(aws: Aws) -> None:
+    """If the creation of a stack fails, a resource with RetainExceptOnCreate is deleted."""
+    stack, name = Stack(aws), f"/{aws.name('not-kept')}"
+    resources = {"Kept": _group(name, "RetainExceptOnCreate"), "Broken": _taken(aws, "Kept")}
+    assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
+    assert _groups(aws, name) == []
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html"
+        "#WorkingWithTables.Basics.DeletionProtection"
+    ),
+    used_by="stacks/ledger.py docs/first-hour.md",
+)
+def protected_table_stops_a_rollback(aws: Aws) -> None:
+    """A failed creation cannot delete a table with deletion protection: the stack ends ROLLBACK_FAILED."""
+    stack, name, dynamodb = Stack(aws), aws.name("protected"), aws.client("dynamodb")
+    keys = {"KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}]}
+    attributes = {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}]}
+    properties = {"TableName": name, "BillingMode": "PAY_PER_REQUEST", "DeletionProtectionEnabled": True}
+    table = {"Type": "AWS::DynamoDB::Table", "Properties": properties | keys | attributes}
+    status = stack.deploy({"Table": table, "Broken": _taken(aws, "Table")})
+    dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+    aws.wait(lambda: dynamodb.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE", name)
+    assert status == "ROLLBACK_FAILED"
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/stack-failure-options.html"),
+    used_by="stacks/region_guard.py docs/deploy.md",
+)
+def failed_update_is_rolled_back(aws: Aws) -> None:
+    """An update that fails ends UPDATE_ROLLBACK_COMPLETE, and what it had changed is as before."""
+    stack, name, other = Stack(aws), f"/{aws.name('before')}", f"/{aws.name('added')}"
+    assert stack.deploy({"Group": _group(name, "Delete")}) == "CREATE_COMPLETE", stack.reasons()
+    resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _taken(aws, "Added")}
+    assert stack.deploy(resources) == "UPDATE_ROLLBACK_COMPLETE"
+    assert _groups(aws, name) == [name]
+    assert _groups(aws, other) == []
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
+    used_by="traingrid/custom_resource.py traingrid/region_guard.py",
+)
+def custom_resource_fails_with_its_reason(aws: Aws) -> None:
+    """A custom resource that answers FAILED fails the stack, and the stack's events have its reason."""
+    stack, arn = Stack(aws), _answering(aws)
+    assert stack.deploy(_custom(arn, fail="yes")) == "ROLLBACK_COMPLETE"
+    assert "the claim's reason" in stack.reasons()
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
+    used_by="stacks/image_build.py traingrid/image_build.py",
+)
+def custom_resource_has_attributes(aws: Aws) -> None:
+    """What a custom resource answers as Data can be read by Fn::GetAtt."""
+    stack, arn = Stack(aws), _answering(aws)
+    output = {"Value": {"Value": {"Fn::GetAtt": ["Custom", "Value"]}}}
+    assert stack.deploy(_custom(arn, fail="no"), Outputs=output) == "CREATE_COMPLETE", stack.reasons()
+    outputs = stack.api.describe_stacks(StackName=stack.name)["Stacks"][0]["Outputs"]
+    assert [output["OutputValue"] for output in outputs] == ["of the claim"]
+
+
+def _answering(aws: Aws) -> str:
+    name = aws.once("answers", lambda: function(aws, _ANSWERS))
+    return f"arn:aws:lambda:{aws.home}:{aws.account}:function:{name}"
+
+
+def _custom(arn: str, *, fail: str) -> dict[str, Any]:
+    properties = {"ServiceToken": arn, "ServiceTimeout": "120", "Fail": fail}
+    return {"Custom": {"Type": "AWS::CloudFormation::CustomResource", "Properties": properties}}
+
+
+@claim(
+    model("cloudformation", "DeleteStackInput", "FORCE_DELETE_STACK"),
+    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html"),
+    used_by="docs/deploy.md stacks/guard_stack.py",
+)
+def stack_is_deleted_by_force_after_a_failure(aws: Aws) -> None:
+    """FORCE_DELETE_STACK is refused for a healthy stack, and deletes one whose deletion has failed."""
+    stack, name = Stack(aws), aws.name("full")
+    s3 = aws.client("s3")
+    made = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}
+    assert stack.deploy({"Bucket": made}) == "CREATE_COMPLETE", stack.reasons()
+    aws.undo.later(f"bucket {name}", lambda: (s3.delete_object(Bucket=name, Key="k"), s3.delete_bucket(Bucket=name)))
+    s3.put_object(Bucket=name, Key="k", Body=b"x")
+    with refused("ValidationError"):
+        stack.api.delete_stack(StackName=stack.name, DeletionMode="FORCE_DELETE_STACK")
+    assert stack.delete() == "DELETE_FAILED"
+    stack.api.delete_stack(StackName=stack.name, DeletionMode="FORCE_DELETE_STACK")
+    assert stack.ended() in ("", "DELETE_COMPLETE")
+
+
+def _take_over(aws: Aws, stack: Stack, resources: dict[str, Any]) -> str:
+    what = {"StackName": stack.name, "ChangeSetName": "take-over"}
+    aws.undo.later(f"stack {stack.name}", stack.delete)
+    stack.api.create_change_set(
+        **what,
+        ChangeSetType="CREATE",
+        TemplateBody=json.dumps({"Resources": resources}),
+        ImportExistingResources=True,
+        Tags=aws.tags(),
+    )
+    status = aws.wait(lambda: _change_set(stack, what), "the change set")
+    if status == "FAILED":
+        return status
+    stack.api.execute_change_set(**what)
+    return stack.ended()
+
+
+def _change_set(stack: Stack, what: dict[str, str]) -> str:
+    status = str(stack.api.describe_change_set(**what)["Status"])
+    return status if status.endswith(("COMPLETE", "FAILED")) else ""
+
+
+@claim(_IMPORT, used_by="docs/deploy.md")
+def kept_bucket_is_taken_over(aws: Aws) -> None:
+    """With ImportExistingResources, a new stack takes over an existing bucket that its template names literally."""
+    name, stack = bucket(aws), Stack(aws)
+    aws.client("s3").put_object(Bucket=name, Key="k", Body=b"x")
+    kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": name}}
+    assert _take_over(aws, stack, {"Bucket": kept}).endswith("COMPLETE"), stack.reasons()
+    assert stack.status() in ("CREATE_COMPLETE", "IMPORT_COMPLETE"), stack.reasons()
+    assert stack.id_of("Bucket") == name
+
+
+@claim(_IMPORT, used_by="docs/deploy.md")
+def existing_bucket_is_in_the_way(aws: Aws) -> None:
+    """Without ImportExistingResources, a stack with the name of an existing bucket fails: already exists."""
+    name, stack = bucket(aws), Stack(aws)
+    kept = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}
+    assert stack.deploy({"Bucket": kept}) == "ROLLBACK_COMPLETE"
+    assert "already exists" in stack.reasons()
+
+
+@claim(
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html"
+    ),
+    used_by="stacks/images_stack.py stacks/control_stack.py",
+)
+def output_of_another_stack_is_read(aws: Aws) -> None:
+    """Fn::GetStackOutput reads an output of another stack, and does not keep that stack from being deleted."""
+    giver, taker = Stack(aws), Stack(aws)
+    group = {"Group": _group(f"/{aws.name('giver')}", "Delete")}
+    giver.deploy(group, Outputs={"Given": {"Value": "from-the-giver"}})
+    given = {"Fn::GetStackOutput": {"StackName": giver.name, "OutputName": "Given"}}
+    name = {"Fn::Join": ["", [f"/{aws.name('taker')}-", given]]}
+    taken = {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": name}}}
+    assert taker.deploy(taken) == "CREATE_COMPLETE", taker.reasons()
+    assert taker.id_of("Group").endswith("from-the-giver")
+    assert giver.delete() in ("", "DELETE_COMPLETE")

@@ -1,0 +1,73 @@
+"""S3: versions, ranges, conditional writes and names."""
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim, documented
+from conformance.resources.storage import shared_bucket
+from conformance.sources import model, page
+
+_VERSIONS = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html")
+
+
+@claim(_VERSIONS, used_by="traingrid/storage.py traingrid/intake.py")
+def every_write_is_a_version(aws: Aws) -> None:
+    """In a bucket with versions, each PutObject returns a version of its own, which stays readable."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("versions")
+    first, second = (s3.put_object(Bucket=bucket, Key=key, Body=body)["VersionId"] for body in (b"one", b"two"))
+    assert first != second
+    assert s3.get_object(Bucket=bucket, Key=key, VersionId=first)["Body"].read() == b"one"
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"two"
+
+
+@claim(_VERSIONS, used_by="traingrid/storage.py")
+def versions_are_listed_newest_first(aws: Aws) -> None:
+    """ListObjectVersions lists the versions of a key from the newest to the oldest."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("ordered")
+    versions = [s3.put_object(Bucket=bucket, Key=key, Body=body)["VersionId"] for body in (b"1", b"2", b"3")]
+    listed = s3.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
+    assert [version["VersionId"] for version in listed] == versions[::-1]
+
+
+@claim(
+    model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/storage.py"
+)
+def range_is_read_alone(aws: Aws) -> None:
+    """GetObject with a range returns these bytes, fewer at the end, and InvalidRange behind it."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("range")
+    s3.put_object(Bucket=bucket, Key=key, Body=b"0123456789")
+    assert s3.get_object(Bucket=bucket, Key=key, Range="bytes=2-4")["Body"].read() == b"234"
+    assert s3.get_object(Bucket=bucket, Key=key, Range="bytes=8-99")["Body"].read() == b"89"
+    with refused("InvalidRange"):
+        s3.get_object(Bucket=bucket, Key=key, Range="bytes=10-12")
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"),
+    used_by="traingrid/storage.py traingrid/cli/sources.py",
+)
+def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
+    """PutObject with If-None-Match: * is refused with PreconditionFailed if the key has an object."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("if-none")
+    s3.put_object(Bucket=bucket, Key=key, Body=b"one", IfNoneMatch="*")
+    with refused("PreconditionFailed"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"two", IfNoneMatch="*")
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"one"
+
+
+@claim(
+    model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/storage.py"
+)
+def version_keeps_its_metadata(aws: Aws) -> None:
+    """HeadObject of a version returns the metadata with which that version was written."""
+    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("metadata")
+    first = s3.put_object(Bucket=bucket, Key=key, Body=b"x", Metadata={"mark": "1"})["VersionId"]
+    s3.put_object(Bucket=bucket, Key=key, Body=b"x", Metadata={"mark": "2"})
+    assert s3.head_object(Bucket=bucket, Key=key, VersionId=first)["Metadata"] == {"mark": "1"}
+
+
+@documented(
+    page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
+    used_by="traingrid/storage.py traingrid/intake.py",
+    why="a moment of inconsistency cannot be provoked",
+)
+def written_object_is_seen_at_once(aws: Aws) -> None:
+    """S3 is strongly consistent: an object is read and listed as soon as its PutObject has succeeded."""

@@ -1,0 +1,120 @@
+"""SageMaker: names of training jobs, which traingrid uses as idempotency tokens."""
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim
+from conformance.resources.training import Training
+from conformance.sources import model, page
+
+UNKNOWN = ("ValidationException", "ResourceNotFound")
+
+
+@claim(
+    model("sagemaker", "CreateTrainingJob", "ResourceInUse"),
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/3108"),
+    used_by="traingrid/launch.py traingrid/failures.py",
+    trainings=1,
+)
+def name_is_accepted_once(aws: Aws) -> None:
+    """CreateTrainingJob refuses the name of an existing training job with ResourceInUse."""
+    training = Training.of(aws)
+    name = training.specimen()["TrainingJobName"]
+    with refused("ResourceInUse", text="already exists"):
+        training.create(training.request(TrainingJobName=name))
+
+
+@claim(
+    model("sagemaker", "CreateTrainingJobRequest", "The name must be unique within an Amazon Web Services Region"),
+    used_by="traingrid/names.py traingrid/launch.py",
+    trainings=1,
+)
+def name_is_unique_in_one_region(aws: Aws) -> None:
+    """The same training job name is accepted in another Region."""
+    name = Training.of(aws).specimen()["TrainingJobName"]
+    there = Training.of(aws, aws.away)
+    there.create(there.request(TrainingJobName=name))
+
+
+@claim(
+    page("https://github.com/aws/aws-sdk/issues/165"),
+    page("https://github.com/boto/boto3/issues/2808"),
+    used_by="traingrid/ownership.py traingrid/launch.py",
+)
+def unknown_name_is_a_validation_exception(aws: Aws) -> None:
+    """DescribeTrainingJob of an unknown name answers ValidationException: Requested resource not found."""
+    with refused("ValidationException", text="Requested resource not found"):
+        Training.of(aws).describe(aws.name("unknown"))
+
+
+@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/ownership.py")
+def unknown_name_cannot_be_stopped(aws: Aws) -> None:
+    """StopTrainingJob of an unknown name answers ValidationException or ResourceNotFound."""
+    with refused(*UNKNOWN):
+        aws.client("sagemaker").stop_training_job(TrainingJobName=aws.name("unknown"))
+
+
+@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/ownership.py")
+def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
+    """ListTags of an unknown training job's ARN answers ValidationException or ResourceNotFound."""
+    arn = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/{aws.name('unknown')}"
+    with refused(*UNKNOWN):
+        aws.client("sagemaker").list_tags(ResourceArn=arn)
+
+
+@claim(
+    page("https://github.com/Kenza-AI/sagify/issues/57"),
+    used_by="traingrid/names.py",
+)
+def name_has_no_underscores(aws: Aws) -> None:
+    """A training job name with an underscore is refused with ValidationException."""
+    training = Training.of(aws)
+    with refused("ValidationException"):
+        training.create(training.request(TrainingJobName="under_score"))
+
+
+@claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid.py")
+def name_has_at_most_63_characters(aws: Aws) -> None:
+    """A training job name of 64 characters is refused with ValidationException."""
+    training = Training.of(aws)
+    with refused("ValidationException"):
+        training.create(training.request(TrainingJobName="n" * 64))
+
+
+@claim(
+    page("https://github.com/boto/boto3/issues/4606"),
+    used_by="traingrid/service_jobs.py stacks/training_jobs.py",
+    trainings=1,
+)
+def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
+    """The ARN of a training job ends with its name as it was given, upper case included."""
+    training = Training.of(aws)
+    name = training.create(training.request(TrainingJobName=f"TGC-{aws.name('UPPER')}"))
+    assert training.describe(name)["TrainingJobArn"].endswith(f":training-job/{name}")
+
+
+@claim(
+    model("sagemaker", "DeleteTrainingJob", "you can reuse its name to create another training job"),
+    used_by="traingrid/launch.py traingrid/recording.py",
+    trainings=1,
+)
+def deleted_name_is_free_again(aws: Aws) -> None:
+    """After DeleteTrainingJob, a training job is unknown and its name is accepted again."""
+    training = Training.of(aws)
+    name = training.create(training.request())
+    training.ended(name)
+    training.api.delete_training_job(TrainingJobName=name)
+    with refused(*UNKNOWN):
+        training.describe(name)
+    training.create(training.request(TrainingJobName=name))
+
+
+@claim(
+    model("sagemaker", "DeleteTrainingJob", "You cannot delete a job that is in the InProgress or Stopping state"),
+    used_by="traingrid/launch.py",
+    trainings=1,
+)
+def running_training_job_cannot_be_deleted(aws: Aws) -> None:
+    """DeleteTrainingJob is refused while a training job runs."""
+    training = Training.of(aws)
+    name = training.create(training.request("obedient"))
+    with refused("ResourceInUse", "ValidationException"):
+        training.api.delete_training_job(TrainingJobName=name)

@@ -1,0 +1,257 @@
+"""SageMaker: requests that CreateTrainingJob refuses, and how it words the refusal."""
+
+from typing import Any
+
+from conformance.aws import Aws, refused
+from conformance.claim import claim, documented
+from conformance.resources.identity import allow, role
+from conformance.resources.training import Training
+from conformance.sources import model, page
+
+_LIMITS = "traingrid/manifest_limits.py traingrid/job.py"
+
+
+def _refused(aws: Aws, text: str = "", **members: Any) -> None:
+    training = Training.of(aws)
+    with refused("ValidationException", text=text):
+        training.create(training.request(**members))
+
+
+@claim(model("sagemaker", "HyperParameters", '"max": 100'), used_by=_LIMITS)
+def at_most_100_hyperparameters(aws: Aws) -> None:
+    """A request with 101 hyperparameters is refused."""
+    _refused(aws, HyperParameters={f"h{number}": "1" for number in range(101)})
+
+
+@claim(model("sagemaker", "HyperParameterValue", '"max": 2500'), used_by=_LIMITS)
+def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
+    """A hyperparameter of 2,501 characters is refused."""
+    _refused(aws, HyperParameters={"long": "v" * 2501})
+
+
+@claim(
+    model("sagemaker", "HyperParameterValue", '"max": 2500'),
+    used_by="traingrid/manifest_limits.py traingrid/backends/sagemaker_request.py",
+    trainings=1,
+)
+def hyperparameter_of_2500_characters(aws: Aws) -> None:
+    """A hyperparameter of 2,500 characters is accepted, although prose of the API reference names 256."""
+    training = Training.of(aws)
+    training.create(training.request(HyperParameters={"long": "v" * 2500}))
+
+
+@claim(model("sagemaker", "TrainingEnvironmentValue", '"max": 512'), used_by=_LIMITS)
+def environment_value_of_at_most_512_characters(aws: Aws) -> None:
+    """An environment variable of 513 characters is refused."""
+    _refused(aws, Environment={"LONG": "v" * 513})
+
+
+@claim(
+    model("sagemaker", "InputDataConfig", '"max": 20'), used_by="traingrid/channels.py traingrid/manifest_channels.py"
+)
+def at_most_20_channels(aws: Aws) -> None:
+    """A request with 21 channels is refused."""
+    training = Training.of(aws)
+    _refused(aws, InputDataConfig=[training.channel(f"c{number}", "data/") for number in range(21)])
+
+
+@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/ownership.py traingrid/manifest_limits.py")
+def at_most_50_tags(aws: Aws) -> None:
+    """A request with 51 tags is refused."""
+    _refused(aws, Tags=[{"Key": f"key{number}", "Value": "v"} for number in range(51)])
+
+
+@claim(
+    model("sagemaker", "MetricDefinitionList", '"max": 40'),
+    used_by="traingrid/backends/sagemaker_request.py",
+)
+def at_most_40_metric_definitions(aws: Aws) -> None:
+    """A request with 41 metric definitions is refused."""
+    training = Training.of(aws)
+    request = training.request()
+    metrics = [{"Name": f"m{number}", "Regex": "x=([0-9]+)"} for number in range(41)]
+    request["AlgorithmSpecification"]["MetricDefinitions"] = metrics
+    with refused("ValidationException"):
+        training.create(request)
+
+
+@claim(
+    model("sagemaker", "StoppingCondition", "The maximum value is 28 days"),
+    used_by="traingrid/manifest_rules.py traingrid/grid_limits.py",
+)
+def at_most_28_days(aws: Aws) -> None:
+    """A MaxRuntimeInSeconds of more than 28 days is refused."""
+    _refused(aws, StoppingCondition={"MaxRuntimeInSeconds": 28 * 24 * 3600 + 1})
+
+
+@claim(
+    page("https://github.com/Kenza-AI/sagify/issues/111"),
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest_rules.py",
+)
+def wait_time_is_for_spot_only(aws: Aws) -> None:
+    """A MaxWaitTimeInSeconds without EnableManagedSpotTraining is refused."""
+    condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 600}
+    _refused(aws, "MaxWaitTimeInSeconds", StoppingCondition=condition)
+
+
+@claim(
+    model("sagemaker", "StoppingCondition", "It must be equal to or greater than MaxRuntimeInSeconds"),
+    used_by="traingrid/manifest_rules.py",
+)
+def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
+    """A spot request whose MaxWaitTimeInSeconds is less than its MaxRuntimeInSeconds is refused."""
+    condition = {"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 599}
+    _refused(aws, EnableManagedSpotTraining=True, StoppingCondition=condition)
+
+
+@claim(
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/2489"),
+    used_by="traingrid/failures.py",
+)
+def missing_data_is_refused_at_once(aws: Aws) -> None:
+    """A prefix without objects is refused at once: No S3 objects found under S3 URL."""
+    training = Training.of(aws)
+    _refused(aws, "No S3 objects found under S3 URL", InputDataConfig=[training.channel("train", "nowhere/")])
+
+
+@claim(
+    model("sagemaker", "S3DataSource", "Your input bucket must be in the same Amazon Web Services region"),
+    used_by="traingrid/manifest_check.py traingrid/failures.py",
+)
+def data_of_another_region_is_refused(aws: Aws) -> None:
+    """Data in a bucket of another Region is refused."""
+    there, here = Training.of(aws, aws.away), Training.of(aws)
+    with refused("ValidationException"):
+        here.create(here.request(InputDataConfig=[there.channel("train", "data/")]))
+
+
+@claim(
+    page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3"),
+    used_by="traingrid/failures.py",
+)
+def role_must_trust_sagemaker(aws: Aws) -> None:
+    """A role that SageMaker may not assume is refused: Could not assume role."""
+    other = aws.once("role/other", lambda: role(aws, "other", {"Service": "ecs-tasks.amazonaws.com"}, allow("s3:*")))
+    _refused(aws, "Could not assume role", RoleArn=other)
+
+
+@claim(
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/2534"),
+    used_by="traingrid/failures.py",
+)
+def missing_image_is_refused_at_once(aws: Aws) -> None:
+    """An image tag that does not exist is refused at once: Cannot find the requested image."""
+    training = Training.of(aws)
+    request = training.request()
+    request["AlgorithmSpecification"]["TrainingImage"] = f"{training.image}-missing"
+    with refused("ValidationException", text="requested image"):
+        training.create(request)
+
+
+@claim(
+    page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
+    used_by="traingrid/failures.py",
+)
+def missing_repository_is_refused_at_once(aws: Aws) -> None:
+    """An image of a repository that does not exist is refused at once, and the text names the repository."""
+    training = Training.of(aws)
+    request = training.request()
+    request["AlgorithmSpecification"]["TrainingImage"] = training.image.replace("images", "missing")
+    with refused("ValidationException", text="repository"):
+        training.create(request)
+
+
+@claim(
+    model("sagemaker", "AlgorithmSpecification", "registry/repository[@digest] image path formats"),
+    used_by="traingrid/grid_image.py stacks/image_build.py",
+    trainings=1,
+)
+def image_may_be_named_by_its_digest(aws: Aws) -> None:
+    """A training image may be given by digest."""
+    training = Training.of(aws)
+    name, _, tag = training.image.partition("/")[2].partition(":")
+    found = aws.client("ecr").describe_images(repositoryName=name, imageIds=[{"imageTag": tag}])
+    digest = found["imageDetails"][0]["imageDigest"]
+    request = training.request()
+    request["AlgorithmSpecification"]["TrainingImage"] = f"{training.image.rpartition(':')[0]}@{digest}"
+    training.create(request)
+
+
+@claim(
+    model("sagemaker", "Channel", "CompressionType is used only in Pipe input mode"),
+    used_by="docs/manifest.md",
+    not_modelled="compressed data is not unpacked",
+    trainings=1,
+)
+def compressed_data_in_pipe_mode(aws: Aws) -> None:
+    """A Pipe channel with CompressionType Gzip is accepted."""
+    training = Training.of(aws)
+    program = training.request()["InputDataConfig"]
+    channel = training.channel("train", "data/", "Pipe") | {"CompressionType": "Gzip"}
+    training.create(training.request(InputDataConfig=[*program, channel]))
+
+
+@claim(
+    model("sagemaker", "Channel", "SageMaker wraps each individual S3 object in a RecordIO record"),
+    used_by="docs/manifest.md",
+    not_modelled="objects in Pipe mode are not wrapped into RecordIO",
+    trainings=1,
+)
+def recordio_in_pipe_mode(aws: Aws) -> None:
+    """A Pipe channel with RecordWrapperType RecordIO is accepted."""
+    training = Training.of(aws)
+    program = training.request()["InputDataConfig"]
+    channel = training.channel("train", "data/", "Pipe") | {"RecordWrapperType": "RecordIO"}
+    training.create(training.request(InputDataConfig=[*program, channel]))
+
+
+@claim(
+    model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
+    used_by="traingrid/backends/sagemaker_request.py traingrid/accelerators.py",
+    not_modelled="instance types differ in nothing but their quotas and their GPUs",
+)
+def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
+    """A VolumeKmsKeyId with an instance type that has local storage is refused before a quota is asked for."""
+    key = f"arn:aws:kms:{aws.home}:{aws.account}:key/00000000-0000-0000-0000-000000000000"
+    local = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1, "VolumeKmsKeyId": key}
+    _refused(aws, "VolumeKmsKeyId", ResourceConfig=local)
+
+
+@documented(
+    model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
+    page("https://github.com/zenml-io/zenml/issues/847"),
+    used_by="traingrid/failures.py traingrid/launch.py",
+    why="a request above the account's quota would start instances where the quota is larger than expected",
+)
+def quota_is_refused_at_once(aws: Aws) -> None:
+    """CreateTrainingJob beyond a quota is refused with ResourceLimitExceeded, which leaves no training job."""
+
+
+@documented(
+    page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
+    used_by="traingrid/failures.py traingrid/supervisor.py",
+    why="a lack of capacity cannot be provoked",
+)
+def missing_capacity_is_a_failure(aws: Aws) -> None:
+    """A training job without capacity ends Failed, with a FailureReason that begins with CapacityError."""
+
+
+@documented(
+    model("sagemaker", "RetryStrategy", "fails due to an InternalServerError"),
+    model("sagemaker", "StoppingCondition", "the maximum time for all of the attempts in total"),
+    used_by="traingrid/backends/sagemaker_request.py docs/manifest.md",
+    why="an internal error of SageMaker cannot be provoked",
+)
+def sagemaker_retries_its_own_errors(aws: Aws) -> None:
+    """SageMaker's RetryStrategy retries after an InternalServerError, within one MaxRuntimeInSeconds."""
+
+
+@documented(
+    model("sagemaker", "DescribeTrainingJobResponse", "the managed spot training instances were interrupted"),
+    used_by="traingrid/failures.py",
+    why="an interruption of spot instances cannot be provoked",
+    not_modelled="spot instances are never interrupted",
+)
+def interrupted_spot_training_is_stopped(aws: Aws) -> None:
+    """A spot training job whose instances are interrupted for good ends Stopped with the phase Interrupted."""

@@ -1,0 +1,62 @@
+"""A local cloud as the place of a run: started for it, on loopback, with AWS's waiting times shortened."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+
+from conformance.aws import Place
+from localcloud import images
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REGIONS = ("us-east-1", "eu-west-1")
+PACE = 0.05
+"""A minute of AWS takes three seconds."""
+
+
+@contextmanager
+def local_place(folder: Path) -> Iterator[Place]:
+    """Start a local cloud and yield it as a place; it ends with the block.
+
+    Args:
+        folder: Folder for the cloud's files.
+    """
+    aws = Settings()
+    settings = Settings(
+        data_dir=folder,
+        batch_stop_grace_seconds=aws.batch_stop_grace_seconds * PACE,
+        training_stop_grace_seconds=aws.training_stop_grace_seconds * PACE,
+        lambda_retry_delays_seconds=tuple(seconds * PACE for seconds in aws.lambda_retry_delays_seconds),
+    )
+    with LocalCloud(settings) as cloud:
+        keys = user_environment(cloud.endpoint_url)
+        session = boto3.Session(
+            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"], aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"]
+        )
+        yield Place(
+            account=settings.account,
+            regions=REGIONS,
+            session=session,
+            endpoint=cloud.endpoint_url,
+            copy_image=_this_python,
+            pace=PACE,
+            poll_seconds=0.1,
+            patience_seconds=90.0,
+            settle_seconds=0.0,
+        )
+
+
+def _this_python(ecr: Any, repository: str, tag: str) -> None:
+    """Push an image of this machine's Python: a container here is a process."""
+    folder = str(Path(sys.executable).parent)
+    image = images.ProcessImage(command=(), environment={"PATH": f"{folder}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"})
+    images.push(ecr, repository, tag, image)

@@ -1,0 +1,3 @@
+"""A container that ends at once."""
+
+print("nothing to do", flush=True)

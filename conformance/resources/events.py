@@ -1,0 +1,72 @@
+"""Inboxes: queues that receive the events that a rule lets through."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from conformance.resources.identity import document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from conformance.aws import Aws
+
+
+def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> tuple[str, str]:
+    """Create a queue that a service may send to; return its URL and its ARN."""
+    region = region or aws.home
+    sqs, name = aws.client("sqs", region), aws.name("inbox")
+    arn = f"arn:aws:sqs:{region}:{aws.account}:{name}"
+    send = {"Effect": "Allow", "Principal": {"Service": principal}, "Action": "sqs:SendMessage", "Resource": arn}
+    url = sqs.create_queue(QueueName=name, Attributes={"Policy": document(send)}, tags=aws.tag_map)["QueueUrl"]
+    aws.undo.later(f"queue {name}", lambda: sqs.delete_queue(QueueUrl=url))
+    return url, arn
+
+
+class Inbox:
+    """A queue of a Region, and what it has received."""
+
+    def __init__(self, aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> None:
+        self.aws, self.region = aws, region or aws.home
+        self.url, self.arn = queue(aws, self.region, principal)
+        self._sqs, self._found = aws.client("sqs", self.region), list[dict[str, Any]]()
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return all messages that have come by now."""
+        more = self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
+        for message in more.get("Messages", []):
+            self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
+            self._found.append(message)
+        return self._found
+
+    def event(self, wanted: Callable[[dict[str, Any]], object] = bool) -> dict[str, Any]:
+        """Wait for an event that is wanted; return it."""
+
+        def found() -> dict[str, Any]:
+            events = (json.loads(message["Body"]) for message in self.messages())
+            return next((event for event in events if wanted(event)), {})
+
+        return self.aws.wait(found, "the event")
+
+
+def rule(aws: Aws, pattern: Mapping[str, Any], target: Mapping[str, Any], region: str = "", bus: str = "") -> str:
+    """Create a rule of a bus, the default one unless another is named, with one target; return its ARN."""
+    events, name = aws.client("events", region), aws.name("rule")
+    where = {"EventBusName": bus} if bus else {}
+
+    def delete() -> None:
+        events.remove_targets(Rule=name, Ids=["1"], **where)
+        events.delete_rule(Name=name, **where)
+
+    aws.undo.later(f"rule {name}", delete)
+    made = events.put_rule(Name=name, EventPattern=json.dumps(pattern), Tags=aws.tags(), **where)
+    events.put_targets(Rule=name, Targets=[{"Id": "1", **target}], **where)
+    return str(made["RuleArn"])
+
+
+def inbox(aws: Aws, pattern: Mapping[str, Any], region: str = "") -> Inbox:
+    """Return an inbox of the events of a Region's default bus that match a pattern."""
+    box = Inbox(aws, region)
+    rule(aws, pattern, {"Arn": box.arn}, region)
+    return box

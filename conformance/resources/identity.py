@@ -1,0 +1,76 @@
+"""Roles: for services, and to act with a policy that a claim is about."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from conformance.aws import Aws
+
+    Statement = Mapping[str, Any]
+
+CANARY = {"Effect": "Allow", "Action": "sqs:ListQueues", "Resource": "*"}
+"""A statement of every role that a claim acts with: when the call is allowed, the policy is in force."""
+
+
+def document(*statements: Statement) -> str:
+    """Return a policy."""
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+def allow(actions: str, *resources: str, **conditions: Any) -> Statement:
+    """Return a statement that allows actions, separated by blanks, on resources."""
+    statement = {"Effect": "Allow", "Action": actions.split(), "Resource": list(resources) or ["*"]}
+    return {**statement, "Condition": conditions} if conditions else statement
+
+
+def role(aws: Aws, what: str, principal: Mapping[str, str], *statements: Statement) -> str:
+    """Create a role that a principal may assume, wait until it is known, and return its ARN."""
+    iam, name = aws.client("iam"), aws.name(what)
+    trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+    aws.undo.later(f"role {name}", lambda: _delete(iam, name))
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust, Tags=aws.tags())
+    if statements:
+        iam.put_role_policy(RoleName=name, PolicyName="may", PolicyDocument=document(*statements))
+    time.sleep(aws.place.settle_seconds)
+    return str(made["Role"]["Arn"])
+
+
+def _delete(iam: Any, name: str) -> None:
+    with suppress(iam.exceptions.NoSuchEntityException):
+        for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+            iam.delete_role_policy(RoleName=name, PolicyName=policy)
+        iam.delete_role(RoleName=name)
+
+
+def acting_with(aws: Aws, *statements: Statement) -> Callable[..., Any]:
+    """Become a new role that may do what the statements say, and nothing else.
+
+    Returns:
+        A function like `Aws.client`, whose clients act as that role.
+    """
+    arn = role(aws, "actor", {"AWS": f"arn:aws:iam::{aws.account}:root"}, *statements, CANARY)
+    sts = aws.client("sts")
+
+    def assumed() -> Any:
+        with suppress(ClientError):  # a new role is not known everywhere yet
+            keys = sts.assume_role(RoleArn=arn, RoleSessionName="conformance")["Credentials"]
+            session = boto3.Session(
+                aws_access_key_id=keys["AccessKeyId"],
+                aws_secret_access_key=keys["SecretAccessKey"],
+                aws_session_token=keys["SessionToken"],
+            )
+            aws.client_with(session, "sqs", aws.home).list_queues(MaxResults=1)
+            return session
+        return None
+
+    session = aws.wait(assumed, f"the permission to act as {arn}")
+    return lambda service, region="": aws.client_with(session, service, region or aws.home)

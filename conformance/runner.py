@@ -1,0 +1,156 @@
+"""Runs claims, many at a time, and deletes what they have created."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conformance.aws import Aws
+from conformance.claim import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from conformance.aws import Place
+    from conformance.claim import Claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run found, and what it leaves.
+
+    Attributes:
+        identifier: The run's id, with which its resources are tagged.
+        results: The results in the order of the claims; the finished ones if the run was interrupted.
+        left: Resources that could not be deleted, each with the reason.
+        interrupted: Whether the user ended it.
+    """
+
+    identifier: str
+    results: list[Result]
+    left: list[str]
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a claim fared in one place.
+
+    Attributes:
+        claim: The claim.
+        outcome: The outcome.
+        detail: Why it is not met; empty otherwise.
+        seconds: How long the check took.
+    """
+
+    claim: Claim
+    outcome: Outcome
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class Instances:
+    """The training instances that a run may use at once: claims that need more wait."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+        self._taking = threading.Lock()
+        self._most = most
+
+    @contextmanager
+    def taken(self, count: int) -> Iterator[None]:
+        """Hold `count` instances while the block runs; a claim that needs more than there are gets all."""
+        count = min(count, self._most)
+        with self._taking:  # one at a time, or two claims could each wait for the half that the other has
+            for _ in range(count):
+                self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(count):
+                self._free.release()
+
+
+def run(
+    place: Place,
+    claims: Sequence[Claim],
+    *,
+    workers: int,
+    instances: int,
+    on_result: Callable[[Result], None] = lambda _: None,
+) -> Run:
+    """Check claims, and delete all that was created for them, also if the run is interrupted.
+
+    Args:
+        place: Where to check them.
+        claims: What to check.
+        workers: How many claims are checked at once.
+        instances: How many training instances run at once.
+        on_result: Called with each result when it is known.
+
+    """
+    aws, free, found = Aws(place), Instances(instances), dict[str, Result]()
+
+    def check(claim: Claim) -> Result:
+        with free.taken(claim.trainings):
+            result = checked(aws, claim)
+        found[claim.name] = result
+        on_result(result)
+        return result
+
+    pool = ThreadPoolExecutor(workers)
+    try:
+        list(pool.map(check, claims))
+    except KeyboardInterrupt:
+        aws.interrupted.set()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        with _no_second_ctrl_c():
+            left = aws.undo.everything()
+    results = [found[claim.name] for claim in claims if claim.name in found]
+    return Run(identifier=aws.run, results=results, left=left, interrupted=aws.interrupted.is_set())
+
+
+@contextmanager
+def _no_second_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C from interrupting the deletion."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, lambda *_: print("Resources are being deleted; wait.", flush=True))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def checked(aws: Aws, claim: Claim) -> Result:
+    """Check one claim; any exception means that it is not met."""
+    if claim.why_documented:
+        return Result(claim=claim, outcome=Outcome.DOCUMENTED)
+    begun = time.monotonic()
+    try:
+        claim.check(aws)
+    except Exception as error:  # noqa: BLE001 - AWS may answer anything; all of it is the result
+        outcome, detail = Outcome.NOT_MET, _detail(error)
+    else:
+        outcome, detail = Outcome.MET, ""
+    return Result(claim=claim, outcome=outcome, detail=detail, seconds=time.monotonic() - begun)
+
+
+def _detail(error: Exception) -> str:
+    """Return why a claim is not met: the assertion's own words, or its line, or the unexpected error."""
+    if not isinstance(error, AssertionError):
+        return f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return str(error) or str(frames[-1].line)

@@ -1,0 +1,73 @@
+"""Sources of claims: AWS's service models and resource schemas, which are installed here, and public pages."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from botocore.session import get_session
+
+
+@dataclass(frozen=True)
+class Source:
+    """Evidence for a claim.
+
+    Attributes:
+        text: Where it is, for a reader.
+        words: Words that an installed source contains; empty for a page, which no test can read.
+        service: Service of botocore's model; empty if it is another kind of source.
+        shape: Operation or shape in the model, or the type of a resource schema.
+    """
+
+    text: str
+    words: str = ""
+    service: str = ""
+    shape: str = ""
+
+
+def page(url: str) -> Source:
+    """Return a public page: documentation of AWS, or an issue with a recorded answer of a real account."""
+    return Source(url)
+
+
+def model(service: str, shape: str, words: str) -> Source:
+    """Return a part of AWS's service model, which botocore ships, that contains `words`.
+
+    A test compares the words with the model, so an update of botocore that changes them is noticed.
+    """
+    return Source(f"botocore, {service}, {shape}: “{words}”", words, service, shape)
+
+
+def schema(resource: str, words: str) -> Source:
+    """Return a part of CloudFormation's schema of a resource type, which cfn-lint ships, that contains `words`."""
+    return Source(f"CloudFormation schema of {resource}: {words}", words, shape=resource)
+
+
+def words_of(source: Source) -> str:
+    """Return the whole text of an installed source, with blanks in place of markup and line ends."""
+    return _model_text(source.service, source.shape) if source.service else _schema_text(source.shape)
+
+
+@cache
+def _model_text(service: str, name: str) -> str:
+    described = get_session().get_service_model(service)
+    if name in described.operation_names:
+        operation = described.operation_model(name)
+        errors = ", ".join(error.name for error in operation.error_shapes)
+        text = f"{operation.documentation} errors: {errors}"
+    else:
+        shape = described.shape_for(name)
+        members = getattr(shape, "members", {})
+        parts = [f"{member}: {of.documentation} {json.dumps(of.metadata)}" for member, of in members.items()]
+        text = " ".join([shape.documentation, json.dumps(dict(shape.metadata)), *parts])
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
+
+
+@cache
+def _schema_text(resource: str) -> str:
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # noqa: PLC0415 - takes a second to load
+
+    return json.dumps(PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource).schema)

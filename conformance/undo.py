@@ -1,0 +1,56 @@
+"""Undo: everything that a run creates, and how it is deleted again, last first."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class InterruptedRunError(Exception):
+    """The run is over; nothing more may be created."""
+
+
+class Undo:
+    """A stack of deletions. It may be filled from many threads, until the deletion begins."""
+
+    def __init__(self) -> None:
+        self._lock, self._closed = threading.Lock(), False
+        self._deletions: list[tuple[str, Callable[[], object]]] = []
+
+    def later(self, what: str, delete: Callable[[], object]) -> None:
+        """Register how a resource is deleted; call it before or directly after the resource is created.
+
+        Raises:
+            InterruptedRunError: The deletion has begun. The resource is deleted at once if it exists already.
+        """
+        with self._lock:
+            if not self._closed:
+                self._deletions.append((what, delete))
+                return
+        with suppress(BotoCoreError, ClientError, TimeoutError):
+            delete()
+        raise InterruptedRunError(what)
+
+    def everything(self) -> list[str]:
+        """Delete all resources, the last one first, whatever fails meanwhile.
+
+        Returns:
+            The resources that could not be deleted, each with the reason.
+        """
+        left: list[str] = []
+        while True:
+            with self._lock:
+                self._closed = True
+                if not self._deletions:
+                    return left
+                what, delete = self._deletions.pop()
+            try:
+                delete()
+            except (BotoCoreError, ClientError, TimeoutError) as error:
+                left.append(f"{what}: {error}")

@@ -1,0 +1,20 @@
+"""CodeBuild's refusal of builds beyond the account's quota of concurrent builds."""
+
+from moto.core.exceptions import JsonRESTError
+
+
+class AccountLimitExceededError(JsonRESTError):  # type: ignore[misc] # moto is untyped to us
+    """StartBuild beyond the quota, in CodeBuild's words.
+
+    AWS documents that builds wait in a queue of five times the quota
+    (https://docs.aws.amazon.com/codebuild/latest/userguide/builds-working.html). Accounts with a quota of 1 or 0 are
+    refused instead (https://github.com/awslabs/landing-zone-accelerator-on-aws/issues/249,
+    https://github.com/aws-ia/terraform-aws-control_tower_account_factory/issues/100), so localcloud always refuses.
+    """
+
+    code = 400
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            "AccountLimitExceededException", f"Cannot have more than {limit} builds in queue for the account"
+        )

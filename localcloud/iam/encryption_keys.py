@@ -1,0 +1,96 @@
+"""KMS keys behind a call: the key that a request uses, and its policy.
+
+A service that encrypts with a customer managed key calls KMS with the caller's permissions, which is
+`kms:ViaService` in policies (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from moto.dynamodb.models import dynamodb_backends
+from moto.kms.models import kms_backends
+from moto.s3.models import s3_backends
+from moto.sqs.models import sqs_backends
+
+from localcloud.iam.request_keys import Context
+from localcloud.iam.trust import lets
+
+
+def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region: str, account: str) -> Iterator[str]:
+    """Yield the ARN of the customer managed key that a call uses in S3, DynamoDB or SQS; none without such a key.
+
+    Args:
+        service: The signing name of the service.
+        operation: The operation.
+        parameters: The parameters of the call.
+        region: The Region of the call.
+        account: The account of the caller.
+    """
+    found: str | None = None
+    if service == "s3":
+        found = _of_object(operation, parameters)
+    elif service == "sqs":
+        queue = str(parameters.get("QueueName") or str(parameters.get("QueueUrl") or "").rpartition("/")[2])
+        known = sqs_backends[account][region].queues.get(queue)
+        found = getattr(known, "kms_master_key_id", None)
+    elif service == "dynamodb":
+        table = dynamodb_backends[account][region].tables.get(str(parameters.get("TableName") or "").rpartition("/")[2])
+        specified = (table.sse_specification if table else None) or {}
+        found = specified.get("KMSMasterKeyId") if specified.get("Enabled") else None
+    arn = key_arn(found, region, account) if found else None
+    if arn:
+        yield arn
+
+
+def key_arn(key: str, region: str, account: str) -> str | None:
+    """Return the ARN of a key by its id, its alias or an ARN of either; None if there is no such key."""
+    if key.startswith("arn:"):
+        region, account = key.split(":")[3:5]
+    backend = kms_backends[account][region]
+    with suppress(KeyError, AttributeError, TypeError):
+        return str(backend.keys[backend.any_id_to_key_id(key)].arn)
+    return None
+
+
+def key_context(key: str, service: str) -> Context:
+    """Return the condition keys with which a service calls KMS for a caller; `key` is the ARN of the key."""
+    region, account = key.split(":")[3:5]
+    made = kms_backends[account][region].keys.get(key.rpartition("/")[2])
+    context: Context = {"kms:CallerAccount": account}
+    if made:
+        context["kms:ResourceAliases"] = list(made.aliases)
+    return context | ({"kms:ViaService": f"{service}.{region}.amazonaws.com"} if service != "kms" else {})
+
+
+def key_policy_lets(key: str, action: str, principal: str, context: Context) -> bool:
+    """Return True if the policy of a key allows an action to a principal or to its account, whose IAM then decides.
+
+    Args:
+        key: The ARN of the key; one that does not exist is allowed, so that KMS answers that it is not found.
+        action: E.g. "kms:Decrypt".
+        principal: The ARN of the role.
+        context: The condition keys of the request.
+    """
+    _, _, _, region, account, _ = key.split(":", 5)
+    made = kms_backends[account][region].keys.get(key.rpartition("/")[2])
+    return made is None or lets(json.loads(made.policy), action, principal, context)
+
+
+def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
+    """Return the key of the object that is read, or the bucket's default key for one that is written."""
+    name = str(parameters.get("Bucket") or "")
+    if name not in s3_backends.bucket_accounts:
+        return None
+    partition, account = s3_backends.bucket_accounts[name]
+    bucket = s3_backends[account][partition].buckets[name]
+    if operation in ("GetObject", "HeadObject"):
+        read = s3_backends[account][partition].get_object(
+            name, str(parameters.get("Key") or ""), version_id=parameters.get("versionId")
+        )
+        key = getattr(read, "kms_key_id", None) if getattr(read, "encryption", None) == "aws:kms" else None
+    else:
+        default = ((bucket.encryption or {}).get("Rule") or {}).get("ApplyServerSideEncryptionByDefault") or {}
+        key = default.get("KMSMasterKeyID") if default.get("SSEAlgorithm") == "aws:kms" else None
+    return key_arn(key, bucket.region_name, account) if key else None

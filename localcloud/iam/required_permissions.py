@@ -1,0 +1,59 @@
+"""Permissions that a call requires: actions, resources and condition keys, as IAM is asked for them.
+
+The table required_permissions.json holds them. `python -m tests.policies.derivation` derives it from the Service
+Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by hand. A call
+that is not in the table requires the action of its name on what the request names.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from localcloud.iam.encryption_keys import key_context
+from localcloud.iam.named_resources import Asked, named_resources
+from localcloud.iam.request_keys import KEYS, Context
+from localcloud.iam.resource_tags import of_batch
+
+TABLE = Path(__file__).with_suffix(".json")
+_CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
+_PREFIXES = {"monitoring": "cloudwatch"}
+"""The prefixes of actions, by signing name, where they differ."""
+
+
+class Permission(NamedTuple):
+    """One permission: `context` are the condition keys with which it is asked for."""
+
+    action: str
+    resource: str
+    context: Context
+
+
+def required_permissions(asked: Asked) -> list[Permission]:
+    """Return every permission that a call requires; none for a call that anybody may make."""
+    prefix = _PREFIXES.get(asked.service, asked.service)
+    call = f"{prefix}:{asked.operation}"
+    named = named_resources(asked)
+    if call not in _CALLS:
+        of_service = ["*", *(arn for kind, arns in named.items() if kind.startswith(f"{prefix}:") for arn in arns)]
+        return [_permission(call, of_service[-1], {}, asked)]
+    entries = [entry for entry in _CALLS[call] if _applies(entry, asked, named)]
+    return [
+        _permission(entry["action"], arn, entry.get("context", {}), asked)
+        for entry in entries
+        for arn in [arn for kind in entry["resources"] for arn in named.get(kind, [])] or ["*"]
+    ]
+
+
+def _applies(entry: Mapping[str, Any], asked: Asked, named: Mapping[str, list[str]]) -> bool:
+    """Return True if a request has the parameter, or names the resource, that makes a permission necessary."""
+    present = {*(name for name, value in asked.parameters.items() if value), *named}
+    return ("when" not in entry or entry["when"] in present) and entry.get("unless") not in present
+
+
+def _permission(action: str, resource: str, context: Context, asked: Asked) -> Permission:
+    if action.startswith("kms:") and resource.startswith("arn:"):
+        return Permission(action, resource, {**context, **key_context(resource, asked.service)})
+    if action == "batch:TerminateServiceJob":  # the only action whose policies have conditions on the resource's tags
+        return Permission(action, resource, of_batch(asked.account, asked.region, resource))
+    return Permission(action, resource, context or (KEYS[action](asked.parameters) if action in KEYS else {}))

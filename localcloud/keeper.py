@@ -1,0 +1,125 @@
+"""The keeper of a program: adopts every process that the program leaves behind, and kills them all at its end.
+
+`keeper.py REPORT COMMAND...` starts COMMAND in a session of its own, writes its process id (or "!" and an errno) to the
+descriptor REPORT, and ends with its exit code as container runtimes give it: 128 + signal for a killed program. Its
+standard input is a pipe whose other end the server holds: when that closes, the server is gone, and all is killed.
+
+The kernel gives orphans to the keeper whatever their session, process group or environment is
+(PR_SET_CHILD_SUBREAPER, prctl(2)). Linux alone has that. Needs the standard library only, because it runs isolated, and
+little of that, because every program waits for its imports.
+"""
+
+import _thread
+import ctypes
+import os
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+_KILLING_SECONDS = 10.0
+_PASSED_ON = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
+_SERVER_GONE = signal.SIGALRM
+_HEARD = _PASSED_ON | {signal.SIGCHLD, _SERVER_GONE}
+
+
+def main(report: int, command: list[str]) -> int:
+    """Run a command and return its exit code once none of its processes is left."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    os.set_inheritable(report, False)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    program = os.fork()
+    if program == 0:
+        _become(command, report)
+    os.write(report, f"{program} ".encode())
+    os.close(report)
+    _thread.start_new_thread(_watch_server, ())
+    code = _wait_for(program)
+    _end_descendants()
+    return code
+
+
+def _become(command: list[str], report: int) -> "NoReturn":
+    """Execute the command in the environment that the keeper was given, and with the signals of a fresh process."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
+        signal.signal(ignored, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        os.execvpe(command[0], command, _given_environment())  # noqa: S606 - the program that we are asked for
+    except OSError as error:
+        os.write(report, f"!{error.errno} ".encode())
+        os._exit(127)
+
+
+def _given_environment() -> dict[bytes, bytes]:
+    """Return the environment as it was given: Python itself may have set LC_CTYPE in its own (PEP 538)."""
+    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123 - pathlib takes its time to import
+        pairs = (variable.partition(b"=") for variable in given.read().split(b"\0") if variable)
+        return {name: value for name, _, value in pairs}
+
+
+def _watch_server() -> None:
+    os.read(0, 1)
+    os.kill(os.getpid(), _SERVER_GONE)
+
+
+def _wait_for(program: int) -> int:
+    """Pass signals on to the program until it ends or the server is gone."""
+    while True:
+        number = signal.sigwait(_HEARD)
+        if number == _SERVER_GONE:
+            return 1
+        if number != signal.SIGCHLD:
+            os.kill(program, number)
+            continue
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several may have ended; of adopted orphans, too
+            if ended[0] == program:
+                code = os.waitstatus_to_exitcode(ended[1])
+                return 128 - code if code < 0 else code
+
+
+def _end_descendants() -> None:
+    """SIGKILL what is below this process until nothing is, for ten seconds at most."""
+    deadline = time.monotonic() + _KILLING_SECONDS
+    while _has_children() and time.monotonic() < deadline:
+        for pid in _descendants():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.005)
+
+
+def _has_children() -> bool:
+    """Take the exit status of children that have ended; return True if others are left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _descendants() -> set[int]:
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above
+        try:
+            with open(f"/proc/{name}/stat") as stat:  # noqa: PTH123 - as above
+                parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
+        except OSError:
+            continue
+    found, new = set[int](), {os.getpid()}
+    while new := {pid for pid, parent in parents.items() if parent in new}:
+        found |= new
+    return found
+
+
+if __name__ == "__main__":
+    os._exit(main(int(sys.argv[1]), sys.argv[2:]))

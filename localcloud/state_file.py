@@ -1,0 +1,106 @@
+"""State file of a server: address, process and secret, in its folder, readable by its user only."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+
+class FolderInUseError(OSError):
+    """Another server runs in the folder."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that was started and has not been stopped.
+
+    Attributes:
+        pid: Its process.
+        endpoint: Its address.
+        data_dir: Its folder.
+        secret: The secret access key of its users.
+    """
+
+    pid: int
+    endpoint: str
+    data_dir: str
+    secret: str = field(repr=False)
+
+
+def read_state(data_dir: Path) -> Running | None:
+    """Return the state of a folder's server; None if none was started, or if it was stopped."""
+    try:
+        return Running(**json.loads(_path(data_dir).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def write_state(running: Running) -> None:
+    """Write the state file; it exists with these rights only, and readers see it whole."""
+    path = _path(Path(running.data_dir))
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(asdict(running), file)
+    new.replace(path)
+
+
+def remove_state(data_dir: Path) -> None:
+    """Remove the state file, as a server that stops does."""
+    _path(data_dir).unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(data_dir: Path) -> Iterator[None]:
+    """Hold the lock of a server's folder; the kernel releases it when the process ends, however it ends.
+
+    Raises:
+        FolderInUseError: Another process holds it.
+    """
+    with _lock_file(data_dir).open("a+") as file:
+        if not _taken(file):
+            pid = _pid_in(file)
+            message = f"process {pid} runs in {data_dir} already, and a folder has one server"
+            raise FolderInUseError(message)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def holder_of(data_dir: Path) -> int | None:
+    """Return the process of the server that runs in a folder, even of one that does not answer.
+
+    Returns:
+        The process id; 0 for the moment in which a server begins; None if no server runs there.
+    """
+    try:
+        with _lock_file(data_dir).open("r+") as file:
+            return None if _taken(file) else _pid_in(file)
+    except FileNotFoundError:
+        return None
+
+
+def _taken(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _pid_in(file: TextIO) -> int:
+    file.seek(0)
+    return int(file.read() or 0)
+
+
+def _path(data_dir: Path) -> Path:
+    return data_dir.resolve() / "server.json"
+
+
+def _lock_file(data_dir: Path) -> Path:
+    return data_dir.resolve() / "server.lock"

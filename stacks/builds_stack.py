@@ -1,0 +1,121 @@
+"""The builds of a grid's images, which a deployment starts and waits for, one after the other."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from aws_cdk import Aws, CfnOutput, CfnWaitConditionHandle, Stack
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from stacks.accounts import home_environment
+from stacks.alarms import Alarms
+from stacks.event_function import Runtime, libraries, repository_code
+from stacks.image_build import ORCHESTRATOR, TRAINING, BuiltImage, ImageBuild
+from stacks.image_builder import ImageBuilder
+from stacks.images_stack import ImagesStack
+from stacks.keys import use_key
+from stacks.log_keeping import log_keeping
+from stacks.replication import places
+from stacks.replication_wait import ReplicationWait
+from traingrid import names
+from traingrid.grid import Grid
+
+
+class BuildsStack(Stack):
+    """The CodeBuild projects of the images that grid.yaml asks to build, and the function that starts them.
+
+    Attributes:
+        orchestrator_image: URI of the image that Batch children run.
+        orchestrator_tag: Tag of that image.
+        training_images: The built training images as JSON: by target, the tag, "@" and the digest.
+    """
+
+    def __init__(self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack) -> None:
+        super().__init__(
+            scope,
+            names.builds_stack(grid.name),
+            env=home_environment(grid),
+            description=f"traingrid {grid.name}: image builds",
+        )
+        self._grid = grid
+        # By its ARN: a grant on another stack's key would add to that key's policy, and so depend in both directions.
+        self._key = kms.Key.from_key_arn(self, "ImagesKey", images.key.key_arn) if images.key else None
+        builds = self._builds()
+        built = self._built(builds, layer) if builds else {}
+        if not builds:  # a template needs a resource; this one is free and does nothing
+            CfnWaitConditionHandle(self, "NothingToBuild")
+        repository = names.orchestrator_repository(grid.name)
+        orchestrator = built.pop("orchestrator", None)
+        self.orchestrator_tag = orchestrator.tag if orchestrator else grid.orchestrator.image_tag or ""
+        self.orchestrator_image = (
+            names.image_of_digest(Aws.ACCOUNT_ID, grid.home, repository, orchestrator.digest)
+            if orchestrator
+            else names.image_uri(Aws.ACCOUNT_ID, grid.home, repository, self.orchestrator_tag)
+        )
+        self.training_images = json.dumps({target: f"{image.tag}@{image.digest}" for target, image in built.items()})
+        CfnOutput(self, "OrchestratorImage", value=self.orchestrator_image)
+        CfnOutput(self, "TrainingImages", value=self.training_images)
+
+    def _builds(self) -> dict[str, ImageBuild]:
+        """Return the builds that grid.yaml asks for: the orchestrator's, and the training image's by target."""
+        grid, builds = self._grid, {}
+        if grid.orchestrator.image_tag is None:
+            builds["orchestrator"] = ImageBuild(
+                self,
+                "OrchestratorBuild",
+                recipe=ORCHESTRATOR,
+                repository_name=names.orchestrator_repository(grid.name),
+                replicas=(),
+                log_group=names.build_log(grid.name),
+            )
+        for target in grid.targets():
+            builds[target] = ImageBuild(
+                self,
+                f"TrainingBuild-{target}",
+                recipe=replace(TRAINING[target], arguments=_arguments(grid, target)),
+                repository_name=names.training_repository(grid.name),
+                replicas=places(grid),
+                log_group=names.build_log(grid.name),
+            )
+        return builds
+
+    def _built(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
+        """Return the images of the builds, all replicated before the stack is complete."""
+        grid = self._grid
+        wait = None
+        if grid.replicas() and grid.targets():
+            wait = ReplicationWait(
+                self,
+                "ReplicationWait",
+                role_name=names.replication_role(grid.name),
+                repository_name=names.training_repository(grid.name),
+                replicas=places(grid),
+                log_group=names.build_log(grid.name),
+            )
+        projects = [*builds.values(), *([wait] if wait else [])]
+        builder = ImageBuilder(self, "Builder", projects=projects, runtime=self._runtime(layer))
+        use_key(builder.function.role, self._key, region=grid.home, services=["sqs"])
+        built = {short: builder.image(build) for short, build in builds.items()}
+        if wait:
+            for target in grid.targets():
+                builder.replicated(wait, builds[target])
+        alarms = Alarms(self, "Alarms", grid=grid, key=self._key)
+        alarms.undelivered("image-builder", builder.function.dead_letters)
+        alarms.failing("image-builder", builder.function.function)
+        return built
+
+    def _runtime(self, layer: Path) -> Runtime:
+        return Runtime(
+            code=repository_code(),
+            libraries=libraries(self, layer),
+            environment={},
+            keeping=log_keeping(self._grid, self._key),
+            key=self._key,
+        )
+
+
+def _arguments(grid: Grid, target: str) -> tuple[str, ...]:
+    """Return the build arguments of a target: the version of AWS's EFA installer, if grid.yaml gives one."""
+    given = {image.efa for image in grid.images.values() if image.build and image.target == target and image.efa}
+    return tuple(f"EFA={version}" for version in given)  # grid.yaml has one at most for each target

@@ -1,0 +1,84 @@
+"""The function that starts image builds for CloudFormation, and the requests that a deployment makes to it."""
+
+from collections.abc import Sequence
+
+from aws_cdk import CustomResource, Duration
+from aws_cdk import aws_events as events
+from constructs import Construct
+
+from stacks.build_project import BuildProject
+from stacks.event_function import EventFunction, Runtime
+from stacks.grants import grant
+from stacks.image_build import BuiltImage, ImageBuild
+from stacks.replication_wait import ReplicationWait
+from traingrid import names
+
+ANSWER_TIMEOUT = Duration.minutes(59)
+"""CloudFormation waits an hour at most for a custom resource
+(https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html);
+a build has ended by then, also one that had to wait for a host."""
+
+
+class ImageBuilder(Construct):
+    """lambda/build_image: starts builds for CloudFormation, and answers it with the digests when they have ended.
+
+    Each request depends on the one before, so that builds run one after the other: a young account may run one build
+    at a time (https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12), and
+    CloudFormation creates resources that do not depend on each other at the same time.
+    """
+
+    def __init__(
+        self, scope: Construct, identifier: str, *, projects: Sequence[BuildProject], runtime: Runtime
+    ) -> None:
+        super().__init__(scope, identifier)
+        called = [project.project.ref for project in projects]
+        ended = {
+            "project-name": called,
+            "build-status": ["ENDING", "SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
+        }
+        self.function = EventFunction(
+            self,
+            "Build",
+            handler="lambda.build_image.handler",
+            description="Starts builds of images for a deployment, and answers it when they have ended",
+            runtime=runtime,
+            pattern=events.EventPattern(
+                source=["aws.codebuild", names.BUILD_EVENTS],
+                detail_type=["CodeBuild Build State Change", "Build Ending"],
+                detail=ended,
+            ),
+        )
+        arns = [project.project.attr_arn for project in projects]
+        grant(self.function.role, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], arns)
+        repositories = sorted({project.repository_arn for project in projects})
+        grant(self.function.role, ["ecr:DescribeImages"], repositories)
+        self._last: CustomResource | None = None
+
+    def image(self, build: ImageBuild) -> BuiltImage:
+        """Return the image of a build, which a deployment that changes its tag starts and waits for."""
+        request = self._request(build, "Image", build, "Custom::ContainerImage", build.tag)
+        return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
+
+    def replicated(self, wait: ReplicationWait, build: ImageBuild) -> None:
+        """Let the deployment wait, for an hour at most, until the image of a build is in every Region."""
+        self._request(build, "Replicated", wait, "Custom::ReplicatedImage", build.tag)
+
+    def _request(self, of: ImageBuild, name: str, runs: BuildProject, kind: str, tag: str) -> CustomResource:
+        request = CustomResource(
+            of,
+            name,
+            service_token=self.function.function.function_arn,
+            resource_type=kind,
+            service_timeout=ANSWER_TIMEOUT,
+            properties={
+                "Project": runs.project.ref,
+                "Repository": runs.repository_name,
+                "Tag": tag,
+                "Compute": runs.compute,
+            },
+        )
+        request.node.add_dependency(self.function, runs.project, runs.role)
+        if self._last:
+            request.node.add_dependency(self._last)
+        self._last = request
+        return request

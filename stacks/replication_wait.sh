@@ -1,0 +1,31 @@
+# Waits until every Region of the grid has an image (stacks/replication_wait.py and StartBuild set the variables).
+set -eu
+image="$REGISTRY/$REPOSITORY:$TAG"
+
+# In a Region, or in one of another account: eu-west-1, eu-west-1/210987654321.
+is_in() {
+    account=$(echo "$1" | sed -n 's,.*/,,p')
+    aws ecr describe-images --region "${1%/*}" ${account:+--registry-id "$account"} \
+        --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG" >/dev/null
+}
+
+# An image that was pushed just now gets 48 minutes. One that was pushed before gets a quarter of an hour at least: it
+# is on its way since then, or never arrives.
+pushed=$(aws ecr describe-images --region "$AWS_REGION" --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG" \
+    --query 'imageDetails[0].imagePushedAt' --output text)
+now=$(date +%s)
+until=$(($(date -d "$pushed" +%s) + 2880))
+if [ "$until" -lt $((now + 900)) ]; then until=$((now + 900)); fi
+for region in $REGIONS; do
+    while ! is_in "$region"; do
+        if [ "$(date +%s)" -ge "$until" ]; then
+            echo "$image is not in $region and does not come: ECR replicates nothing that was pushed before the rule for a Region," \
+                "or before its repository was created again. See 'aws ecr describe-image-replication-status'. If ECR does not" \
+                "replicate it, delete it and deploy again, which builds and pushes it again:" \
+                "aws ecr batch-delete-image --region $AWS_REGION --repository-name $REPOSITORY --image-ids imageTag=$TAG"
+            exit 1
+        fi
+        echo "waiting until $image is replicated to $region"
+        sleep 5
+    done
+done

@@ -1,0 +1,50 @@
+"""What a claim declares: sources that exist, code that exists, and a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+import conformance.claims  # noqa: F401 - declares them
+from conformance import not_modelled
+from conformance.claim import CLAIMS, Claim
+from conformance.sources import model, words_of
+
+ROOT = Path(__file__).resolve().parents[2]
+BY_NAME = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+
+
+def test_there_are_about_a_hundred_and_their_names_differ() -> None:
+    names = [claim.name for claim in CLAIMS]
+    assert len(names) >= 100
+    assert len(names) == len(set(names))
+
+
+@BY_NAME
+def test_the_code_that_depends_on_a_claim_exists(claim: Claim) -> None:
+    assert claim.used_by
+    assert [path for path in claim.used_by if not (ROOT / path).exists()] == []
+
+
+@BY_NAME
+def test_an_installed_source_has_the_words_that_a_claim_takes_from_it(claim: Claim) -> None:
+    assert claim.sources
+    for source in claim.sources:
+        if source.words:
+            assert source.words in words_of(source), source.text
+        else:
+            assert source.text.startswith("https://")
+
+
+@BY_NAME
+def test_a_claim_is_one_sentence(claim: Claim) -> None:
+    assert claim.sentence.endswith(".")
+    assert len(claim.sentence.split()) <= 30
+
+
+def test_a_source_with_other_words_is_noticed() -> None:
+    assert "no such words" not in words_of(model("batch", "CancelJob", "no such words"))
+
+
+def test_the_architecture_page_lists_what_is_not_modelled() -> None:
+    page = not_modelled.PAGE.read_text()
+    assert page == not_modelled.written(page, CLAIMS), "write it: .venv/bin/python -m conformance --not-modelled"

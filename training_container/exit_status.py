@@ -1,0 +1,41 @@
+"""Exit statuses in words: which signal ended a process, and the likely cause."""
+
+import signal
+
+# Source: signal(7). The kernel's out-of-memory killer sends SIGKILL; a write to a full /dev/shm raises SIGBUS.
+_CAUSES = {
+    signal.SIGKILL: "Most likely memory ran out: try a smaller batch_size, or an instance type with more memory.",
+    signal.SIGBUS: "Most likely shared memory (/dev/shm) is full.",
+    signal.SIGSEGV: "A native library crashed: see the last lines of the log.",
+    signal.SIGABRT: "A native library gave up: see the last lines of the log.",
+    signal.SIGILL: "A native library was built for another processor.",
+    signal.SIGFPE: "A native library divided by zero.",
+    signal.SIGTERM: "It was told to stop.",
+}
+_FROM_A_SHELL = 128
+
+
+def in_words(status: int) -> str:
+    """Return how a process ended, as the end of a sentence without its full stop.
+
+    Args:
+        status: as subprocess has it, where a signal is negative, or as a shell has it, which adds 128 to the signal.
+    """
+    number = _signal(status)
+    if number is None:
+        return f"ended with exit status {status}"
+    return f"was killed by signal {number.value} ({number.name})"
+
+
+def likely_cause(status: int) -> str:
+    """Return a sentence on why a process was killed, with a blank before it; empty where it ended by itself."""
+    number = _signal(status)
+    return f" {_CAUSES[number]}" if number in _CAUSES else ""
+
+
+def _signal(status: int) -> signal.Signals | None:
+    number = -status if status < 0 else status - _FROM_A_SHELL
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        return None
