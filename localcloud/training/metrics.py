@@ -3,20 +3,33 @@
 import math
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+
+from moto.cloudwatch.models import cloudwatch_backends
+
+NAMESPACE = "/aws/sagemaker/TrainingJobs"
+"""CloudWatch's namespace of training metrics."""
 
 
 class Metrics:
     """The last value of every metric, gathered line by line from any thread."""
 
-    def __init__(self, definitions: Sequence[Mapping[str, str]]) -> None:
+    def __init__(
+        self, definitions: Sequence[Mapping[str, str]], publish: Callable[[str, float, datetime], None] | None = None
+    ) -> None:
         """Take MetricDefinitions.
+
+        Args:
+            definitions: Names and regular expressions.
+            publish: Takes the name, value and time of every value as it is found.
 
         Raises:
             re.error: A regular expression is wrong.
         """
+        self._publish = publish
         self._patterns = [(definition["Name"], re.compile(definition["Regex"])) for definition in definitions]
         self._values: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
@@ -34,10 +47,29 @@ class Metrics:
             return
         if not math.isfinite(value):  # API reference, PutMetricData: "NaN, +Infinity, -Infinity are not supported"
             return
+        at = datetime.now(UTC)
         with self._lock:
-            self._values[name] = {"MetricName": name, "Value": value, "Timestamp": datetime.now(UTC)}
+            self._values[name] = {"MetricName": name, "Value": value, "Timestamp": at}
+        if self._publish:
+            self._publish(name, value, at)
 
     def final(self) -> list[dict[str, Any]]:
         """The list as DescribeTrainingJob shows it, in the order of the definitions."""
         with self._lock:
             return [self._values[name] for name, _ in self._patterns if name in self._values]
+
+
+def to_cloudwatch(account: str, region: str, job: str) -> Callable[[str, float, datetime], None]:
+    """Return a function that publishes a job's metrics as SageMaker does.
+
+    The namespace and the dimension are those that the SageMaker Python SDK v2 reads (TrainingJobAnalytics in
+    sagemaker.analytics).
+    """
+    return partial(_put, account, region, job)
+
+
+def _put(account: str, region: str, job: str, name: str, value: float, at: datetime) -> None:  # noqa: PLR0913, PLR0917
+    dimensions = [{"Name": "TrainingJobName", "Value": job}]
+    # moto compares times without a zone.
+    datum = {"MetricName": name, "Dimensions": dimensions, "Value": value, "Timestamp": at.replace(tzinfo=None)}
+    cloudwatch_backends[account][region].put_metric_data(NAMESPACE, [datum])

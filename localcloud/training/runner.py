@@ -17,7 +17,7 @@ from localcloud.training import transfer
 from localcloud.training.cluster import Cluster, host_environment, log_streams
 from localcloud.training.folders import FAILURE_CHARACTERS, OptMl, algorithm_error
 from localcloud.training.job import TrainingJob, now
-from localcloud.training.metrics import Metrics
+from localcloud.training.metrics import Metrics, to_cloudwatch
 from localcloud.training.pipe import Pipes
 from localcloud.training.request import S3Uri, channels, hosts
 from localcloud.training.room import Room
@@ -56,7 +56,8 @@ class Runner:
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
         self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
-        self._metrics = Metrics(job.request["AlgorithmSpecification"].get("MetricDefinitions") or [])
+        definitions = job.request["AlgorithmSpecification"].get("MetricDefinitions") or []
+        self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
         self._cluster: Cluster | None = None
         self._pipes: Pipes | None = None
         self._overtime = False

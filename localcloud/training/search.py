@@ -49,7 +49,7 @@ def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
     value, text = _value(record, condition["Name"]), str(condition.get("Value", ""))
     kind = condition.get("Operator", "Equals")
     if kind in ("Exists", "NotExists"):
-        return (value is not None) == (kind == "Exists")
+        return bool((value is not None) == (kind == "Exists"))
     if value is None:
         return False
     if kind in _ORDERED:

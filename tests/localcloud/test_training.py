@@ -272,6 +272,39 @@ def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any])
     assert len(listed(CreationTimeBefore=minute_later)) == 4
 
 
+def test_metrics_are_in_cloudwatch_by_training_job(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+    request = sagemaker.request("print('loss=0.5'); print('loss=0.25')")
+    request["AlgorithmSpecification"]["MetricDefinitions"] = [{"Name": "loss", "Regex": "loss=([0-9.]+)"}]
+    sagemaker.api.create_training_job(**request)
+    job = sagemaker.ended(request["TrainingJobName"])
+    found = client("cloudwatch").get_metric_statistics(
+        Namespace="/aws/sagemaker/TrainingJobs",
+        MetricName="loss",
+        Dimensions=[{"Name": "TrainingJobName", "Value": job["TrainingJobName"]}],
+        StartTime=job["TrainingStartTime"] - timedelta(minutes=2),
+        EndTime=job["TrainingEndTime"] + timedelta(minutes=2),
+        Period=3600,
+        Statistics=["SampleCount", "Minimum"],
+    )
+    assert sum(point["SampleCount"] for point in found["Datapoints"]) == 2
+    assert min(point["Minimum"] for point in found["Datapoints"]) == 0.25
+
+
+def test_a_debugger_hook_and_a_profiler_are_accepted_and_described_and_rules_are_not(sagemaker: SageMaker) -> None:
+    """The hook is what the SageMaker Python SDK v2 sends by default."""
+    hook = {"S3OutputPath": f"s3://{sagemaker.bucket}/debug", "CollectionConfigurations": []}
+    profiler = {"S3OutputPath": f"s3://{sagemaker.bucket}/profile", "DisableProfiler": False}
+    job = sagemaker.run(DebugHookConfig=hook, ProfilerConfig=profiler)
+    assert (job["TrainingJobStatus"], job["DebugHookConfig"]) == ("Completed", hook)
+    assert (job["ProfilerConfig"], job["ProfilingStatus"]) == (profiler, "Enabled")
+    rule = {
+        "RuleConfigurationName": "loss",
+        "RuleEvaluatorImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/rules:1",
+    }
+    with pytest.raises(ClientError, match="DebugRuleConfigurations is not supported by localcloud"):
+        sagemaker.create(DebugRuleConfigurations=[rule])
+
+
 def test_a_container_without_a_network_has_no_credentials_but_its_data(sagemaker: SageMaker) -> None:
     code = (
         f"{READ} print([name for name in ('AWS_ENDPOINT_URL', 'AWS_ACCESS_KEY_ID') if name in os.environ]);"

@@ -56,7 +56,10 @@ def down() -> None:
 
 @local.command()
 def status() -> None:
-    """Print where a local AWS runs; exit 1 if none does."""
+    """Print where a local AWS runs.
+
+    The exit code is 1 if none runs.
+    """
     from localcloud import lifecycle
 
     found = lifecycle.condition(_FOLDER)
@@ -75,7 +78,9 @@ def status() -> None:
 @click.argument("value", required=False, type=click.FloatRange(min=0))
 @click.option("--region", default="*", help="Region of the quota; all by default.")
 def grant(service: str | None, quota: str | None, value: float | None, region: str) -> None:
-    """Grant quota increases, as AWS does after a while.
+    """Grant quota increases.
+
+    AWS does this after a while.
 
     Without arguments, grant all pending requests (aws service-quotas request-service-quota-increase). With SERVICE,
     QUOTA (its code or name) and VALUE, give a quota that value without a request: fargate L-3032A538 64.
