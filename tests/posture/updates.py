@@ -79,6 +79,8 @@ def lost_by_jobs(before: Deployed, after: Deployed) -> Iterator[str]:
     """Yield what running jobs need that an update deletes or replaces, in stacks that the grid keeps."""
     replaced = {(place, logical_id) for place, logical_id, _ in _replaced(before, after)}
     for place in before.stacks.keys() & after.stacks.keys():
+        if place[2].endswith("-builds"):  # whose roles build images, and no job uses them
+            continue
         for logical_id in _needed(before.stacks[place]):
             if logical_id not in after.stacks[place]:
                 yield f"{place[2]}/{logical_id} is deleted"
