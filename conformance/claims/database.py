@@ -46,41 +46,6 @@ def one_of_many_writers_wins(aws: Aws) -> None:
 
 
 @claim(
-    model("dynamodb", "TransactionCanceledException", "ordered in the order of requested items"),
-    used_by="traingrid/dynamodb.py traingrid/ledger.py",
-)
-def cancelled_transaction_names_the_condition(aws: Aws) -> None:
-    """A transaction of which one condition fails writes nothing, and its reasons are in the order of its parts."""
-    dynamodb, name = aws.client("dynamodb"), table(aws)
-    there, new = _key(aws), _key(aws)
-    dynamodb.put_item(TableName=name, Item=there)
-    puts = [
-        {"Put": {"TableName": name, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"}}
-        for item in (new, there)
-    ]
-    try:
-        dynamodb.transact_write_items(TransactItems=puts)
-    except dynamodb.exceptions.TransactionCanceledException as error:
-        codes = [reason["Code"] for reason in error.response["CancellationReasons"]]
-    else:
-        codes = []
-    assert codes == ["None", "ConditionalCheckFailed"]
-    assert "Item" not in dynamodb.get_item(TableName=name, Key=new, ConsistentRead=True)
-
-
-@claim(
-    model("dynamodb", "UpdateItemInput", "ALL_NEW - Returns all of the attributes of the item"),
-    used_by="traingrid/dynamodb.py",
-)
-def update_returns_the_new_item(aws: Aws) -> None:
-    """UpdateItem with ReturnValues ALL_NEW returns the item as it is after the update, and makes a missing item."""
-    dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
-    update = {"UpdateExpression": "SET v = :v", "ExpressionAttributeValues": {":v": {"S": "x"}}}
-    reply = dynamodb.update_item(TableName=name, Key=key, ReturnValues="ALL_NEW", **update)
-    assert reply["Attributes"] == key | {"v": {"S": "x"}}
-
-
-@claim(
     model("dynamodb", "QueryInput", "ScanIndexForward"),
     used_by="traingrid/dynamodb.py traingrid/ledger.py",
 )

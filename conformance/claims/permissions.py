@@ -8,7 +8,7 @@ from conformance.aws import Aws, refused
 from conformance.claim import claim
 from conformance.resources.batch import Batch
 from conformance.resources.identity import acting_with, allow
-from conformance.resources.storage import shared_bucket, table
+from conformance.resources.storage import shared_bucket
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
@@ -167,21 +167,6 @@ def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
     acting_with(aws, allow("s3:GetObjectVersion", objects))("s3").get_object(**what)
     with refused("AccessDenied"):
         acting_with(aws, allow("s3:GetObject", objects))("s3").get_object(**what)
-
-
-@claim(
-    page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html"),
-    used_by="traingrid/ledger.py stacks/child_permissions.py",
-)
-def transaction_takes_the_permissions_of_its_parts(aws: Aws) -> None:
-    """TransactWriteItems is allowed by the actions of its parts: a Put takes dynamodb:PutItem, and no other."""
-    name = table(aws)
-    arn = f"arn:aws:dynamodb:{aws.home}:{aws.account}:table/{name}"
-    item = {"pk": {"S": aws.name("transaction")}, "sk": {"S": "a"}}
-    items = [{"Put": {"TableName": name, "Item": item}}]
-    acting_with(aws, allow("dynamodb:PutItem", arn))("dynamodb").transact_write_items(TransactItems=items)
-    with refused(*_DENIED, text="dynamodb:PutItem"):
-        acting_with(aws, allow("dynamodb:UpdateItem", arn))("dynamodb").transact_write_items(TransactItems=items)
 
 
 @claim(
