@@ -100,7 +100,12 @@ class BuildProject(Construct):
             self.role,
             ["events:PutEvents"],
             [f"arn:aws:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"],
-            conditions={"StringEquals": {"events:source": names.BUILD_EVENTS}},
+            # A key with a value for each entry of the call, so ForAllValues, and Null against a call without any
+            # (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridge.html).
+            conditions={
+                "ForAllValues:StringEquals": {"events:source": [names.BUILD_EVENTS]},
+                "Null": {"events:source": "false"},
+            },
         )
 
 

@@ -58,7 +58,11 @@ def _project(caller: Caller, part: str) -> Iterator[Case]:
     yield caller.may("report that it ends", "events:PutEvents", BUS, {**OUR_EVENT})
     others: Context = {"events:source": ["aws.codebuild"]}
     yield caller.may_not(
-        "put an event in another's name", "events:PutEvents", BUS, others, breaks="StringEquals events:source"
+        "put an event in another's name",
+        "events:PutEvents",
+        BUS,
+        others,
+        breaks="ForAllValues:StringEquals events:source",
     )
     home = BUS.replace("default", "traingrid")
     yield caller.may_not("put an event on the home bus", "events:PutEvents", home, {**OUR_EVENT}, breaks=RESOURCE)

@@ -122,7 +122,10 @@ def test_a_build_may_read_its_sources_push_to_its_repository_and_report_its_end_
     assert read["Resource"][0].endswith(".zip")
     (put,) = [entry for entry in statements(builds, BUILD) if "events:PutEvents" in entry["Action"]]
     assert put["Resource"] == ["arn:aws:events:<AWS::Region>:<AWS::AccountId>:event-bus/default"]
-    assert put["Condition"] == {"StringEquals": {"events:source": "traingrid.builds"}}
+    assert put["Condition"] == {
+        "ForAllValues:StringEquals": {"events:source": ["traingrid.builds"]},
+        "Null": {"events:source": "false"},
+    }
 
 
 def test_images_go_with_their_stack_and_no_build_that_fails_takes_them_with_it(made: dict[str, Template]) -> None:
