@@ -120,10 +120,11 @@ def trained(cdk: Cdk, grid: Path) -> str:
     """Submit a line as a user does, whose training is a stub; return the state in which its job ends."""
     assert [*push_images(cdk.cloud.endpoint_url, load_grid(grid))]
     bucket = names.data_bucket("traingrid", ACCOUNT, HOME)
-    hold_object(ACCOUNT, HOME, bucket, "campaign/train/part-0", b"x")
+    for channel in ("train", "validation"):
+        hold_object(ACCOUNT, HOME, bucket, f"campaign/{channel}/part-0", b"x")
     cdk.cloud.faults.set(Plan(stubs=(Stub(seconds=0.2),)))
     manifest = cdk.work / "line.csv"
-    manifest.write_text(f"{HOME},s3://{bucket}/campaign/train/\n")
+    manifest.write_text(f"{HOME},s3://{bucket}/campaign/\n")
     deployment = ControlPlane.of(grid).deployment
     submission, ledger = submitted(manifest, deployment)["submission"], Ledger(deployment.table, HOME)
 
