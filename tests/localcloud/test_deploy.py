@@ -1,20 +1,22 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from localcloud import deploy
+from localcloud import deploy, secret
 from traingrid.errors import TraingridError
 
 
 @pytest.fixture
-def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A checkout whose CDK CLI prints its environment and ends as its argument says."""
     program = tmp_path / "node_modules/.bin/cdk"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nenv\necho the last line\nexit "$2"\n')
     program.chmod(0o755)
     monkeypatch.setattr(deploy, "_CHECKOUT", tmp_path)
-    return tmp_path
+    with secret.issued("of this server"):
+        yield tmp_path
 
 
 def test_the_cdk_cli_sees_the_local_aws_and_nothing_of_the_users(cdk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,7 @@ def _project(caller: Caller, part: str) -> Iterator[Case]:
         others,
         breaks="ForAllValues:StringEquals events:source",
     )
+    yield caller.may_not("put an event without a source", "events:PutEvents", BUS, breaks="Null events:source")
     home = BUS.replace("default", "traingrid")
     yield caller.may_not("put an event on the home bus", "events:PutEvents", home, {**OUR_EVENT}, breaks=RESOURCE)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.stacks import templates
 from tests.stacks.templates import Template, a_grid, an_app, flat, on, only, resources, statements
 
 HOME, OTHER = "123456789012", "210987654321"
@@ -58,6 +59,7 @@ def trust(template: Template, role: str) -> list[Any]:
 def test_the_stacks_of_a_region_go_to_its_account_and_nothing_is_looked_up_there(made: Made) -> None:
     assert made.places == {
         "traingrid-images": (HOME, "us-east-1"),
+        "traingrid-builds": (HOME, "us-east-1"),
         "traingrid-control": (HOME, "us-east-1"),
         "traingrid-guard": (HOME, "us-east-1"),
         "traingrid-us-east-1": (OTHER, "us-east-1"),
@@ -81,9 +83,7 @@ def test_with_one_account_stacks_go_anywhere_and_roles_have_the_names_that_other
         for stack in stacks
         for role in resources(stack.template, "AWS::IAM::Role").values()
     }
-    of_regions = {
-        f"traingrid-{what}-{region}" for what in ("execution", "events") for region in ("us-east-1", "us-west-2")
-    }
+    of_regions = {f"traingrid-{what}-{region}" for what in ("execution", "events") for region in templates.REGIONS[:2]}
     assert named == {None, *of_regions, *(f"traingrid-{part}" for part in PARTS.values())}
     assert not [stack for stack in stacks if "sts:AssumeRole" in str(list(statements(stack.template)))]
 
@@ -201,16 +201,17 @@ def test_a_registry_whose_policy_is_somebody_elses_is_left_alone_and_the_stateme
     assert "ecr:ReplicateImage" in flat(registry["Outputs"]["ReplicationPermission"]["Value"])
 
 
-def test_a_build_may_see_what_has_come_to_another_account_and_waits_for_it(layer: Path, tmp_path: Path) -> None:
+def test_one_role_may_see_which_images_came_to_another_account(layer: Path, tmp_path: Path) -> None:
     images = {"built": {"build": "training", "target": "cpu"}}
     made = Made(layer, tmp_path, images=images, job={"image": "built", "instance_type": "ml.m5.large"})
     repository = only(made.templates["traingrid-registry-us-east-1"], "AWS::ECR::Repository")
     (look,) = repository["RepositoryPolicyText"]["Statement"]
     assert look["Action"] == "ecr:DescribeImages"
-    assert look["Condition"] == {"ArnLike": {"aws:PrincipalArn": f"arn:aws:iam::{HOME}:role/traingrid-images-*"}}
-    template = made.templates["traingrid-images"]
-    there = on(template, "TrainingBuildcpu", "ecr:DescribeImages")
-    assert {arn for arn in there if arn.startswith("arn:aws:ecr:")} == {
+    assert look["Condition"] == {"ArnEquals": {"aws:PrincipalArn": f"arn:aws:iam::{HOME}:role/traingrid-replication"}}
+    template = made.templates["traingrid-builds"]
+    there = on(template, "ReplicationWait", "ecr:DescribeImages")
+    assert there == {
+        "arn:aws:ecr:<AWS::Region>:<AWS::AccountId>:repository/traingrid/training",
         f"arn:aws:ecr:eu-west-1:{OTHER}:repository/traingrid/training",
         f"arn:aws:ecr:us-east-1:{OTHER}:repository/traingrid/training",
         "arn:aws:ecr:us-west-2:<AWS::AccountId>:repository/traingrid/training",

@@ -38,7 +38,7 @@ def test_every_queue_has_an_alarm(alarmed: dict[str, Template]) -> None:
             if dimension["Name"] == "QueueName"
         }
         assert watched == queues
-        assert queues or "-registry-" in stack or stack.endswith("-guard")
+        assert queues or "-registry-" in stack or stack.endswith(("-guard", "-images"))
 
 
 def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, Template]) -> None:

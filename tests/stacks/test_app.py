@@ -41,16 +41,20 @@ def test_there_is_a_stack_of_images_a_control_stack_a_guard_and_one_for_each_reg
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_only_the_execution_role_has_a_name_and_it_names_its_region(templates: Templates, regions: int) -> None:
-    named = [
+def test_roles_have_names_in_which_those_of_a_region_name_it(templates: Templates, regions: int) -> None:
+    named = sorted(
         (stack, role["Properties"]["RoleName"])
         for stack, template in templates(regions).items()
         for role in resources(template, "AWS::IAM::Role").values()
         if "RoleName" in role["Properties"]
-    ]
-    assert sorted(named) == sorted(
-        (f"traingrid-{region}", f"traingrid-execution-{region}") for region in REGIONS[:regions]
     )
+    home = [("traingrid-control", f"traingrid-{part}") for part in ("child", "reconciler", "recorder")]
+    of_regions = [
+        (f"traingrid-{region}", f"traingrid-{part}-{region}")
+        for region in REGIONS[:regions]
+        for part in ("execution", "events")
+    ]
+    assert named == sorted([*home, *of_regions])
 
 
 def test_one_region_more_is_its_stacks_one_role_to_pass_and_one_more_place_for_images(

@@ -285,7 +285,9 @@ def test_a_service_that_says_for_whom_it_acts_acts_for_this_account_only(control
             (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
             if "Condition" in statement:
                 assert flat(statement["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
-                assert "<AWS::AccountId>" in flat(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+                sources = statement["Condition"]["ArnLike"]["aws:SourceArn"]
+                for source in sources if isinstance(sources, list) else [sources]:
+                    assert "<AWS::AccountId>" in flat(source)
             else:
                 free.add(name[:-8])  # without CloudFormation's hash
     assert free == {INTAKE, RECORDER, RECONCILER, "GuardAnswerRole", "OrchestratorPullRole"}, (
