@@ -334,6 +334,8 @@ def test_it_is_the_account_that_its_settings_say(tmp_path: Path) -> None:
         assert client("sts").get_caller_identity()["Account"] == account
         trust = {"Version": "2012-10-17", "Statement": []}
         client("iam").create_role(RoleName="trains", AssumeRolePolicyDocument=json.dumps(trust))
+        may = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "sqs:CreateQueue", "Resource": "*"}}
+        client("iam").put_role_policy(RoleName="trains", PolicyName="may", PolicyDocument=json.dumps(may))
         environment = cloud.environment_for("eu-west-1", f"arn:aws:iam::{account}:role/trains", {})
         session = boto3.Session(
             environment["AWS_ACCESS_KEY_ID"],
