@@ -113,6 +113,15 @@ def test_nothing_is_created_once_the_deletion_has_begun() -> None:
     assert deleted == ["late"], "what was created a moment before is deleted at once"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt: a shell's background process, which the suite may be, inherits that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_deletes_what_was_created() -> None:
     deleted, created = list[str](), threading.Event()
 

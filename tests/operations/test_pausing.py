@@ -13,7 +13,7 @@ def test_a_pause_says_who_why_and_what_to_do_and_every_status_shows_it(
     cli.main(["pause", "--reason", "the bill"], standalone_mode=False)
     said = capsys.readouterr().out
     assert "Launching has been paused since 2" in said
-    assert ": the bill. What waits begins after: traingrid resume" in said
+    assert ": the bill. Start waiting jobs with: traingrid resume" in said
     assert "Running training jobs continue" in said
     pause = account.ledger.pause()
     assert pause is not None
