@@ -38,7 +38,7 @@ def test_all_that_is_said_of_an_attempt_names_its_training_job_and_where_it_is(l
     log = Log()
     watched = supervisor(job, FakeBackend(TRAINING, COMPLETED, lines=("loss=1",)), ledger, say=log)
     watched.run()
-    assert [record["event"] for record in log.records] == ["launching", "training", "state", "ended"]
+    assert [record["event"] for record in log.records] == ["launching", "state", "training", "state", "ended"]
     for record in log.records:
         assert (record["training_job"], record["attempt"], record["region"]) == (NAME, 1, job.region)
     (ended,) = log.of("ended")
@@ -54,8 +54,8 @@ def test_how_long_a_launch_took_is_said_once_with_the_wait_for_a_quota_in_it(led
     assert refused["failure"] == "quota"
     launches = [record for record in log.records if "launch_seconds" in record]
     assert [record["phase"] for record in launches] == ["Training"]
-    assert launches[0]["launch_seconds"] == pytest.approx(refused["seconds"], abs=0.1)
-    assert refused["seconds"] > 0
+    # SageMaker is asked about a new training job after about five seconds, and is not known to train before.
+    assert 0 < refused["seconds"] <= launches[0]["launch_seconds"] <= refused["seconds"] + 8
 
 
 def test_a_child_that_only_attaches_does_not_say_how_long_the_launch_took(ledger: Ledger, job: Job) -> None:

@@ -102,9 +102,14 @@ def test_a_cancelled_waiting_job_ends_at_its_next_try(job: Job, ledger: Ledger) 
 
 
 def test_a_training_job_that_completes_although_it_was_cancelled_has_completed(job: Job, ledger: Ledger) -> None:
-    backend, time = FakeBackend(TRAINING, COMPLETED), FakeTime()
+    class TooLateToStop(FakeBackend):
+        def stop(self, name: str) -> None:
+            self.stopped.append(name)
+
+    backend, time = TooLateToStop(TRAINING, COMPLETED), FakeTime()
     time.on_sleep = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
     assert supervisor(job, backend, ledger, time=time).run()["state"] == "Completed"
+    assert backend.stopped == [NAME]
 
 
 def test_a_training_job_without_capacity_is_not_tried_again_after_a_cancel(roaming: Job, ledger: Ledger) -> None:
