@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
@@ -96,7 +97,7 @@ class Network(Construct):
             "admits only its own members",
         )
         if grid.network.zones:
-            acknowledge(vpc, "CloudFormation-Validate::W3010", "grid.yaml names the zones")
+            _zones_are_chosen(vpc)
         if any(subnet.subnet_type == ec2.SubnetType.PUBLIC for subnet in subnets):
             acknowledge(
                 vpc,
@@ -138,3 +139,14 @@ class Network(Construct):
         )
         group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "HTTPS to the AWS APIs")
         return group
+
+
+def _zones_are_chosen(vpc: ec2.Vpc) -> None:
+    """Record that the zones of a VPC's subnets are those of grid.yaml, for the CDK's validation and for cfn-lint.
+
+    cfn-lint reads it in the resource's metadata (https://github.com/aws-cloudformation/cfn-lint#metadata).
+    """
+    acknowledge(vpc, "CloudFormation-Validate::W3010", "grid.yaml names the zones")
+    for subnet in (*vpc.public_subnets, *vpc.private_subnets, *vpc.isolated_subnets):
+        resource = cast(ec2.CfnSubnet, subnet.node.default_child)
+        resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3010"]}})
