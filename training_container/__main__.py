@@ -108,11 +108,13 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
         errors="replace",
         start_new_session=True,
     ) as ranks:
-        threading.Thread(target=end_leftovers, args=(ranks,), name="leftovers", daemon=True).start()
+        ending = threading.Thread(target=end_leftovers, args=(ranks,), name="leftovers", daemon=True)
+        ending.start()
         assert ranks.stdout is not None  # noqa: S101  # for the type checker: we asked for a pipe
         for line in ranks.stdout:
             if watch.passes(line):
                 sys.stdout.write(line)
+    ending.join()  # mpirun's end closes its output, and ranks that it has left behind may still run
     if ranks.returncode == 0:
         return STOPPED_STATUS if stop_file.exists() else 0
     return fail(job.folders, watch.reason(ranks.returncode))
