@@ -50,6 +50,9 @@ format: .venv/.installed  ## Format the code and mend what the linter can
 test-containers: setup  ## Build both images; train on two hosts, and go the whole way with children in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
+first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS of a young account (needs the AWS CLI; about ten minutes)
+	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/end_to_end/test_first_hour.py
+
 image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs
 	@containers/build.sh $(@:image-%=%)
 
@@ -178,4 +181,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers
