@@ -32,7 +32,13 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list what
 ##@ Work on it
 test: setup setup-scanners setup-images  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
+
+# Beside each other: the tests of the control plane mostly wait.
+test-control:
 	.venv/bin/python -m pytest
+
+test-training:
 	.venv-training/bin/python -m pytest tests/training
 
 check: setup-control setup-scanners setup-images tests/policies/node_modules/.installed  ## Scanners, our own rules and the policies, over every kind of grid; `make test` does it too
@@ -181,4 +187,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers
+.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training
