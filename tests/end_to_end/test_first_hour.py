@@ -70,7 +70,6 @@ def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-6000:]
     printed = dict(part.partition("\n")[::2] for part in done.stdout.split("\n## ")[0:])
-    for step in steps():
-        shown = next(text for title, text in printed.items() if title.removeprefix("## ") == step.title)
-        missing = [line for line in step.shows if line not in shown]
-        assert missing == [], f"{step.title}:\n{shown[-3000:]}"
+    shown = {title.removeprefix("## "): text for title, text in printed.items()}
+    missing = {step.title: [line for line in step.shows if line not in shown[step.title]] for step in steps()}
+    assert not any(missing.values()), f"{missing}:\n{done.stdout[-12000:]}"
