@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -106,7 +106,12 @@ def run(
 
     pool = ThreadPoolExecutor(workers)
     try:
-        list(pool.map(check, claims))
+        waiting = {pool.submit(check, claim) for claim in claims}
+        while waiting:
+            # In turns: a thread that waits without a limit does not notice Ctrl-C if another thread received it.
+            done, waiting = wait(waiting, timeout=1.0)
+            for ended in done:
+                ended.result()
     except KeyboardInterrupt:
         aws.interrupted.set()
     finally:

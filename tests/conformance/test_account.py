@@ -143,6 +143,7 @@ def test_ctrl_c_deletes_what_was_created() -> None:
         endpoint=None,
         copy_image=lambda *_: None,
         poll_seconds=0.01,
+        patience_seconds=60.0,
     )
     threading.Thread(target=interrupt).start()
     done = run(place, [claim], workers=1, instances=1)
