@@ -84,7 +84,7 @@ RATES: tuple[Rate, ...] = (
     Rate(service="sagemaker", action="ListTrainingJobs", per_second=2, burst=2, source=_LIST_JOBS),
     # Service Quotas has "Rate of CreateTrainingJob requests" (L-21A1652A); no source with its value was found. Five
     # processes of the source's account were throttled.
-    Rate(service="sagemaker", action="CreateTrainingJob", per_second=2, burst=10, source=_CREATE_JOB, assumed=True),
+    Rate(service="sagemaker", action="CreateTrainingJob", per_second=2, burst=60, source=_CREATE_JOB, assumed=True),
     Rate(service="ec2", action="Describe*", per_second=20, burst=100, source=_EC2),
     Rate(service="servicequotas", action="List*Quotas", per_second=10, burst=20, source=_QUOTAS),
     Rate(service="servicequotas", action="Get*", per_second=5, burst=10, source=_QUOTAS),

@@ -50,7 +50,7 @@ def test_what_runs_is_not_deleted_and_what_is_not_there_neither(sagemaker: SageM
 
 def test_of_many_who_create_one_name_at_once_one_wins(sagemaker: SageMaker, cloud: LocalCloud) -> None:
     request = sagemaker.request()
-    together = threading.Barrier(10)  # as many as CreateTrainingJob's rate allows at once
+    together = threading.Barrier(10)  # fewer than CreateTrainingJob may burst
 
     def create(_: int) -> str:
         together.wait()
