@@ -11,13 +11,19 @@ from botocore.exceptions import BotoCoreError
 from faults.arena import BATCH_ENDED, Arena, Submission, settled, until
 from faults.kills import otherwise_ended
 from faults.table import Outcome
-from localcloud.faults import CallFault, Effect
+from localcloud.faults import CallFault, Effect, Stub
 from rehearsal.stage import patience
 from traingrid.ledger import epoch_seconds
 from traingrid.violation import Violation
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
 """What botocore does not send again by itself: each is lost as often as told, and the others for most of the time."""
+_FEW = 2
+"""So few lost replies in a row do not use up botocore's tries, not even those of its most impatient client
+(traingrid/clients.py): then every call is struck until there are enough, and none is left to chance."""
+_SHORT = Stub(seconds=0.5)
+_LONG = Stub(seconds=300.0, stop_seconds=20.0)
+"""Takes so long to stop that its child still waits for it when the child is terminated as well."""
 _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("batch", "SubmitJob"))
 _BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
 _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
@@ -47,10 +53,10 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
     few += _too_few(arena, _BY_CHILDREN, each)
     lines = 2 * each  # whose training job has stopped by then has a child that ends by itself, and none to terminate
     with arena.children_at_once(lines):
-        arena.plan(stub_seconds=300.0)
+        arena.plan(stubs=(_LONG,))
         submissions.append(arena.submit(lines))
         until(lambda: len(arena.active()) == lines, "every line trains")
-        _lose(arena, _BY_CANCEL, "*", each, stub_seconds=300.0)
+        _lose(arena, _BY_CANCEL, "*", each, _LONG)
         for index in range(lines):
             _cancelled(arena, submissions[-1], index)
         settled(arena, submissions[-1:], sweeps=2)
@@ -81,7 +87,7 @@ def _too_few(arena: Arena, calls: tuple[tuple[str, str], ...], each: int) -> Ite
             yield Violation(invariant="E2", kind="other", submission="", what=what)
 
 
-def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub_seconds: float = 0.5) -> None:
+def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub: Stub = _SHORT) -> None:
     faults = [
         CallFault(
             effect="lose_reply",
@@ -89,11 +95,11 @@ def _lose(arena: Arena, calls: tuple[tuple[str, str], ...], caller: str, times: 
             action=action,
             caller=caller,
             times=times,
-            share=1.0 if action in _SENT_ONCE else 0.7,
+            share=1.0 if action in _SENT_ONCE or times <= _FEW else 0.7,
         )
         for service, action in calls
     ]
-    arena.plan(stub_seconds=stub_seconds, calls=tuple(faults))
+    arena.plan(stubs=(stub,), calls=tuple(faults))
 
 
 def _struck(arena: Arena) -> Counter[str]:

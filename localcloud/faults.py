@@ -153,6 +153,7 @@ class Stub(_Part):
         name: Glob of the training job's name.
         region: Glob.
         seconds: How long such a job trains.
+        stop_seconds: How long it takes to stop once it is told to. SageMaker gives a container 120 seconds.
         outcome: How it ends.
         reason: Its FailureReason, where it fails.
     """
@@ -160,6 +161,7 @@ class Stub(_Part):
     name: str = "*"
     region: str = "*"
     seconds: float = Field(default=0.0, ge=0)
+    stop_seconds: float = Field(default=0.0, ge=0)
     outcome: Literal["Completed", "Failed"] = "Completed"
     reason: str = "AlgorithmError: told to fail, exit code: 1"
 

@@ -147,7 +147,9 @@ class Runner:
         with self.job.lock:
             self.job.started_at = now()
         self._step("Training")
-        self._pass(stub.seconds)
+        if self.job.stop_requested.wait(stub.seconds):
+            time.sleep(stub.stop_seconds)
+            raise transfer.TransferInterruptedError
         if stub.outcome == "Failed":
             raise transfer.TransferError(stub.reason)
         self._step("Uploading")

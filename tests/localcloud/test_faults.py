@@ -287,3 +287,13 @@ def test_a_stub_ends_as_told_without_a_process(cloud: LocalCloud, client: Client
     failed = ended(client, launch())
     assert failed["FailureReason"] == "AlgorithmError: no, exit code: 3"
     assert failed["BillableTimeInSeconds"] == 1
+
+
+def test_a_stub_takes_its_time_to_stop(cloud: LocalCloud, client: Client, launch: Callable[..., str]) -> None:
+    cloud.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=0.5),)))
+    name = launch()
+    wait_until(lambda: client("sagemaker").describe_training_job(TrainingJobName=name)["SecondaryStatus"] == "Training")
+    begun = time.monotonic()
+    client("sagemaker").stop_training_job(TrainingJobName=name)
+    assert ended(client, name)["TrainingJobStatus"] == "Stopped"
+    assert time.monotonic() - begun >= 0.5
