@@ -42,6 +42,7 @@ from traingrid.world_reading import read_world
 
 __all__ = [
     "BATCH_ENDED",
+    "ENDLESS_SECONDS",
     "PATIENCE_SECONDS",
     "REGIONS",
     "Arena",
@@ -54,6 +55,8 @@ __all__ = [
 
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
+ENDLESS_SECONDS = 1200.0
+"""How long a training job trains that something else has to end: longer than that needs on a slow machine."""
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _READ_ONE_BY_ONE = 12
 """Of more submissions than this, all that there is is read at once, though most of it may be of others."""

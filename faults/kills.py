@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
 
-from faults.arena import Arena, Submission, settled, until
+from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
 from faults.races import CLAIM, SHUFFLED, cancel_each, created
 from faults.table import Outcome
 from localcloud.faults import CallFault, Capacity, EventFault, Lag, Quota, Stub
@@ -75,7 +75,7 @@ SCENARIOS = {
     ),
     "cancel": Scenario(
         calls=12,
-        parts=({"stub_seconds": 120.0, "calls": (CLAIM, *SHUFFLED)},),
+        parts=({"stub_seconds": ENDLESS_SECONDS, "calls": (CLAIM, *SHUFFLED)},),
         states=frozenset({"Stopped"}),
         meanwhile=cancel_each,
     ),

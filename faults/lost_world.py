@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from faults.arena import Arena, settled, until
+from faults.arena import ENDLESS_SECONDS, Arena, settled, until
 from localcloud.faults import CallFault, EventFault
 from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
@@ -15,8 +15,6 @@ EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"
 """A submission that does not exist, whose training jobs run nevertheless."""
 _LINES = 3
-_ENDLESS_SECONDS = 1200.0
-"""How long those would train that are to be stopped, or to be left alone."""
 _INTAKE_SECONDS = 8
 """How long the intake may run here, as its claim holds."""
 _TRIES = 3
@@ -34,7 +32,7 @@ class LostWorld:
 
     def __init__(self, arena: Arena, number: int, *, intake_lost: bool) -> None:
         self._arena = arena
-        arena.plan(stub_seconds=_ENDLESS_SECONDS, events=EVENTS_LOST)
+        arena.plan(stub_seconds=ENDLESS_SECONDS, events=EVENTS_LOST)
         self._living, self._cancelled = arena.upload(_LINES), arena.upload(_LINES)
         until(lambda: self._in(self._living, "InProgress") and self._in(self._cancelled, "InProgress"), "lines train")
         self._orphans = dict(self._started_by_nobody(number))

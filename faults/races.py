@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from faults.arena import Arena, Submission, settled, until
+from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
 from faults.table import Outcome
 from localcloud.faults import CallFault, Capacity, EventFault
 from traingrid.ledger import CANCEL_ALL, cancel_of_job
@@ -75,7 +75,7 @@ def cancelled(arena: Arena, races: int) -> Outcome:
     submissions = []
     for start in range(0, races, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, races - start)
-        arena.plan(stub_seconds=60.0, calls=(CLAIM, *SHUFFLED))
+        arena.plan(stub_seconds=ENDLESS_SECONDS, calls=(CLAIM, *SHUFFLED))
         submissions.append(arena.submit(lines))
         cancel_each(arena, submissions[-1], chance)
         settled(arena, submissions[-1:], sweeps=2)
