@@ -120,3 +120,21 @@ def test_a_query_of_a_partition_that_is_not_there_finds_nothing(ledger: Any) -> 
         ExpressionAttributeValues={":submission": {"S": "c"}},
     )
     assert reply["Items"] == []
+
+
+def test_an_item_is_read_with_every_type_as_it_was_written(client: Callable[..., Any], table: Any) -> None:
+    every_type = {
+        "k": {"S": "every type"},
+        "text": {"S": ""},
+        "number": {"N": "0.10"},
+        "yes": {"BOOL": False},
+        "none": {"NULL": True},
+        "bytes": {"B": b"\x00\xff"},
+        "texts": {"SS": ["a", "b"]},
+        "numbers": {"NS": ["1", "2"]},
+        "list": {"L": [{"S": "a"}, {"M": {"deep": {"N": "1"}}}, {"L": []}]},
+        "map": {"M": {"S": {"S": "a key named as a type"}, "bytes": {"B": b"\x01"}}},
+    }
+    table.put_item(TableName="t", Item=every_type)
+    assert table.get_item(TableName="t", Key={"k": every_type["k"]})["Item"] == every_type
+    assert every_type in table.scan(TableName="t")["Items"]
