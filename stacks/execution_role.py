@@ -97,7 +97,10 @@ class ExecutionRole(Construct):
 
         The actions are those of https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html (CreateTrainingJob
         with a private VPC), which grants them on everything; here an interface can be made in the grid's subnets and
-        groups only, and given away or deleted where it lies in one of them.
+        groups only, and given away or deleted where it lies in one of them. The same page warns that SageMaker refuses
+        a processing job whose role has conditions on these actions. It does not for training jobs, and AWS's own policy
+        for their roles has such a condition, on the VPC (statement AllowManageSageMakerTrainingEniOnVpc):
+        https://docs.aws.amazon.com/aws-managed-policy/latest/reference/SageMakerStudioProjectRoleMachineLearningPolicy.html
         """
         ec2 = f"arn:aws:ec2:{region}:{Aws.ACCOUNT_ID}"
         subnets = [f"{ec2}:subnet/{subnet}" for subnet in settings.subnets]

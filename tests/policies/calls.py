@@ -2,7 +2,8 @@
 
 Each call has the conditions under which a role makes it: a request parameter ("tags", "versionId"), or a type of
 resource that the request uses ("kms:key": what it reads or writes is encrypted with a customer managed key).
-`test_required_permissions` compares the calls with the product's code and with the policies.
+`test_required_permissions` compares the calls with the product's code and with the policies. A rule of tests/posture
+compares the roles with those of every kind of grid.
 """
 
 from collections.abc import Mapping
@@ -39,19 +40,23 @@ _PUSH: Mapping[str, set[str]] = {
 _BUILD = {"events:PutEvents": set(), **_PUSH, **_LOG, "s3:GetObject": set[str]()}
 _SEE: Mapping[str, set[str]] = {"sagemaker:DescribeTrainingJob": set(), "sagemaker:ListTags": set()}
 _SEE_QUEUED: Mapping[str, set[str]] = {"batch:DescribeServiceJob": set(), "batch:ListServiceJobs": set()}
+_SEE_AND_STOP = {**_SEE, "sagemaker:ListTrainingJobs": set[str](), "sagemaker:StopTrainingJob": set[str]()}
+_READ_LOGS: Mapping[str, set[str]] = {"logs:GetLogEvents": set(), "logs:DescribeLogStreams": set()}
+_START = {
+    "sagemaker:CreateTrainingJob": {"RoleArn", "Tags"},
+    "sagemaker:StopTrainingJob": set[str](),
+    **_SEE,
+    **_READ_LOGS,
+    "s3:ListObjectsV2": set[str](),
+    "s3:PutObject": {KEY},
+}
 
 CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "child": {
         **_READ,
-        **_SEE,
+        **_START,
         **_SEE_QUEUED,
-        "s3:PutObject": {KEY},
-        "s3:ListObjectsV2": set(),
         **{f"dynamodb:{name}": {KEY} for name in ("GetItem", "PutItem", "Query", "UpdateItem")},
-        "sagemaker:CreateTrainingJob": {"RoleArn", "Tags"},
-        "sagemaker:StopTrainingJob": set(),
-        "logs:GetLogEvents": set(),
-        "logs:DescribeLogStreams": set(),
         "batch:SubmitServiceJob": {"tags", "quotaShareName", "serviceRequestPayload"},
         "batch:TerminateServiceJob": set(),
     },
@@ -68,12 +73,10 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "reconciler": {
         **_FUNCTION,
         **_READ,
-        **_SEE,
+        **_SEE_AND_STOP,
         **_SEE_QUEUED,
         "s3:ListObjectsV2": set(),
         **{f"dynamodb:{name}": {KEY} for name in ("Scan", "GetItem", "PutItem", "UpdateItem")},
-        "sagemaker:ListTrainingJobs": set(),
-        "sagemaker:StopTrainingJob": set(),
         "batch:ListJobs": set(),
         "batch:DescribeJobs": set(),
         "batch:TerminateServiceJob": set(),
@@ -121,3 +124,48 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "flow logs": {**_LOG, "logs:DescribeLogStreams": set()},
     "event forwarding": {"events:PutEvents": set()},
 }
+"""The calls of the roles of a grid in one account."""
+
+CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
+    **{role: {"sts:AssumeRole": set()} for role in ("child", "recorder", "reconciler")},
+    "launch": {**_START, "s3:GetObject": {KEY}},
+    "record": _SEE,
+    "sweep": _SEE_AND_STOP,
+    "use": {
+        **_SEE_AND_STOP,
+        **_READ_LOGS,
+        # upload_file and download_fileobj, which copy a large object in parts:
+        # https://boto3.amazonaws.com/v1/documentation/api/latest/guide/s3.html#using-the-transfer-manager
+        "s3:HeadObject": {KEY},
+        "s3:GetObject": {KEY},
+        "s3:PutObject": {KEY},
+        "s3:CreateMultipartUpload": {KEY},
+        "s3:UploadPart": {KEY},
+        "s3:CompleteMultipartUpload": set(),
+        "s3:AbortMultipartUpload": set(),
+        "s3:HeadBucket": set(),
+        "s3:ListObjectsV2": set(),
+        "cloudformation:DescribeStacks": set(),
+        "ec2:DescribeRegions": set(),
+        "ecr:DescribeImages": set(),
+        "iam:GetRole": set(),
+        "servicequotas:ListServiceQuotas": set(),
+        "ssm:GetParameter": set(),
+        "sts:GetCallerIdentity": set(),
+    },
+}
+"""The calls that are added if a training Region is in another account: those of the four roles there, of which the
+control plane's roles, and a person, assume one each (docs/accounts.md)."""
+
+
+def calls_of(role: str) -> Mapping[str, set[str]]:
+    """Return every call of a role, with the conditions under which the role makes it."""
+    found: dict[str, set[str]] = {}
+    for made in (CALLS.get(role, {}), CALLS_BETWEEN_ACCOUNTS.get(role, {})):
+        for call, conditions in made.items():
+            found[call] = found.get(call, set()) | conditions
+    return found
+
+
+EVERY_ROLE = tuple(dict.fromkeys((*CALLS, *CALLS_BETWEEN_ACCOUNTS)))
+"""Every role that a grid can have."""

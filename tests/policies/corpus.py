@@ -26,8 +26,7 @@ class Record(BaseModel):
         named: True if the types are required only where the request names such a resource.
         context: Condition keys with fixed values.
         via: The service whose name is in kms:ViaService, or "kms" if KMS is called without another service.
-        kind: "refused": AWS's own words; "documented": documentation, or a report without AWS's words; "assumed": by
-            analogy with another call, because no record was found.
+        kind: "refused": AWS's own words; "documented": documentation, or a report without AWS's words.
         source: The public page.
         quote: AWS's words, without account ids.
         note: What the record proves beyond its quote.
@@ -44,7 +43,7 @@ class Record(BaseModel):
     named: bool = False
     context: Mapping[str, str] = {}
     via: str = ""
-    kind: Literal["refused", "documented", "assumed"] = "refused"
+    kind: Literal["refused", "documented"] = "refused"
     source: str
     quote: str = ""
     note: str = ""

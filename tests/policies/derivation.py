@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from localcloud.iam.required_permissions import TABLE
-from tests.policies.calls import CALLS
+from tests.policies.calls import EVERY_ROLE, calls_of
 from tests.policies.corpus import Record, records
 
 PACKAGE = Path(__file__).parent / "node_modules" / "@cloud-copilot" / "iam-data"
@@ -100,7 +100,7 @@ def _kept(resources: Mapping[str, bool]) -> dict[str, bool]:
 
 def calls() -> list[str]:
     """Return every call that a role makes or that the corpus has a record of."""
-    made = {call for by_role in CALLS.values() for call in by_role}
+    made = {call for role in EVERY_ROLE for call in calls_of(role)}
     return sorted(made | {call for record in records() for call in record.calls})
 
 
@@ -121,9 +121,9 @@ def _entry(required: Required) -> dict[str, Any]:
 def page_rows() -> Iterator[str]:
     """Yield the rows of the table of sources in docs/security.md: one for each call and action, with its roles."""
     for call in calls():
-        who = [role for role, made in CALLS.items() if call in made]
+        who = {role: calls_of(role)[call] for role in EVERY_ROLE if call in calls_of(role)}
         for required in required_by(call):
-            roles = [role for role in who if not required.when or required.when in CALLS[role][call]]
+            roles = [role for role, conditions in who.items() if not required.when or required.when in conditions]
             if roles:
                 yield _row(call, required, roles)
 

@@ -7,10 +7,11 @@ queue of each kind.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from tests.stacks.templates import Template, a_grid, policies, resources, synthesise
 from traingrid.grid import Grid
+from traingrid.names import Part
 
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
 SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg-0123456789abcdef0"]
@@ -45,7 +46,11 @@ ROLES = {
     "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
     "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),
 }
-"""Every role of a grid; those of the second Region are the same as those of the first, but for its VPC."""
+"""Every role of a grid in one account; those of the second Region are the same as those of the first, but for its
+VPC."""
+
+PARTS: tuple[Part, ...] = get_args(Part)
+"""The roles of a training Region in another account: one for each part of the control plane, and one for people."""
 
 
 def the_grid() -> Grid:

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.posture.rule import Defect, Rule
-from tests.posture.rules import batch, data, events, generated_names, names, network, permissions, queues
+from tests.posture.rules import batch, data, events, generated_names, names, network, permissions, queues, roles
 from tests.posture.synthesised import Synthesised, synthesised
 
 RULES = (
@@ -17,6 +17,7 @@ RULES = (
     *names.RULES,
     *generated_names.RULES,
     *permissions.RULES,
+    *roles.RULES,
 )
 DEFECTS = [
     pytest.param(rule, defect, id=f"{rule.name}-{number}")

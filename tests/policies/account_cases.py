@@ -1,0 +1,120 @@
+"""What roles may ask of AWS in a Region that is in another account, and what the home account's roles do to get there.
+
+Here the grid's one account is the Region's, and the home Region is in another: so the cases of a child can be asked of
+the role that a child takes on, as they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.policies import child_cases
+from tests.policies.case import RESOURCE, Caller, Case
+from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, execution_role, output, training_job
+from tests.policies.function_cases import QUEUE, TO_SAGEMAKER
+from tests.policies.grid import ACCOUNT, FREE, INSIDE, PARTS, the_grid
+from tests.policies.key_cases import USES, VIA, data_key, through
+from traingrid.grid import Grid
+
+HOMES = "210987654321"
+HOME_ROLES = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
+AT_HOME = {"launch": "OrchestratorRole", "record": "JobEventsRecordRole", "sweep": "ReconcilerSweepRole"}
+launch, record, sweep, use = map(Caller, PARTS)
+
+DATA = f"arn:aws:s3:::traingrid-data-{ACCOUNT}-{INSIDE}"
+GROUP = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
+STACK = f"arn:aws:cloudformation:{INSIDE}:{ACCOUNT}:stack/traingrid-{INSIDE}/0a1b"
+REPOSITORY = f"arn:aws:ecr:{INSIDE}:{ACCOUNT}:repository/traingrid/training"
+BOOTSTRAP = f"arn:aws:ssm:{INSIDE}:{ACCOUNT}:parameter/cdk-bootstrap/hnb659fds/version"
+
+
+def two_accounts() -> Grid:
+    described = the_grid().model_dump(exclude_defaults=True)
+    described["account"] = HOMES
+    described["regions"][INSIDE]["account"] = ACCOUNT
+    del described["regions"][INSIDE]["service_queue"]  # which a Region in another account cannot have
+    return Grid.model_validate(described)
+
+
+def acting_role(part: str) -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/traingrid-{part}-{INSIDE}"
+
+
+def _of_a_child() -> Iterator[Case]:
+    """Yield what a child is asked of training at home, of the role that it takes on: the other Region is not its."""
+    for case in child_cases.cases():
+        there = INSIDE in case.resource or case.resource == "*"
+        if MANIFESTS in case.resource or case.action.startswith(("batch:", "dynamodb:")) or not there:
+            continue
+        yield replace(case, role="launch")
+    yield launch.may_not(
+        "start one in a Region of home's account", CREATE, training_job(FREE), asked(INSIDE), breaks=RESOURCE
+    )
+    yield launch.may_not("write into the ledger", "dynamodb:UpdateItem", LEDGER)
+    yield launch.may_not("become the next", "sts:AssumeRole", acting_role("use"))
+    yield launch.may("see which data there is in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
+
+
+def _watching() -> Iterator[Case]:
+    theirs = training_job(INSIDE, "my-own-job")
+    for caller in (record, sweep, use):
+        for action in ("DescribeTrainingJob", "ListTags"):
+            yield caller.may("see how a job ended", f"sagemaker:{action}", training_job(INSIDE))
+        yield caller.may_not("see another's", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
+        yield caller.may_not("start one", CREATE, training_job(INSIDE), asked(INSIDE))
+        yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
+        yield caller.may_not("submit an array", "batch:SubmitJob", QUEUE)
+        yield caller.may_not("delete one", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
+    for caller in (sweep, use):
+        yield caller.may("find what runs", "sagemaker:ListTrainingJobs", "*")
+        yield caller.may("stop what nobody wants", "sagemaker:StopTrainingJob", training_job(INSIDE))
+        yield caller.may_not("stop another's", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
+    yield record.may_not("stop one", "sagemaker:StopTrainingJob", training_job(INSIDE))
+    for caller in (record, sweep):
+        yield caller.may_not("read a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
+
+
+def _using() -> Iterator[Case]:
+    for bucket in (DATA, output(INSIDE), "arn:aws:s3:::mine-east"):
+        yield use.may("see what lies there", "s3:ListBucket", bucket)
+    yield use.may("take a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
+    yield use.may_not("take data away", "s3:GetObject", f"{DATA}/campaign/x", breaks=RESOURCE)
+    for action in ("s3:PutObject", "s3:AbortMultipartUpload"):
+        yield use.may("bring data", action, f"{DATA}/campaign/x")
+    for place in (f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", "arn:aws:s3:::mine-east/x"):
+        yield use.may_not(f"write {place[13:]}", "s3:PutObject", place, breaks=RESOURCE)
+    yield use.may_not("delete data", "s3:DeleteObject", f"{DATA}/campaign/x")
+    yield use.may("read a log", "logs:GetLogEvents", f"{GROUP}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000")
+    yield use.may("see which streams there are", "logs:DescribeLogStreams", f"{GROUP}:log-stream:")
+    others = f"{GROUP}:log-stream:somebody-1/algo-1-1700000000"
+    yield use.may_not("read another's log", "logs:GetLogEvents", others, breaks=RESOURCE)
+    yield use.may("see whether an image is there", "ecr:DescribeImages", REPOSITORY)
+    yield use.may_not("push one", "ecr:PutImage", REPOSITORY)
+    yield use.may("see the stack", "cloudformation:DescribeStacks", STACK)
+    yield use.may_not("see others", "cloudformation:DescribeStacks", STACK.replace("traingrid-", "x-"), breaks=RESOURCE)
+    yield use.may("see whether the account is bootstrapped", "ssm:GetParameter", BOOTSTRAP)
+    yield use.may_not("read a secret", "ssm:GetParameter", BOOTSTRAP.replace("version", "secret"), breaks=RESOURCE)
+    yield use.may("see that the execution role is there", "iam:GetRole", execution_role(INSIDE))
+    for action in ("ec2:DescribeRegions", "servicequotas:ListServiceQuotas"):
+        yield use.may("check the account", action, "*")
+
+
+def _keys() -> Iterator[Case]:
+    key, elsewhere = data_key(INSIDE), data_key(INSIDE).replace("DataKey", "Other")
+    for caller in (launch, use):
+        for action in USES:
+            yield caller.may("read and write what is encrypted", action, key, through("s3", INSIDE))
+            yield caller.may_not("use the key by itself", action, key, breaks=VIA)
+            yield caller.may_not("use another", action, elsewhere, through("s3", INSIDE), breaks=RESOURCE)
+
+
+def _taking_on() -> Iterator[Case]:
+    """Yield which role in the other account each role of the control plane may assume."""
+    for part, role in HOME_ROLES.items():
+        caller = Caller(role)
+        yield caller.may("act there", "sts:AssumeRole", acting_role(part))
+        for other in PARTS:
+            if other != part:
+                yield caller.may_not(f"act as {other}", "sts:AssumeRole", acting_role(other), breaks=RESOURCE)
+
+
+CASES = (*_of_a_child(), *_watching(), *_using(), *_keys(), *_taking_on())
