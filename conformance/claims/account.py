@@ -69,6 +69,7 @@ def subnets_do_not_overlap(aws: Aws) -> None:
 
 @documented(
     page("https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818"),
+    page("https://github.com/aws/containers-roadmap/issues/2614"),
     used_by="docs/deploy.md stacks/orchestrator.py",
     why="it needs an account that has never used Amazon ECS",
 )

@@ -153,6 +153,7 @@ def fargate_job_may_end_after_14_days(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html"),
+    model("ecs", "StopTask", "will default to SIGTERM"),
     used_by="traingrid/orchestrator.py",
     why="the retirement of a host cannot be provoked",
 )

@@ -52,7 +52,7 @@ def queue_cannot_gain_a_policy(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/batch/latest/userguide/job_stuck_in_runnable.html"),
+    page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_cannot_pull_image.html"),
     used_by="stacks/network.py stacks/endpoints.py",
     why="a subnet without a route makes jobs fail after minutes, in an account's own network",
     not_modelled="VPCs: routes, endpoints and security groups do not limit what a process reaches",
@@ -63,6 +63,7 @@ def child_needs_a_route_to_services(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html"),
+    model("batch", "ServiceJobPreemptionConfiguration", "preempted jobs will be requeued an unlimited number of times"),
     used_by="stacks/service_queues.py traingrid/service_jobs.py",
     why="preemption needs instances of two shares and exceeds the budget",
     not_modelled="preemption between quota shares",
@@ -73,6 +74,7 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
 
 @documented(
     page("https://github.com/dask/dask-cloudprovider/issues/299"),
+    page("https://docs.aws.amazon.com/batch/latest/userguide/troubleshooting.html#job_stuck_in_runnable"),
     used_by="docs/deploy.md traingrid/grid_orchestrator.py",
     why="the limit depends on the account",
 )
@@ -81,6 +83,7 @@ def young_account_has_few_fargate_vcpus(aws: Aws) -> None:
 
 
 @documented(
+    page("https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html"),
     page("https://github.com/snakemake/snakemake-executor-plugin-aws-batch/pull/48"),
     used_by="stacks/orchestrator.py",
     why="no record was found that decides which principal ECS asks for ecs:TagResource",

@@ -180,23 +180,25 @@ def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html"),
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html"),
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event.html"),
+    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html"),
     used_by="lambda/record_job_event.py traingrid/reconciling.py",
     why="repeated and lost events cannot be provoked",
 )
 def events_may_repeat_or_be_lost(aws: Aws) -> None:
-    """An event may come more than once, out of order, or not at all, so it only causes a look at the service."""
+    """SageMaker's events are best effort and may be lost; a rule may run more than once for one event."""
 
 
 @documented(
-    page("https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html"),
+    model("codebuild", "StartBuild", "AccountLimitExceededException"),
+    page("https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html"),
     page("https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12"),
+    page("https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7"),
     used_by="traingrid/image_build.py stacks/image_build.py",
     why="the limit of concurrent builds depends on the account",
 )
 def builds_are_limited_by_the_account(aws: Aws) -> None:
-    """StartBuild beyond an account's concurrent builds, 0 or 1 in a young account, is AccountLimitExceededException."""
+    """An account with a limit of 0 or 1 builds, as a young one, gets AccountLimitExceededException for another."""
 
 
 @documented(

@@ -109,6 +109,7 @@ def unknown_function_is_not_found(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"),
+    page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"),
     used_by="docs/deploy.md stacks/event_function.py",
     why="the limit of concurrent executions, 10 in a young account, is the account's",
 )

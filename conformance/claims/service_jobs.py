@@ -223,6 +223,7 @@ def service_job_changes_are_events(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html"),
+    model("batch", "LatestServiceJobAttempt", "back to RUNNABLE state when they encounter capacity constraints"),
     used_by="traingrid/backends/queued.py docs/queues.md",
     why="a lack of capacity cannot be provoked",
 )

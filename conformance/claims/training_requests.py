@@ -230,6 +230,7 @@ def quota_is_refused_at_once(aws: Aws) -> None:
 
 @documented(
     page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
+    page("https://github.com/aws/deep-learning-containers/pull/1075"),
     used_by="traingrid/failures.py traingrid/supervisor.py",
     why="a lack of capacity cannot be provoked",
 )
