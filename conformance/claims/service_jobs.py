@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
 from conformance.resources.events import inbox
 from conformance.resources.training import Training
 from conformance.sources import model, page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _EVENTS = page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html")
 ENDED = ("SUCCEEDED", "FAILED")
@@ -85,6 +88,11 @@ class ServiceQueue:
         self.aws.undo.later(f"service job {job}", lambda: self._end(job))
         return job
 
+    def submitted(self, program: str = "nothing") -> tuple[str, dict[str, Any]]:
+        """Submit a service job for a training job that runs a program; return its id and its request."""
+        request = self.request(program)
+        return self.submit(request), request
+
     def _end(self, job: str) -> None:
         self.api.terminate_service_job(jobId=job, reason="the run is over")
         self.reached(job, *ENDED)
@@ -100,7 +108,12 @@ class ServiceQueue:
 
     def specimen(self) -> dict[str, Any]:
         """Return the description of a service job that has succeeded, which claims share."""
-        return self.aws.once("service job", lambda: self.reached(self.submit(self.request()), *ENDED))
+        return self.aws.once("service job", lambda: self.reached(self.submitted()[0], *ENDED))
+
+
+def training_job_arn(described: Mapping[str, Any]) -> str:
+    """Return the ARN of the training job of a service job's last attempt."""
+    return str(described["latestAttempt"]["serviceResourceId"]["value"])
 
 
 @claim(
@@ -111,8 +124,7 @@ class ServiceQueue:
 def client_token_makes_one_service_job(aws: Aws) -> None:
     """SubmitServiceJob with the same token makes one service job: the second call is refused, or returns the first."""
     queue = ServiceQueue.of(aws)
-    request = queue.request()
-    first = queue.submit(request)
+    first, request = queue.submitted()
     try:
         second = queue.submit(request)
     except queue.api.exceptions.ClientException:
@@ -132,8 +144,7 @@ def client_token_makes_one_service_job(aws: Aws) -> None:
 def client_token_of_another_request_is_refused(aws: Aws) -> None:
     """SubmitServiceJob refuses a token that another request has used."""
     queue = ServiceQueue.of(aws)
-    request = queue.request()
-    queue.submit(request)
+    _, request = queue.submitted()
     with refused("ClientException"):
         queue.submit(queue.request() | {"clientToken": request["clientToken"]})
 
@@ -147,8 +158,7 @@ def client_token_of_another_request_is_refused(aws: Aws) -> None:
 def batch_names_the_training_job(aws: Aws) -> None:
     """The training job of a service job is called AWSBatch<name>..., and latestAttempt holds its ARN."""
     job = ServiceQueue.of(aws).specimen()
-    arn = job["latestAttempt"]["serviceResourceId"]["value"]
-    name = arn.rpartition(":training-job/")[2]
+    name = training_job_arn(job).rpartition(":training-job/")[2]
     assert name.startswith(f"AWSBatch{job['jobName'][:20]}"), name
     assert len(name) <= 63
     assert Training.of(aws).describe(name)["TrainingJobStatus"] == "Completed"
@@ -161,7 +171,7 @@ def batch_names_the_training_job(aws: Aws) -> None:
 )
 def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
     """The training job of a service job has the service job's tags."""
-    arn = ServiceQueue.of(aws).specimen()["latestAttempt"]["serviceResourceId"]["value"]
+    arn = training_job_arn(ServiceQueue.of(aws).specimen())
     assert aws.tags()[0] in aws.client("sagemaker").list_tags(ResourceArn=arn)["Tags"]
 
 
@@ -173,8 +183,7 @@ def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
 def service_job_keeps_its_request(aws: Aws) -> None:
     """DescribeServiceJob returns the request for SageMaker as it was submitted."""
     queue = ServiceQueue.of(aws)
-    request = queue.request()
-    job = queue.submit(request)
+    job, request = queue.submitted()
     described = queue.api.describe_service_job(jobId=job)
     assert json.loads(described["serviceRequestPayload"]) == json.loads(request["serviceRequestPayload"])
 
@@ -200,9 +209,8 @@ def payload_of_a_service_job_is_limited(aws: Aws) -> None:
 def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
     """TerminateServiceJob stops the training job, and the service job is FAILED with isTerminated."""
     queue = ServiceQueue.of(aws)
-    job = queue.submit(queue.request("obedient"))
-    described = queue.reached(job, "RUNNING")
-    arn = described["latestAttempt"]["serviceResourceId"]["value"]
+    job, _ = queue.submitted("obedient")
+    arn = training_job_arn(queue.reached(job, "RUNNING"))
     queue.api.terminate_service_job(jobId=job, reason="the claim")
     assert queue.reached(job, *ENDED)["isTerminated"]
     assert queue.training.ended(arn.rpartition("/")[2])["TrainingJobStatus"] == "Stopped"
@@ -214,8 +222,7 @@ def service_job_changes_are_events(aws: Aws) -> None:
     queue = ServiceQueue.of(aws)
     pattern = {"source": ["aws.batch"], "detail-type": ["Batch Service Job State Change"]}
     box = inbox(aws, {**pattern, "detail": {"jobName": [{"prefix": f"tgc-{aws.run}-"}]}})
-    request = queue.request()
-    job = queue.submit(request)
+    job, request = queue.submitted()
     event = box.event(lambda event: event["detail"]["status"] == "SUCCEEDED" and event["detail"]["jobId"] == job)
     assert event["detail"]["jobName"] == request["jobName"]
     assert event["region"] == aws.home

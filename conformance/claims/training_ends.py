@@ -31,8 +31,7 @@ def failure_file_is_the_reason(aws: Aws) -> None:
 def stopped_container_has_120_seconds(aws: Aws) -> None:
     """StopTrainingJob sends SIGTERM; a container that does not end is killed about 120 seconds later."""
     training = Training.of(aws)
-    name = training.create(training.request("stubborn"))
-    aws.wait(lambda: "running" in training.lines(name), "the first line of the log")
+    name = training.running("stubborn")
     training.api.stop_training_job(TrainingJobName=name)
     assert training.ended(name)["TrainingJobStatus"] == "Stopped"
     lived = [float(line.rpartition(" ")[2]) for line in training.lines(name) if line.startswith("seconds since")]
@@ -49,8 +48,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
     """StopTrainingJob of a job that is Stopping succeeds, and the model that it saves is kept."""
     training = Training.of(aws)
-    name = training.create(training.request("obedient"))
-    aws.wait(lambda: "running" in training.lines(name), "the first line of the log")
+    name = training.running("obedient")
     training.api.stop_training_job(TrainingJobName=name)
     training.api.stop_training_job(TrainingJobName=name)
     assert training.describe(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
@@ -109,9 +107,8 @@ def output_key_needs_encrypt(aws: Aws) -> None:
         allow("kms:Decrypt kms:GenerateDataKey", key),
     )
     output = {"S3OutputPath": f"s3://{training.bucket}/out", "KmsKeyId": key}
-    request = training.request(RoleArn=weak, OutputDataConfig=output)
     try:
-        name = training.create(request)
+        name = training.start(RoleArn=weak, OutputDataConfig=output)
     except training.api.exceptions.ClientError as error:
         if "KMS" in str(error) or "AccessDenied" in str(error):
             return

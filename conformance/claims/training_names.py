@@ -19,7 +19,7 @@ def name_is_accepted_once(aws: Aws) -> None:
     training = Training.of(aws)
     name = training.specimen()["TrainingJobName"]
     with refused("ResourceInUse", text="already exists"):
-        training.create(training.request(TrainingJobName=name))
+        training.start(TrainingJobName=name)
 
 
 @claim(
@@ -31,7 +31,7 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
     """The same training job name is accepted in another Region."""
     name = Training.of(aws).specimen()["TrainingJobName"]
     there = Training.of(aws, aws.away)
-    there.create(there.request(TrainingJobName=name))
+    there.start(TrainingJobName=name)
 
 
 @claim(
@@ -68,7 +68,7 @@ def name_has_no_underscores(aws: Aws) -> None:
     """A training job name with an underscore is refused with ValidationException."""
     training = Training.of(aws)
     with refused("ValidationException"):
-        training.create(training.request(TrainingJobName="under_score"))
+        training.start(TrainingJobName="under_score")
 
 
 @claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid.py")
@@ -76,7 +76,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
     """A training job name of 64 characters is refused with ValidationException."""
     training = Training.of(aws)
     with refused("ValidationException"):
-        training.create(training.request(TrainingJobName="n" * 64))
+        training.start(TrainingJobName="n" * 64)
 
 
 @claim(
@@ -87,7 +87,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
     """The ARN of a training job ends with its name as it was given, upper case included."""
     training = Training.of(aws)
-    name = training.create(training.request(TrainingJobName=f"TGC-{aws.name('UPPER')}"))
+    name = training.start(TrainingJobName=f"TGC-{aws.name('UPPER')}")
     assert training.describe(name)["TrainingJobArn"].endswith(f":training-job/{name}")
 
 
@@ -99,12 +99,11 @@ def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
 def deleted_name_is_free_again(aws: Aws) -> None:
     """After DeleteTrainingJob, a training job is unknown and its name is accepted again."""
     training = Training.of(aws)
-    name = training.create(training.request())
-    training.ended(name)
+    name = training.run("nothing")["TrainingJobName"]
     training.api.delete_training_job(TrainingJobName=name)
     with refused(*UNKNOWN):
         training.describe(name)
-    training.create(training.request(TrainingJobName=name))
+    training.start(TrainingJobName=name)
 
 
 @claim(
@@ -115,6 +114,6 @@ def deleted_name_is_free_again(aws: Aws) -> None:
 def running_training_job_cannot_be_deleted(aws: Aws) -> None:
     """DeleteTrainingJob is refused while a training job runs."""
     training = Training.of(aws)
-    name = training.create(training.request("obedient"))
+    name = training.start("obedient")
     with refused("ResourceInUse", "ValidationException"):
         training.api.delete_training_job(TrainingJobName=name)

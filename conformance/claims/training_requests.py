@@ -14,7 +14,7 @@ _LIMITS = "traingrid/manifest_limits.py traingrid/job.py"
 def _refused(aws: Aws, text: str = "", **members: Any) -> None:
     training = Training.of(aws)
     with refused("ValidationException", text=text):
-        training.create(training.request(**members))
+        training.start(**members)
 
 
 @claim(model("sagemaker", "HyperParameters", '"max": 100'), used_by=_LIMITS)
@@ -37,7 +37,7 @@ def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
 def hyperparameter_of_2500_characters(aws: Aws) -> None:
     """A hyperparameter of 2,500 characters is accepted, although prose of the API reference names 256."""
     training = Training.of(aws)
-    training.create(training.request(HyperParameters={"long": "v" * 2500}))
+    training.start(HyperParameters={"long": "v" * 2500})
 
 
 @claim(model("sagemaker", "TrainingEnvironmentValue", '"max": 512'), used_by=_LIMITS)
@@ -122,7 +122,7 @@ def data_of_another_region_is_refused(aws: Aws) -> None:
     """Data in a bucket of another Region is refused."""
     there, here = Training.of(aws, aws.away), Training.of(aws)
     with refused("ValidationException"):
-        here.create(here.request(InputDataConfig=[there.channel("train", "data/")]))
+        here.start(InputDataConfig=[there.channel("train", "data/")])
 
 
 @claim(
@@ -178,6 +178,13 @@ def image_may_be_named_by_its_digest(aws: Aws) -> None:
     training.create(request)
 
 
+def _start_with_pipe(aws: Aws, members: dict[str, str]) -> None:
+    """Start a training job with a Pipe channel beside that of its program."""
+    training = Training.of(aws)
+    program = training.request()["InputDataConfig"]
+    training.start(InputDataConfig=[*program, training.channel("train", "data/", "Pipe") | members])
+
+
 @claim(
     model("sagemaker", "Channel", "CompressionType is used only in Pipe input mode"),
     used_by="docs/manifest.md",
@@ -186,10 +193,7 @@ def image_may_be_named_by_its_digest(aws: Aws) -> None:
 )
 def compressed_data_in_pipe_mode(aws: Aws) -> None:
     """A Pipe channel with CompressionType Gzip is accepted."""
-    training = Training.of(aws)
-    program = training.request()["InputDataConfig"]
-    channel = training.channel("train", "data/", "Pipe") | {"CompressionType": "Gzip"}
-    training.create(training.request(InputDataConfig=[*program, channel]))
+    _start_with_pipe(aws, {"CompressionType": "Gzip"})
 
 
 @claim(
@@ -200,10 +204,7 @@ def compressed_data_in_pipe_mode(aws: Aws) -> None:
 )
 def recordio_in_pipe_mode(aws: Aws) -> None:
     """A Pipe channel with RecordWrapperType RecordIO is accepted."""
-    training = Training.of(aws)
-    program = training.request()["InputDataConfig"]
-    channel = training.channel("train", "data/", "Pipe") | {"RecordWrapperType": "RecordIO"}
-    training.create(training.request(InputDataConfig=[*program, channel]))
+    _start_with_pipe(aws, {"RecordWrapperType": "RecordIO"})
 
 
 @claim(

@@ -139,7 +139,7 @@ def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:
     """ListTrainingJobs gives a TrainingEndTime for jobs that have ended, and for no other."""
     training = Training.of(aws)
     ended = training.specimen()["TrainingJobName"]
-    runs = training.create(training.request("obedient"))
+    runs = training.start("obedient")
 
     def summary(name: str) -> dict[str, object]:
         found = training.api.list_training_jobs(NameContains=name)["TrainingJobSummaries"]

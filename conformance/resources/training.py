@@ -82,6 +82,16 @@ class Training:
         self.api.create_training_job(**request)
         return name
 
+    def start(self, program: str = "nothing", hosts: int = 1, **more: Any) -> str:
+        """Create a training job that runs a program; return its name."""
+        return self.create(self.request(program, hosts, **more))
+
+    def running(self, program: str) -> str:
+        """Create a training job, wait until its program has logged that it runs, and return the job's name."""
+        name = self.start(program)
+        self.aws.wait(lambda: "running" in self.lines(name), "the first line of the log")
+        return name
+
     def _stop_and_wait(self, name: str) -> None:
         try:
             self.api.stop_training_job(TrainingJobName=name)
@@ -108,7 +118,7 @@ class Training:
 
     def run(self, program: str, hosts: int = 1, **more: Any) -> dict[str, Any]:
         """Run a training job to its end; return its description."""
-        return self.ended(self.create(self.request(program, hosts, **more)))
+        return self.ended(self.start(program, hosts, **more))
 
     def streams(self, name: str) -> list[str]:
         """Return the names of a training job's log streams."""
