@@ -75,7 +75,7 @@ def _held_by_jobs(grid: Grid) -> dict[str, Any]:
     }
 
 
-def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to see what has not ended, and what CloudFormation is doing. It can change nothing."""
     grant(role, ["dynamodb:Scan"], [ledger.table_arn])
     submissions = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"
