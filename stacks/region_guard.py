@@ -69,6 +69,8 @@ def _held_by_jobs(grid: Grid) -> dict[str, Any]:
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
         "Network": grid.network.kind,
+        "Encryption": grid.encryption.kind,
+        "Keys": dict(sorted(grid.encryption.keys.items())),
         "Zones": [] if grid.network.kind == "existing" else zones(grid),
         "Queue": names.job_queue(grid.name, shared=bool(grid.shares)),
         "ServiceQueues": {region: queue for region in sorted(grid.regions) if (queue := grid.service_queue(region))},
