@@ -19,6 +19,7 @@ from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.intake import ANSWERED_WITHIN
+from traingrid.intake_failure import FAILED, RETRYING
 from traingrid.manifest import MAX_BYTES, parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import too_large
@@ -82,8 +83,7 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
-    if report["state"] == "rejected":
-        raise _rejected(manifest, report)
+    _raise_unless_submitted(manifest, report)
     jobs = report["jobs"]
     click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
     click.echo(f"Track it with: traingrid status {report['submission']} --watch")
@@ -93,12 +93,11 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     """Upload a manifest, and return the intake's report once its jobs are submitted.
 
     Raises:
-        TraingridError: It is rejected, or the intake does not answer.
+        TraingridError: It is rejected, Batch does not take its jobs, or the intake does not answer.
     """
     uploaded = _uploaded(manifest, _prepared(manifest, deployment), deployment)
     report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
-    if report["state"] == "rejected":
-        raise _rejected(manifest, report)
+    _raise_unless_submitted(manifest, report)
     return report
 
 
@@ -179,7 +178,7 @@ def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
-    """Return the intake's report on one version of a manifest, as soon as it is there.
+    """Return the intake's last report on one version of a manifest, as soon as it is there.
 
     Raises:
         TraingridError: The intake has not answered by when it must have, or what it has answered cannot be read.
@@ -192,8 +191,12 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
             for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
                 report: dict[str, Any] = json.loads(content)
                 if report["version"] == version:
-                    return report
-            trouble = ""
+                    if report["state"] != RETRYING:
+                        return report
+                    trouble = f" {report['reason']}"
+                    break
+            else:
+                trouble = ""
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
                 raise TraingridError(f"The intake's report {where} cannot be read: AWS answers: {error}.") from error
@@ -201,6 +204,15 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         time.sleep(_POLL_SECONDS)
     message = f"The intake has not answered on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
     raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
+
+
+def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
+    if report["state"] == "rejected":
+        raise _rejected(manifest, report)
+    if report["state"] == FAILED:
+        submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
+        what = f"{manifest}: {submitted} were submitted, in {report['tries']} tries. {report['reason']}"
+        raise TraingridError(what, report["next_step"])
 
 
 def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
