@@ -13,7 +13,7 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.cli.console import announcing_a_wait, console, printable
+from traingrid.cli.console import announcing_a_wait, console, counted, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
@@ -84,8 +84,8 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
     _raise_unless_submitted(manifest, report)
-    jobs = report["jobs"]
-    click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
+    jobs = counted(report["jobs"], "job")
+    click.echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
     click.echo(f"Track it with: traingrid status {report['submission']} --watch")
 
 
@@ -113,8 +113,7 @@ def _prepared(manifest: Path, deployment: Deployment) -> bytes:
 def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     uploaded = Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
-    click.echo(f"uploaded {printable(str(uri))} (version {uploaded.version})")
-    click.echo(f"Track it with: traingrid status {uploaded.submission}")
+    click.echo(f"uploaded {printable(str(uri))} (version {uploaded.version}) as submission {uploaded.submission}")
     return uploaded
 
 
@@ -147,11 +146,11 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
         click.echo(f"would upload {printable(str(source))}")
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     click.echo(
-        f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {failing} would fail as things are"
-        + (f", {unchecked} could not be checked" if unchecked else "")
+        f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
+        f"{failing} would fail as things are" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
-        text = f"{failing} of {len(found)} jobs would fail as things are."
+        text = f"{failing} of {counted(len(found), 'job')} would fail as things are."
         raise TraingridError(text, "Nothing was written. Bring data and images there, or fix the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
