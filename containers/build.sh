@@ -11,9 +11,8 @@ base=${BASE:-$("$here/base.sh")}
 settings=$(mktemp -d "$cache/tmp/build.XXXXXX")
 trap 'rm -rf "$settings"' EXIT
 "$here/downloads.sh" "$settings"
-secrets=
 for name in apt.conf sources.list pip.conf certificates.pem; do
-    secrets="$secrets --secret id=$name,src=$settings/$name"
+    set -- --secret "id=$name,src=$settings/$name" "$@"
 done
 if [ "$target" = orchestrator ]; then
     image=localhost/traingrid-orchestrator:latest
@@ -32,8 +31,7 @@ else
 fi
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
 # chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
-# shellcheck disable=SC2086
-if ! nice -n 10 buildah bud --isolation chroot --layers --force-rm --pull-never --build-arg BASE="$base" $secrets \
+if ! nice -n 10 buildah bud --isolation chroot --layers --force-rm --pull-never --build-arg BASE="$base" \
     "$@" --file "$settings/Dockerfile" --iidfile "$settings/id" --tag "$image" "$here/.." \
     >"$cache/build-$target.log" 2>&1; then
     tail -n 40 "$cache/build-$target.log" >&2

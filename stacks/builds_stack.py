@@ -68,6 +68,7 @@ class BuildsStack(Stack):
                 repository_name=names.orchestrator_repository(grid.name),
                 replicas=(),
                 log_group=names.build_log(grid.name),
+                rebuild=grid.rebuild,
             )
         for target in grid.targets():
             builds[target] = ImageBuild(
@@ -77,6 +78,7 @@ class BuildsStack(Stack):
                 repository_name=names.training_repository(grid.name),
                 replicas=places(grid),
                 log_group=names.build_log(grid.name),
+                rebuild=grid.rebuild,
             )
         return builds
 

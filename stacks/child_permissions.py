@@ -14,7 +14,7 @@ from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 from traingrid.grid import Grid
 
 
-def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read what was submitted, and to keep its item of the ledger."""
     grant(
         role,

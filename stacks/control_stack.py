@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from aws_cdk import Aws, CfnOutput, Stack
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from stacks import child_permissions, intake_permissions, queue_permissions, watcher_permissions
 from stacks.accounts import home_environment, let_act_elsewhere
@@ -46,7 +46,8 @@ class ControlStack(Stack):
         name = names.manifest_bucket(grid.name, Aws.ACCOUNT_ID, grid.home)
         self.manifests = private_bucket(self, "Manifests", name=name, versioned=True, key=self._key)
         send_object_events(self.manifests)
-        self.ledger = Ledger(self, "Ledger", grid=grid, key=self._key).table
+        ledger = Ledger(self, "Ledger", grid=grid, key=self._key)
+        self.ledger = ledger.table
         runtime = self._runtime(layer)
         self.guard = RegionGuard(self, "Guard", grid=grid, runtime=runtime)
         self.orchestrator = Orchestrator(
@@ -65,12 +66,20 @@ class ControlStack(Stack):
         self.guard.before(self.orchestrator, self.intake, self.job_events, self.reconciler)
         self._grant()
         self._watch()
+        ledger.create_after(*self._before_the_ledger(ledger))
         self._outputs()
 
     @property
     def availability_zones(self) -> list[str]:
         """The zones of grid.yaml, or two of the Region: in a named account the CDK would look their names up."""
         return zones(self._grid)
+
+    def _before_the_ledger(self, ledger: Ledger) -> list[IConstruct]:
+        """Return every part but the ledger, and but the key, which the table waits for because it names it."""
+        with_alias = self._key.node.children if self._key else []
+        named_by_table = self._key.node.default_child if self._key else None
+        parts = [*self.node.children, *with_alias]
+        return [part for part in parts if part not in (ledger, self._key, named_by_table)]
 
     def _runtime(self, layer: Path) -> Runtime:
         return Runtime(

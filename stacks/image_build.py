@@ -75,6 +75,8 @@ class ImageBuild(BuildProject):
     The image's tag is the hash of everything that it is built from, and of the Regions that must have it: ECR
     replicates an image when it is pushed, and none that was pushed earlier
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so another Region is a new push.
+    `rebuild` is a part of it, too: a build of the same sources has another digest, and only another tag makes
+    CloudFormation start it and update the stacks that name the digest.
     """
 
     def __init__(
@@ -86,11 +88,12 @@ class ImageBuild(BuildProject):
         repository_name: str,
         replicas: Sequence[str],
         log_group: str,
+        rebuild: int = 0,
     ) -> None:
         source = s3_assets.Asset(
             scope, f"{identifier}Source", path=str(ROOT), exclude=_all_but(recipe.sources), ignore_mode=IgnoreMode.GIT
         )
-        self.tag = _tag(recipe, source.asset_hash, replicas)
+        self.tag = _tag(recipe, source.asset_hash, replicas, rebuild)
         super().__init__(
             scope,
             identifier,
@@ -119,9 +122,10 @@ class ImageBuild(BuildProject):
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
 
-def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str]) -> str:
+def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str], rebuild: int) -> str:
     """Return the tag of an image: everything that can change the image, or make another push necessary, is in it."""
     parts = [asset_hash, recipe.dockerfile, recipe.target, *recipe.arguments, SCRIPT.read_text(), *sorted(replicas)]
+    parts += [f"rebuild {rebuild}"] if rebuild else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
     return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
 

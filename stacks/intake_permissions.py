@@ -11,7 +11,7 @@ from traingrid import names
 from traingrid.grid import Grid
 
 
-def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read manifests, and to write submissions and reports."""
     grant(
         role,

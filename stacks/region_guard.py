@@ -69,13 +69,15 @@ def _held_by_jobs(grid: Grid) -> dict[str, Any]:
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
         "Network": grid.network.kind,
+        "Encryption": grid.encryption.kind,
+        "Keys": dict(sorted(grid.encryption.keys.items())),
         "Zones": [] if grid.network.kind == "existing" else zones(grid),
         "Queue": names.job_queue(grid.name, shared=bool(grid.shares)),
         "ServiceQueues": {region: queue for region in sorted(grid.regions) if (queue := grid.service_queue(region))},
     }
 
 
-def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to see what has not ended, and what CloudFormation is doing. It can change nothing."""
     grant(role, ["dynamodb:Scan"], [ledger.table_arn])
     submissions = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"

@@ -12,7 +12,7 @@ from traingrid import names
 from traingrid.grid import Grid
 
 
-def let_record_events(role: iam.Role, ledger: dynamodb.Table) -> None:
+def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:
     """Allow a role to write down how a job ended."""
     grant(role, ["dynamodb:UpdateItem"], [ledger.table_arn])
 
@@ -24,7 +24,7 @@ def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
         grant(role, looks, training_jobs(grid, regions), because=WHOSE)
 
 
-def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.Table) -> None:
+def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read all that the ledger and Batch know, and to close lines."""
     read_and_write = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
     grant(role, read_and_write, [ledger.table_arn])

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
 
-_SEND_AGAIN = "Send the manifest again; it is submitted once."
 _GRANT = (
     "Deploy the grid again, which grants what its roles need (docs/security.md), or ask the administrator of the "
-    "account if a policy outside of the grid denies it; then upload the manifest again."
+    "account if a policy outside of the grid denies it."
 )
 
 
@@ -35,7 +34,7 @@ class SubmitFailedError(TraingridError):
         refused: Whether Batch has refused it; else a job may turn up yet.
     """
 
-    def __init__(self, what: str, next_step: str = _SEND_AGAIN, *, refused: bool) -> None:
+    def __init__(self, what: str, next_step: str = "", *, refused: bool) -> None:
         super().__init__(what, next_step)
         self.refused = refused
 

@@ -73,6 +73,10 @@ def load_grid(path: str | Path) -> "Grid":
     return check_grid_file(Path(path))
 
 
+_OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}
+"""Keys that no child and no function needs."""
+
+
 def _grid_name(name: str) -> str:
     if name == "default":
         raise broken_rule('the event bus is called like the grid, and every account has one called "default" already')
@@ -118,6 +122,8 @@ class Grid(GridPart):
     one; "{region}" stands for the job's Region."""
     replicate_images: bool = Field(default=True, strict=True, examples=[False])
     """Whether the deployment owns the replication rules of the home Region's ECR, of which an account has one set."""
+    rebuild: int = Field(default=0, ge=0, strict=True, examples=[1])
+    """Another number makes the deployment build all its images again, under new tags: for an image that was deleted."""
     algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
     """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
     training: Training = Training()
@@ -301,7 +307,7 @@ class Grid(GridPart):
 
         Defaults are left out, and what only the deployment needs to know.
         """
-        return self.model_dump_json(exclude_defaults=True, exclude={"alarms", "network", "abandoned_regions"})
+        return self.model_dump_json(exclude_defaults=True, exclude=_OF_DEPLOYMENTS)
 
     @classmethod
     def from_environment(cls, text: str) -> Self:

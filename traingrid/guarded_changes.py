@@ -1,4 +1,4 @@
-"""Changes of a grid that its open jobs would not survive: network, zones, queues and roles that they hold on to.
+"""Changes of a grid that its open jobs would not survive: network, zones, keys, queues and roles that they hold on to.
 
 CloudFormation's question to lambda/guard_regions has the old and the new state of each (stacks/region_guard.py).
 """
@@ -35,6 +35,7 @@ def guarded_changes(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ite
     """Yield the guarded changes between the properties of two questions; an older version's lack some of them."""
     yield from _zones(before, wanted)
     yield from _network(before, wanted)
+    yield from _encryption(before, wanted)
     yield from _roles(before, wanted)
     yield from _queue(before, wanted)
     yield from _service_queues(before, wanted)
@@ -60,6 +61,24 @@ def _network(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[G
             what=f"The network cannot change from {old} to {new}",
             why="children that run would lose their way to AWS",
             way_back="Put the previous `network` back into grid.yaml",
+        )
+
+
+def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
+    """Roles may use the keys of grid.yaml only, and an object stays encrypted with the key that it was written with.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-bucket-encryption.html
+    """
+    if before.get("Encryption") != "kms":
+        return
+    old, new = before.get("Keys") or {}, wanted.get("Keys") or {}
+    replaced = bool(old) != bool(new) or any(new.get(region, key) != key for region, key in old.items())
+    kind = wanted.get("Encryption")
+    if kind != "kms" or replaced:
+        yield GuardedChange(
+            what=f"The encryption cannot change from kms to {'other keys' if kind == 'kms' else kind}",
+            why="children and training jobs would lose the keys that their lines and data are encrypted with",
+            way_back="Put the previous `encryption` back into grid.yaml",
         )
 
 

@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import manifest, names
 from traingrid.batch import SubmitFailedError
 from traingrid.errors import TraingridError, UsageError
+from traingrid.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 from traingrid.ledger import Claim, now
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import too_large
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 WITHIN_SECONDS = 60.0
 """For so long a request may be at it, where it does not say; as the intake function may (stacks/event_function.py)."""
-RETRY_DELAYS = (60.0, 120.0)
-"""What Lambda waits after each try of an asynchronous event that has failed, until it tries it again
-(https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)."""
 _UNTIL_ITS_EVENT = 30.0  # from an upload until EventBridge has its event with Lambda, and the function's first start
 ANSWERED_WITHIN = _UNTIL_ITS_EVENT + WITHIN_SECONDS * (1 + len(RETRY_DELAYS)) + sum(RETRY_DELAYS)
 """Seconds after its upload by which a manifest has its report, or is a dead letter."""
@@ -119,7 +117,8 @@ class Intake:
 
         Raises:
             BusyError: Another request is submitting it right now.
-            TraingridError: The manifest cannot be read, or Batch does not take the job.
+            TraingridError: The manifest cannot be read, or Batch does not take the job; then the report has the state
+                "retrying" or, when Lambda does not try the event again, "failed".
         """
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
@@ -130,6 +129,9 @@ class Intake:
             submission, arrays = self._submit(source, claim, lines, sha256)
             report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
             report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
+        return self._write_report(source, report)
+
+    def _write_report(self, source: ManifestVersion, report: dict[str, Any]) -> dict[str, Any]:
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
         self.storage.write_json(source.report, report)
         return report
@@ -161,7 +163,12 @@ class Intake:
             # The next try looks for our arrays by their names. What Batch may have taken only just now is perhaps not
             # listed yet; then the claim holds for as long again from now, which is a minute in AWS.
             taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
-            self._release(submission, claim, at=int(time.time() + claim.seconds) if taken else 0)
+            tries = failed_tries(claim, claimed)
+            self._release(submission, claim, int(time.time() + claim.seconds) if taken else 0, tries)
+            submitted = sum(int(array["count"]) for array in arrays)
+            report = failure_report(error, submission=submission, jobs=len(lines), submitted=submitted, tries=tries)
+            with suppress(BotoCoreError, ClientError):
+                self._write_report(source, report)
             raise
         return submission, arrays
 
@@ -200,10 +207,10 @@ class Intake:
             return submission, former
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
-    def _release(self, submission: str, claim: Claim, at: int = 0) -> None:
+    def _release(self, submission: str, claim: Claim, at: int = 0, tries: int = 0) -> None:
         """End our claim, or say when it ends; if that fails as well, it ends when it would have."""
         with suppress(BotoCoreError, ClientError):
-            self.ledger.release_submission(submission, claim, at)
+            self.ledger.release_submission(submission, claim, at, failed_tries=tries)
 
     def _become_owner(self, submission: str, claim: Claim, former: Item) -> None:
         """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""

@@ -143,13 +143,15 @@ class Ledger:
         # botocore repeats a write whose reply was lost, and the second finds that the first has changed what was there.
         return taken or (self.submission(submission) or {}).get("owner") == claim.owner
 
-    def release_submission(self, submission: str, claim: Claim, at: int = 0) -> None:
+    def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
         """Let one's own claim of a submission that was not submitted end at another time; at once where none is given.
 
-        Until then somebody else may not try; not even if it is later than the claim would have ended.
+        Until then somebody else may not try; not even if it is later than the claim would have ended. `failed_tries` is
+        how often the request of this claim has failed.
         """
+        changes: Item = {"claim_ends_at": at} | ({"failed_tries": failed_tries} if failed_tries else {})
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
-        self._table.update((submission, SUBMISSION), {"claim_ends_at": at}, condition, values)
+        self._table.update((submission, SUBMISSION), changes, condition, values)
 
     def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record the Batch jobs that a submission became.

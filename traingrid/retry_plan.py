@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,11 +109,30 @@ class RetryPlan:
             text = f"There is no submission {submission}."
             raise UsageError(text, "`traingrid status` lists those there are.")
         if is_by_hand(head):
-            text = f"Submission {submission} was given to Batch by hand; no lines of it are kept."
-            raise TraingridError(text, "Submit its manifest: traingrid submit.")
+            raise self._by_hand(head)
         if not arrays(head):
             raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
         return head
+
+    def _by_hand(self, head: Item) -> TraingridError:
+        """Return why a submission by hand is not retried: its lines are in the file that Batch was given alone.
+
+        That file may be another one by now, and a line of it is read with the grid's present defaults.
+        """
+        submission, manifest = head["submission"], head["manifest"].partition("?")[0]
+        ended = [index_of(item) for item in self.ledger.jobs(submission) if item["state"] in ("Failed", "Stopped")]
+        listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
+        text = (
+            f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head['batch_job']}), without the "
+            f"intake, which keeps the lines that a retry reads.{listed}"
+        )
+        version = f" --version-id {head['version']}" if head.get("version") else ""
+        bucket, _, key = manifest.removeprefix("s3://").partition("/")
+        get = f"aws s3api get-object --bucket {shlex.quote(bucket)} --key {shlex.quote(key)}{version} retry.csv"
+        step = f"`traingrid status {submission}` lists jobs by index, from 0, in the order of the manifest's lines."
+        return TraingridError(
+            text, f"{step} Keep the lines to train again, and submit them: {get}, then traingrid submit retry.csv."
+        )
 
     def _late(self, head: Item, known: Mapping[int, Item], jobs: Mapping[int, Job]) -> list[int]:
         """Return the jobs whose children have failed before there was a training job, as far as the ledger knows."""

@@ -37,6 +37,13 @@ def _taken(aws: Aws, after: str) -> dict[str, Any]:
     return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": shared_bucket(aws)}, "DependsOn": after}
 
 
+def _protected_table(name: str) -> dict[str, Any]:
+    keys = {"KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}]}
+    attributes = {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}]}
+    properties = {"TableName": name, "BillingMode": "PAY_PER_REQUEST", "DeletionProtectionEnabled": True}
+    return {"Type": "AWS::DynamoDB::Table", "Properties": properties | keys | attributes}
+
+
 def _forget_group(aws: Aws, name: str) -> None:
     logs = aws.client("logs")
     aws.undo.later(f"log group {name}", lambda: logs.delete_log_group(logGroupName=name))
@@ -71,19 +78,45 @@ def failed_creation_leaves_nothing(aws: Aws) -> None:
         "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html"
         "#WorkingWithTables.Basics.DeletionProtection"
     ),
-    used_by="stacks/ledger.py docs/first-hour.md",
+    used_by="stacks/ledger.py docs/deploy.md",
 )
 def protected_table_stops_a_rollback(aws: Aws) -> None:
     """A failed creation cannot delete a table with deletion protection: the stack ends ROLLBACK_FAILED."""
     stack, name, dynamodb = Stack(aws), aws.name("protected"), aws.client("dynamodb")
-    keys = {"KeySchema": [{"AttributeName": "a", "KeyType": "HASH"}]}
-    attributes = {"AttributeDefinitions": [{"AttributeName": "a", "AttributeType": "S"}]}
-    properties = {"TableName": name, "BillingMode": "PAY_PER_REQUEST", "DeletionProtectionEnabled": True}
-    table = {"Type": "AWS::DynamoDB::Table", "Properties": properties | keys | attributes}
-    status = stack.deploy({"Table": table, "Broken": _taken(aws, "Table")})
+    status = stack.deploy({"Table": _protected_table(name), "Broken": _taken(aws, "Table")})
     dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
     aws.wait(lambda: dynamodb.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE", name)
     assert status == "ROLLBACK_FAILED"
+
+
+@claim(
+    page("https://github.com/aws/aws-cli/issues/6216"),
+    used_by="docs/deploy.md",
+)
+def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
+    """A stack in ROLLBACK_COMPLETE cannot be updated. It has to be deleted first, which `cdk deploy` does."""
+    stack, name = Stack(aws), f"/{aws.name('not-updated')}"
+    resources = {"Group": _group(name, "Delete"), "Broken": _taken(aws, "Group")}
+    assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
+    change = {"StackName": stack.name, "ChangeSetName": "again", "ChangeSetType": "UPDATE"}
+    body = json.dumps({"Resources": {"Group": _group(name, "Delete")}})
+    with refused("ValidationError", text="is in ROLLBACK_COMPLETE state"):
+        stack.api.create_change_set(**change, TemplateBody=body)
+
+
+@claim(
+    page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html"),
+    used_by="stacks/ledger.py docs/deploy.md",
+)
+def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
+    """A protected table that depends on a resource that fails is not created, and the stack rolls back cleanly."""
+    stack, name, dynamodb = Stack(aws), aws.name("last"), aws.client("dynamodb")
+    table = {**_protected_table(name), "DependsOn": ["Group", "Broken"]}
+    group = _group(f"/{aws.name('first')}", "RetainExceptOnCreate")
+    status = stack.deploy({"Group": group, "Broken": _taken(aws, "Group"), "Table": table})
+    assert status == "ROLLBACK_COMPLETE"
+    with refused("ResourceNotFoundException"):
+        dynamodb.describe_table(TableName=name)
 
 
 @claim(

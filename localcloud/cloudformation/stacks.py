@@ -154,6 +154,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
     ) -> Stack:
         """UpdateStack, deployed when it returns."""
         stack = self.get_stack(name)
+        _refuse_after_failed_creation(stack)
         stack.role_arn, stack.tags = role_arn, tags if tags is not None else stack.tags
         self._deploy(stack, template, self._resolve_update_parameters(stack, parameters), "UPDATE")
         return stack
@@ -174,6 +175,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         validate_create_change_set(change_set_name)
         if change_set_type == "UPDATE":
             stack = self.get_stack(stack_name)
+            _refuse_after_failed_creation(stack)
         else:
             stack = self._new_stack(stack_name, parameters, notification_arns, tags, role_arn)
             stack._enter("REVIEW_IN_PROGRESS", "User Initiated")
@@ -271,3 +273,13 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
     def _forget_exports(self, stack: Stack) -> None:
         for name in [name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id]:
             del self.exports[name]
+
+
+def _refuse_after_failed_creation(stack: Stack) -> None:
+    """Raise ValidationError for the update of a stack that was never created: it can only be deleted.
+
+    https://github.com/aws/aws-cli/issues/6216,
+    https://github.com/aws-solutions-library-samples/data-lakes-on-aws/issues/109
+    """
+    if stack.status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
+        raise ValidationError(message=f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated.")

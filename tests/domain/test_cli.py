@@ -16,9 +16,9 @@ from tests.domain.deployments import REGIONS
 from traingrid import names
 from traingrid.cli import audit, data, main, status
 from traingrid.cli.status import ControlPlane
-from traingrid.cli.submit import wait_for_report
+from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.deployment import Deployment
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
 from traingrid.s3_uri import S3Uri
@@ -91,6 +91,25 @@ def test_a_report_is_found_though_another_manifest_of_the_same_name_has_its_own_
     for version in ("ours", "theirs"):
         storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), {"version": version, "state": "rejected"})
     assert [wait_for_report(storage, uri, version)["version"] for version in ("theirs", "ours")] == ["theirs", "ours"]
+
+
+def test_submit_waits_while_the_intake_tries_again_and_ends_with_the_reason_of_the_last_try(
+    deployment: Deployment, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
+    where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
+    known = {"version": "v", "jobs": 4, "submitted_jobs": 0, "submission": "0123abcd", "tries": 3}
+    refused = {**known, "reason": "role intake is not allowed batch:SubmitJob.", "next_step": "Ask the administrator."}
+    storage.write_json(where, {**refused, "state": "retrying"})
+
+    def sleep(_: float) -> None:
+        storage.write_json(where, {**refused, "state": "failed"})
+
+    monkeypatch.setattr("traingrid.cli.submit.time.sleep", sleep)
+    report = wait_for_report(storage, uri, "v")
+    assert report["state"] == "failed"
+    with pytest.raises(TraingridError, match=r"0 of 4 jobs .* not allowed batch:SubmitJob. Ask the administrator."):
+        _raise_unless_submitted(Path("x.csv"), report)
 
 
 def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, deployment: Deployment) -> None:

@@ -177,6 +177,47 @@ def test_a_try_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None
     assert len(batch.submitted) == 1
 
 
+def test_a_refusal_is_reported_with_its_reason_and_the_last_one_with_the_way_out(
+    intake: Intake, batch: FakeBatch
+) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    states = []
+    for number in range(1, 4):  # Lambda gives each try of an event the same request id
+        with pytest.raises(SubmitFailedError):
+            intake.accept(source, owner=f"request-1/{number}")
+        report = report_of(intake, source)
+        states.append(report["state"])
+        assert (report["version"], report["tries"], report["reason"]) == (
+            source.version,
+            number,
+            "the queue is disabled",
+        )
+    assert states == ["retrying", "retrying", "failed"]
+    assert (report["jobs"], report["submitted_jobs"]) == (4, 0)
+    assert "dead-letter queue" in report["next_step"]
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-2/1")
+    assert report_of(intake, source)["state"] == "retrying", (
+        "a dead letter that is sent again is tried three times, too"
+    )
+    batch.refuses = False
+    assert intake.accept(source, owner="request-2/2") == report_of(intake, source)
+    assert report_of(intake, source)["state"] == "submitted"
+
+
+def test_a_report_counts_the_jobs_of_arrays_that_batch_has_taken(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
+    source = upload(intake, SAMPLE)
+    batch.refuses_chunks = {1}
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1/1")
+    report = report_of(intake, source)
+    assert (report["jobs"], report["submitted_jobs"]) == (4, 2)
+
+
 def test_a_try_after_a_death_between_submit_and_record_finds_the_job(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

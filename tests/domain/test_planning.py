@@ -107,7 +107,7 @@ def test_what_the_caller_may_not_see_is_neither_there_nor_missing(
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     (tmp_path / "x.csv").write_text(SAMPLE.splitlines()[0] + "\n")
     assert run(monkeypatch, tmp_path / "x.csv") == 0
-    assert "1 jobs, 8 ranks; 0 would fail as things are, 1 could not be checked" in capsys.readouterr().out
+    assert "1 job, 8 ranks; 0 would fail as things are, 1 could not be checked" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("data")

@@ -25,6 +25,9 @@ def world() -> World:
     return World()
 
 
+KEYS = {HOME: f"arn:aws:kms:{HOME}", FAR: f"arn:aws:kms:{FAR}"}
+
+
 class Account:
     """A guard whose Batch, SageMaker and CloudFormation say what a test lets them say."""
 
@@ -170,6 +173,14 @@ def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}}, "The service queue q of eu-west-1 cannot be removed"),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {FAR: "r"}}, "`service_queue` of eu-west-1 back"),
         ({"ChildRole": ""}, {}, "This version cannot be deployed now"),
+        ({"Encryption": "kms"}, {"Encryption": "s3"}, "The encryption cannot change from kms to s3"),
+        ({"Encryption": "kms"}, {"Encryption": "kms", "Keys": KEYS}, "cannot change from kms to other keys"),
+        ({"Encryption": "kms", "Keys": KEYS}, {"Encryption": "kms"}, "cannot change from kms to other keys"),
+        (
+            {"Encryption": "kms", "Keys": KEYS},
+            {"Encryption": "kms", "Keys": {**KEYS, FAR: "arn:aws:kms:another"}},
+            "cannot change from kms to other keys",
+        ),
     ],
 )
 def test_what_open_jobs_need_changes_only_when_they_have_ended(
@@ -186,6 +197,9 @@ def test_what_open_jobs_need_changes_only_when_they_have_ended(
     ("before", "wanted"),
     [
         ({}, {"Network": "private"}),
+        ({"Encryption": "s3"}, {"Encryption": "kms"}),
+        ({}, {"Encryption": "s3", "Keys": {}}),
+        ({"Encryption": "kms", "Keys": {HOME: "a"}}, {"Encryption": "kms", "Keys": {HOME: "a", FAR: "b"}}),
         ({"Zones": ["a", "b"]}, {"Zones": []}),
         ({}, {"ServiceQueues": {FAR: "q"}}),
         ({"ServiceQueues": {NEAR: "q"}}, {"ServiceQueues": {}}),

@@ -97,6 +97,24 @@ def attempts(retrier: Retrier) -> list[int]:
     return [item["attempt"] for item in retrier.ledger.items(SUBMISSION) if item["item"].startswith("job#")]
 
 
+def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retrier: Retrier, batch: FakeBatch) -> None:
+    (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
+    facts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2, "children": 2}
+    facts |= {"state": "Submitted", "batch_job": "array"}
+    retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # as the first child does
+    for job, state in ((first, "Completed"), (second, "Failed")):
+        retrier.ledger.open_job(SUBMISSION, job)
+        retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+    with pytest.raises(TraingridError) as caught:
+        retrier.planned(SUBMISSION, None)
+    assert "submitted to AWS Batch by hand (Batch job array)" in caught.value.what
+    assert caught.value.what.endswith("Failed or stopped: 1.")
+    get = "aws s3api get-object --bucket bucket --key 'by-hand/my lines.csv' --version-id v1 retry.csv"
+    assert f"{get}, then traingrid submit retry.csv" in caught.value.next_step
+    assert attempts(retrier) == [1, 1]
+    assert batch.submitted == []
+
+
 def test_a_mended_line_stays_its_job_s_though_it_gets_another_priority(retrier: Retrier, batch: FakeBatch) -> None:
     submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
     todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2, priority="9")))

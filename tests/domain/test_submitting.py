@@ -84,7 +84,8 @@ def test_where_the_intake_does_not_answer_the_sender_is_told_not_to_send_it_agai
     (version,) = versions(deployment, storage)
     submission = submission_id(f"s3://{deployment.manifest_bucket}/manifests/x.csv", version)
     said = capsys.readouterr()
-    assert f"Track it with: traingrid status {submission}\n" in said.out
+    assert f"(version {version}) as submission {submission}\n" in said.out
+    assert "Track it with" not in said.out, "nothing has accepted it"
     assert f"Submission {submission} may go on: do not send the manifest again." in said.err
     assert f"traingrid status {submission}" in said.err
     assert f"traingrid cancel {submission}" in said.err

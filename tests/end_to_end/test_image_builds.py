@@ -3,8 +3,12 @@
 The tests continue from each other, in this order.
 """
 
+import os
+import re
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,8 @@ from localcloud.isolation import user_environment
 from localcloud.limits.quota import BUILDS
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from tests.stacks.templates import ROOT
+from traingrid.cli.main import cli
 from traingrid.clients import client, renew
 from traingrid.errors import TraingridError
 
@@ -68,6 +74,7 @@ def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)
+        patch.setenv("COLUMNS", "250")
         renew()
         yield Deployment(cloud)
     renew()
@@ -103,3 +110,36 @@ def test_a_second_deployment_resumes_with_one_build_at_a_time_although_codebuild
     assert deploy.cloud.faults.struck()["events/0/drop"] == 3, "each of the three builds' events was lost"
     there = client("ecr", FAR).describe_images(repositoryName="traingrid/training")["imageDetails"]
     assert [image["imageTags"] for image in there], "the stack is complete when every Region has the image"
+
+
+def doctor(deploy: Deployment, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Return the commands that `traingrid doctor` prints, by the Region and the name of what they mend."""
+    with suppress(TraingridError):  # it ends so if anything is wrong
+        cli.main(["--grid", str(deploy.work / "grid.yaml"), "doctor"], standalone_mode=False)
+    found = re.findall(r"^(\S+ .+) \(sha256:\w+\): (.+)$", capsys.readouterr().out, re.MULTILINE)
+    return dict(found)
+
+
+def run_literally(deploy: Deployment, command: str) -> None:
+    """Run a command in the checkout's folder, as in a shell without a terminal (docs/deploy.md)."""
+    environment = {**os.environ, "CDK_HOME": str(deploy.work / "cdk-home"), "TMPDIR": str(deploy.work)}
+    whole = f"{command} --require-approval never"
+    done = subprocess.run(whole, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_command_of_the_check_up_builds_deleted_images_again(
+    deploy: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_literally(deploy, f"npx cdk deploy --all --app {deploy.templates}")
+    assert doctor(deploy, capsys) == {}
+    for region, repository in ((HOME, "orchestrator"), (HOME, "training"), (FAR, "training")):
+        ecr = client("ecr", region)
+        ids = ecr.list_images(repositoryName=f"traingrid/{repository}")["imageIds"]
+        ecr.batch_delete_image(repositoryName=f"traingrid/{repository}", imageIds=ids)
+    commands = doctor(deploy, capsys)
+    assert set(commands) == {f"{HOME} orchestrator's image", f"{HOME} image small", f"{FAR} image small"}
+    (command,) = set(commands.values())
+    run_literally(deploy, command)
+    assert doctor(deploy, capsys) == {}
+    assert deploy.pushed() == {"built": 2, "built-cpu": 2}

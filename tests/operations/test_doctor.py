@@ -2,11 +2,13 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from botocore import xform_name
 
 from localcloud.isolation import user_environment
@@ -14,7 +16,7 @@ from localcloud.limits.quota import FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
-from traingrid.checkup.finding import of_grid_file
+from traingrid.checkup.finding import build_again, of_grid_file
 from traingrid.checkup.linked_roles import LINKED_ROLES
 from traingrid.cli.main import cli
 from traingrid.clients import client
@@ -249,8 +251,9 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     assert f"ca-central-1 bucket campaigns-yul: {create} LocationConstraint=ca-central-1" in said
     revert = r"npx cdk deploy --all -c grid=\S+ --revert-drift"
     assert re.search(rf"ca-central-1 role doctored-execution-ca-central-1: {revert}", said)
-    assert re.search(r"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): npx cdk deploy --all", said)
-    assert re.search(r"ca-central-1 image vgg \(sha256:[0-9a-f]+\): npx cdk deploy --all", said)
+    again = r"printf '\\nrebuild: 1\\n' >>\S+/grid.yaml && npx cdk deploy --all -c grid=\S+/grid.yaml\n"
+    assert re.search(rf"us-east-1 orchestrator's image \(sha256:[0-9a-f]+\): {again}", said)
+    assert re.search(rf"ca-central-1 image vgg \(sha256:[0-9a-f]+\): {again}", said)
     assert "5 wrong" in said
     run(re.search(r"campaigns-yul: (aws .*)", said)[1])  # type: ignore[index]
     assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
@@ -278,6 +281,18 @@ def test_a_command_names_the_grids_file_unless_that_is_the_default() -> None:
         "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
         "else npx cdk destroy --all -c grid='my grids/a.yaml'"
     )
+
+
+@pytest.mark.parametrize(("before", "after"), [("a: 1", 1), ("rebuild: 3\na: 1\n", 4)])
+def test_the_command_for_a_deleted_image_changes_one_line_of_the_grids_file(
+    tmp_path: Path, before: str, after: int
+) -> None:
+    grid = tmp_path / "my grid.yaml"
+    grid.write_text(before)
+    edit, _, deploys = of_grid_file(build_again(after - 1), grid).partition(" && ")
+    subprocess.run(edit, shell=True, check=True)
+    assert yaml.safe_load(grid.read_text()) == {"a": 1, "rebuild": after}
+    assert deploys == f"npx cdk deploy --all -c grid='{grid}'"
 
 
 def test_a_region_that_grid_yaml_has_lost_is_named_with_the_command_that_deletes_its_stacks(doctor: Doctor) -> None:

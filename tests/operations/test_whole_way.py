@@ -98,7 +98,7 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     )
     assert audit(world) == []
     said = CliRunner().invoke(cli, ["audit", submission]).output
-    assert said.endswith("3 jobs of 1 submissions, 6 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
+    assert said.endswith("3 jobs of 1 submission, 6 training jobs, 2 Regions\nduplicates 0, orphans 0, lost 0\n")
     assert plane.ledger is account.ledger
 
 

@@ -11,7 +11,8 @@ from tests.stacks.templates import REGIONS, Template, environment, flat, only, r
 from traingrid import names
 from traingrid.failures import FAILURES
 from traingrid.grid import Grid
-from traingrid.intake import RETRY_DELAYS, WITHIN_SECONDS
+from traingrid.intake import WITHIN_SECONDS
+from traingrid.intake_failure import RETRY_DELAYS
 
 
 @pytest.fixture

@@ -352,6 +352,22 @@ def test_the_scripts_of_a_build_are_shell_scripts(shell: str, script: str) -> No
     subprocess.run([shell, "-n", str(ROOT / "stacks" / script)], check=True)
 
 
+def test_another_rebuild_is_another_tag_of_every_image_and_in_the_control_stack(layer: Path, tmp_path: Path) -> None:
+    def tags(rebuild: int) -> tuple[str, str, str]:
+        folder = tmp_path / str(rebuild)
+        folder.mkdir()
+        images = {"resnet": {"build": "training", "target": "cpu"}}
+        made = synthesise(a_grid(1, images=images, rebuild=rebuild), layer, folder)
+        builds = by_target(made["traingrid-builds"])
+        return (
+            builds["orchestrator"]["TAG"],
+            builds["cpu"]["TAG"],
+            json.dumps(made["traingrid-control"], sort_keys=True),
+        )
+
+    assert not [tag for once, again in zip(tags(0), tags(1), strict=True) for tag in [once] if once == again]
+
+
 def test_a_version_of_efa_is_a_build_argument_of_its_target_and_another_tag(layer: Path, tmp_path: Path) -> None:
     def gpu(folder: str, **more: str) -> dict[str, str]:
         images = {"resnet": {"build": "training", "target": "gpu", **more}}

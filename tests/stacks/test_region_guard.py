@@ -7,6 +7,8 @@ import pytest
 from tests.stacks.templates import Template, a_grid, actions, an_app, on, resources, synthesise
 from traingrid import names
 
+TWO = ("us-east-1", "us-west-2")
+KEY = "1234abcd-12ab-34cd-56ef-1234567890ab"
 QUESTION_FREE = ("Guard", "Manifests", "Ledger", "Libraries", "Alarms", "Dashboard", "ControlKey", "Query")
 """What the answer itself needs, and what no job would miss."""
 
@@ -38,6 +40,13 @@ def test_the_question_names_the_regions_that_are_wanted_and_those_that_are_lost(
     (question,) = resources(synthesise(grid, layer, tmp_path)["traingrid-control"], names.REGIONS_QUESTION).values()
     asked = question["Properties"]
     assert (asked["Regions"], asked["Abandoned"]) == (["us-east-1", "us-west-2"], ["eu-west-1"])
+
+
+@pytest.mark.parametrize("keys", [{}, {region: f"arn:aws:kms:{region}:111122223333:key/{KEY}" for region in TWO}])
+def test_the_question_names_the_keys_that_open_jobs_need(layer: Path, tmp_path: Path, keys: dict[str, str]) -> None:
+    grid = a_grid(2, encryption={"kind": "kms", "keys": keys})
+    (question,) = resources(synthesise(grid, layer, tmp_path)["traingrid-control"], names.REGIONS_QUESTION).values()
+    assert (question["Properties"]["Encryption"], question["Properties"]["Keys"]) == ("kms", keys)
 
 
 @pytest.mark.parametrize("regions", [1, 4])

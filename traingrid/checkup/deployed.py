@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.planning import image_request
@@ -83,17 +83,17 @@ def things_of(
             continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
-            yield image(f"image {alias}", uri, region, role)
+            yield image(f"image {alias}", uri, region, role, rebuild=grid.rebuild)
 
 
-def image(what: str, uri: str, region: str, role: ActingRole | None = None) -> Finding:
-    """Return whether an image of this account is in its repository."""
+def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, rebuild: int = 0) -> Finding:
+    """Return whether an image of this account is in its repository; `rebuild` is that of grid.yaml."""
     tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
 
     def look() -> bool:
         return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
 
-    mend = f"{_DEPLOY}, which builds it" if "@" in uri else f"build and push it as {uri} (docs/images.md)"
+    mend = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
     absent = _absent(region, f"{what} ({tag})", mend)
     return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
 

@@ -21,14 +21,38 @@ REVERT_DRIFT = f"{DEPLOY} --revert-drift"
 option changes only what differs between two templates
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html)."""
 
+GRID_FILE = "GRID-FILE"
+"""Stands for the path of the grid's file in a command, until `of_grid_file` writes it."""
+
 _OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
 
 
+def build_again(rebuild: int) -> str:
+    """Return the command that builds the images of a deployment again, one of which was deleted.
+
+    The sources of an image are unchanged, so that neither a deployment nor one that reverts drift starts its build; and
+    a build that is started by hand has another digest than the one that jobs name.
+
+    Args:
+        rebuild: The grid's present value of `rebuild`.
+    """
+    if rebuild:
+        edit = f"sed -i.bak 's/^rebuild:.*/rebuild: {rebuild + 1}/' {GRID_FILE}"
+    else:
+        edit = f"printf '\\nrebuild: 1\\n' >>{GRID_FILE}"
+    return f"{edit} && {DEPLOY}"
+
+
 def of_grid_file(mend: str, grid_file: Path) -> str:
-    """Return a command with the context that names the grid's file, without which the CDK reads grid.yaml."""
+    """Return a command with the path of the grid's file: where it is edited, and as the context that names it.
+
+    Without that context the CDK reads grid.yaml.
+    """
+    mend = mend.replace(GRID_FILE, shlex.quote(str(grid_file)))
     if grid_file == Path("grid.yaml"):
         return mend
-    return _OF_ALL_STACKS.sub(rf"\g<0> -c grid={shlex.quote(str(grid_file))}", mend)
+    context = f" -c grid={shlex.quote(str(grid_file))}"
+    return _OF_ALL_STACKS.sub(lambda command: command[0] + context, mend)
 
 
 class Verdict(Enum):

@@ -73,7 +73,7 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
         yield from _of_control_plane(grid)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := wanted.built.get("OrchestratorImage"):
-            yield deployed.image("orchestrator's image", uri, region)
+            yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
     if region in grid.regions and grid.account_of(region, home) == account:
         yield from _of_training(wanted, account, region)
 

@@ -40,10 +40,9 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     for note in notes(world):
         click.echo(printable(f"note: {note}"))
     jobs = sum(head["jobs"] for head in world.submissions.values())
-    regions = f"{len(world.regions)} Region{'s' * (len(world.regions) != 1)}"
-    click.echo(
-        f"{jobs} jobs of {len(world.submissions)} submissions, {len(world.training_jobs)} training jobs, {regions}"
-    )
+    submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
+    training_jobs = counted(len(world.training_jobs), "training job")
+    click.echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}")
     click.echo(account(found))
     if found:
         text = f"{counted(len(found), 'invariant violation')}."

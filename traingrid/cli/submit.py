@@ -13,12 +13,13 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.cli.console import announcing_a_wait, console, printable
+from traingrid.cli.console import announcing_a_wait, console, counted, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.intake import ANSWERED_WITHIN
+from traingrid.intake_failure import FAILED, RETRYING
 from traingrid.manifest import MAX_BYTES, parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import too_large
@@ -82,10 +83,9 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
-    if report["state"] == "rejected":
-        raise _rejected(manifest, report)
-    jobs = report["jobs"]
-    click.echo(f"submission {report['submission']}: {jobs} job{'s' * (jobs != 1)}, Batch job {report['batch_job']}")
+    _raise_unless_submitted(manifest, report)
+    jobs = counted(report["jobs"], "job")
+    click.echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
     click.echo(f"Track it with: traingrid status {report['submission']} --watch")
 
 
@@ -93,12 +93,11 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     """Upload a manifest, and return the intake's report once its jobs are submitted.
 
     Raises:
-        TraingridError: It is rejected, or the intake does not answer.
+        TraingridError: It is rejected, Batch does not take its jobs, or the intake does not answer.
     """
     uploaded = _uploaded(manifest, _prepared(manifest, deployment), deployment)
     report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
-    if report["state"] == "rejected":
-        raise _rejected(manifest, report)
+    _raise_unless_submitted(manifest, report)
     return report
 
 
@@ -114,8 +113,7 @@ def _prepared(manifest: Path, deployment: Deployment) -> bytes:
 def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     uploaded = Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
-    click.echo(f"uploaded {printable(str(uri))} (version {uploaded.version})")
-    click.echo(f"Track it with: traingrid status {uploaded.submission}")
+    click.echo(f"uploaded {printable(str(uri))} (version {uploaded.version}) as submission {uploaded.submission}")
     return uploaded
 
 
@@ -148,11 +146,11 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
         click.echo(f"would upload {printable(str(source))}")
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     click.echo(
-        f"{len(found)} jobs, {sum(line.job.ranks for line in found)} ranks; {failing} would fail as things are"
-        + (f", {unchecked} could not be checked" if unchecked else "")
+        f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
+        f"{failing} would fail as things are" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
-        text = f"{failing} of {len(found)} jobs would fail as things are."
+        text = f"{failing} of {counted(len(found), 'job')} would fail as things are."
         raise TraingridError(text, "Nothing was written. Bring data and images there, or fix the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
@@ -179,7 +177,7 @@ def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
-    """Return the intake's report on one version of a manifest, as soon as it is there.
+    """Return the intake's last report on one version of a manifest, as soon as it is there.
 
     Raises:
         TraingridError: The intake has not answered by when it must have, or what it has answered cannot be read.
@@ -192,8 +190,12 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
             for content in storage.read_versions(where, _REPORTS_LOOKED_AT):
                 report: dict[str, Any] = json.loads(content)
                 if report["version"] == version:
-                    return report
-            trouble = ""
+                    if report["state"] != RETRYING:
+                        return report
+                    trouble = f" {report['reason']}"
+                    break
+            else:
+                trouble = ""
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
                 raise TraingridError(f"The intake's report {where} cannot be read: AWS answers: {error}.") from error
@@ -201,6 +203,15 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         time.sleep(_POLL_SECONDS)
     message = f"The intake has not answered on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
     raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
+
+
+def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
+    if report["state"] == "rejected":
+        raise _rejected(manifest, report)
+    if report["state"] == FAILED:
+        submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
+        what = f"{manifest}: {submitted} were submitted, in {report['tries']} tries. {report['reason']}"
+        raise TraingridError(what, report["next_step"])
 
 
 def _rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from localcloud.cloudformation.templates import references
 from tests.posture.rule import Rule, listed, put, referred, removed, without
 from tests.posture.synthesised import Synthesised
 
@@ -69,6 +70,20 @@ def a_table_can_be_restored_and_not_be_deleted(made: Synthesised) -> Iterator[st
             yield f"{where} cannot be restored"
         if table.get("DeletionProtectionEnabled") is not True:
             yield f"{where} can be deleted"
+
+
+def a_protected_table_is_the_last_resource_of_its_stack(made: Synthesised) -> Iterator[str]:
+    """What fails after it would leave the stack in ROLLBACK_FAILED."""
+    for stack, name, table in made.each(TABLE):
+        before, found = set[str](), {name}
+        while found:
+            before |= found
+            found = {other for one in found for other in references(made.templates[stack]["Resources"][one])}
+            found = found & made.templates[stack]["Resources"].keys() - before
+        if table["Properties"].get("DeletionProtectionEnabled") and (
+            late := made.templates[stack]["Resources"].keys() - before
+        ):
+            yield f"{stack}/{name} may be created before {sorted(late)}"
 
 
 def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> Iterator[str]:
@@ -139,6 +154,7 @@ RULES = (
         a_table_can_be_restored_and_not_be_deleted,
         (without(TABLE, "PointInTimeRecoverySpecification"), put(TABLE, "DeletionProtectionEnabled", False)),
     ),
+    Rule(a_protected_table_is_the_last_resource_of_its_stack, (without(TABLE, "DependsOn", part=""),)),
     Rule(
         results_outlive_their_stack_and_the_rest_goes_with_it,
         (

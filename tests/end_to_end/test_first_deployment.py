@@ -1,0 +1,100 @@
+"""A first deployment that fails, with the real CDK CLI: it leaves nothing, and the second one succeeds.
+
+The tests continue from each other, in this order.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.deploy import run_cdk
+from localcloud.isolation import user_environment
+from localcloud.limits.quota import VPCS
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from traingrid.clients import client, renew
+from traingrid.errors import TraingridError
+
+HOME, ACCOUNT = "us-east-1", "123456789012"
+GRID = """\
+name: traingrid
+home: us-east-1
+regions:
+  us-east-1:
+orchestrator: {image_tag: "1"}
+images:
+  resnet: {repository: training, tag: "1"}
+job: {image: resnet, instance_type: ml.m5.large}
+encryption: kms
+"""
+
+
+class Deployment:
+    """All stacks of a grid of one Region, in a localcloud whose account may have no VPC more."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.cloud, self.work = cloud, Path(cloud.data_dir)
+        (self.work / "grid.yaml").write_text(GRID)
+        context = ("-c", f"grid={self.work / 'grid.yaml'}")
+        self.templates = str(self.work / "cdk.out")
+        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", self.templates)
+        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", self.templates, f"aws://{ACCOUNT}/{HOME}")
+        self.allow_vpcs(0)
+
+    def __call__(self) -> None:
+        """Deploy. Raises TraingridError with the CLI's words if that fails."""
+        yes = ("--all", "--require-approval", "never", "--app", self.templates)
+        run_cdk(self.cloud.endpoint_url, self.work, "deploy", *yes)
+
+    def allow_vpcs(self, more: int) -> None:
+        """Set the account's quota of VPCs to so many more than it has."""
+        there = len(client("ec2", HOME).describe_vpcs()["Vpcs"])
+        self.cloud.limits.set(ACCOUNT, VPCS, there + more)
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    settings = Settings(data_dir=tmp_path_factory.mktemp("first"), lambda_retry_delays_seconds=(0.5, 0.5))
+    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        renew()
+        yield Deployment(cloud)
+    renew()
+
+
+def control_stack() -> str:
+    """Return the status of the control stack."""
+    found = client("cloudformation", HOME).describe_stacks(StackName="traingrid-control")["Stacks"][0]
+    return str(found["StackStatus"])
+
+
+def test_a_first_deployment_that_fails_rolls_back_and_leaves_no_ledger(deploy: Deployment) -> None:
+    with pytest.raises(TraingridError, match="The maximum number of VPCs has been reached"):
+        deploy()
+    assert control_stack() == "ROLLBACK_COMPLETE"
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        client("dynamodb", HOME).describe_table(TableName="traingrid-ledger")
+    assert not [bucket for bucket in client("s3", HOME).list_buckets()["Buckets"] if "traingrid" in bucket["Name"]]
+
+
+def test_a_stack_whose_creation_failed_is_not_updated(deploy: Deployment) -> None:
+    template = (Path(deploy.templates) / "traingrid-control.template.json").read_text()
+    with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
+        client("cloudformation", HOME).create_change_set(
+            StackName="traingrid-control",
+            ChangeSetName="again",
+            ChangeSetType="UPDATE",
+            TemplateBody=template,
+            Capabilities=["CAPABILITY_NAMED_IAM"],
+        )
+
+
+def test_the_second_deployment_creates_the_protected_ledger(deploy: Deployment) -> None:
+    deploy.allow_vpcs(1)
+    deploy()
+    assert control_stack() == "CREATE_COMPLETE"
+    table = client("dynamodb", HOME).describe_table(TableName="traingrid-ledger")["Table"]
+    assert table["DeletionProtectionEnabled"] is True
