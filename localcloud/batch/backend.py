@@ -258,7 +258,8 @@ for _action, _operation in _SERVICE_ACTIONS.items():  # moto calls a method of t
 def replace(scheduler: Scheduler, services: ServiceScheduler) -> None:
     """Make moto create and serve our backend, with these schedulers."""
     BatchCompute.scheduler, Services.scheduler = scheduler, services
-    # moto's codes for wrong requests are none of Batch's service model, which has this one and ServerException.
+    # moto's codes for wrong requests are none of Batch's service model, which has this one and ServerException;
+    # https://github.com/Netflix/metaflow/issues/70 shows it for a wrong instance type.
     InvalidParameterValueException.TYPE = InvalidRequestException.TYPE = ClientException.TYPE
     batch_backends.backend = BatchCompute
     batch_backends.clear()
