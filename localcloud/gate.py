@@ -1,6 +1,7 @@
 """The first thing a request meets: a web page, a foreign host and a caller without the secret are refused here."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -12,7 +13,8 @@ from urllib.parse import parse_qs
 from werkzeug.wrappers import Request, Response
 
 from localcloud import isolation
-from localcloud.record import Record, StartResponse, WsgiApp
+from localcloud.protocols import read_call
+from localcloud.record import Record, StartResponse, WsgiApp, buffered
 from localcloud.refusals import XML_SERVICES, refusal
 from localcloud.signature import Signature, signature_of
 from localcloud.verification import flaw_of
@@ -27,6 +29,7 @@ sends (https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch
 _WITH_A_TOKEN = ("/localcloud/runtime/", "/localcloud/cloudformation/answers/")
 """Pages whose path holds a random token of 122 bits instead of a signature, as in AWS: Lambda's runtime API, and the
 presigned URL of a custom resource's answer."""
+_NO_ROUTE = (str(HTTPStatus.NOT_FOUND.value), str(HTTPStatus.METHOD_NOT_ALLOWED.value))
 _NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
 
 
@@ -57,13 +60,32 @@ class Gate:
         if path.startswith("/localcloud/"):
             return self._page(path, environ, signature)(environ, start_response)
         try:
-            return self._application(environ, start_response)
+            return self._answered(environ, start_response, signature)
         except NotImplementedError as error:  # moto's way of saying that it lacks an operation
             return _unknown(environ, signature, error)(environ, start_response)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             return _disk_full(environ, signature, error)(environ, start_response)
+
+    def _answered(
+        self, environ: dict[str, Any], start_response: StartResponse, signature: Signature | None
+    ) -> Iterable[bytes]:
+        """Pass a request on; moto answers a REST operation that it lacks with a page of its web framework.
+
+        Raises:
+            NotImplementedError: moto lacks the operation.
+        """
+        head: list[Any] = []
+        answer = self._application(environ, lambda *arguments: head.append(arguments))
+        status, headers = head[-1][:2]
+        if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
+            read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
+            call = read_call(signature.service, read) if signature else None
+            message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
+            raise NotImplementedError(message)
+        start_response(*head[-1])
+        return answer
 
     def _page(self, path: str, environ: dict[str, Any], signature: Signature | None) -> Response:
         if signature and not isolation.is_user(signature.access_key):

@@ -37,40 +37,47 @@ class Request:
 
 @dataclass(frozen=True)
 class Call:
-    """One AWS operation with its parameters; long texts and all binary data stand as their size and SHA-256."""
+    """One AWS operation with its parameters; binary data, and long texts unless asked for, are size and SHA-256."""
 
     action: str
     parameters: dict[str, Any]
 
 
-def read_call(service: str, request: Request) -> Call | None:
+def read_call(service: str, request: Request, *, whole_texts: bool = False) -> Call | None:
     """Find the operation that a request names.
 
     Args:
         service: The service's signing name.
         request: The request.
+        whole_texts: Keep long texts, for a caller that reads them; the record does not.
 
     Returns:
         The call; None where nothing in it names an operation that botocore knows.
     """
+    found = _named_call(service, request)
+    return found and Call(found[0], abridged(found[1], whole_texts=whole_texts))
+
+
+def _named_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
+    """Return the operation that a request names, and its parameters as they were sent."""
     if request.target:
-        return Call(request.target.rsplit(".", 1)[-1], abridged(_json(request.body)))
+        return request.target.rsplit(".", 1)[-1], _json(request.body)
     if cbor := _CBOR_PATH.search(request.path):
-        return Call(cbor[1], abridged(_cbor(request.body)))
+        return cbor[1], _cbor(request.body)
     if action := (form := _form(request)).get("Action"):
-        return Call(action, abridged({key: value for key, value in form.items() if key not in ("Action", "Version")}))
+        return action, {key: value for key, value in form.items() if key not in ("Action", "Version")}
     return _rest_call(_SERVICE_OF_SIGNING_NAME.get(service, service), request)
 
 
-def abridged(value: Any) -> Any:
-    """Any JSON value with long texts and binary data replaced by `{"size": bytes, "sha256": hex}`."""
+def abridged(value: Any, *, whole_texts: bool = False) -> Any:
+    """Return any JSON value with binary data, and long texts, replaced by `{"size": bytes, "sha256": hex}`."""
     if isinstance(value, dict):
-        return {str(key): abridged(item) for key, item in value.items()}
+        return {str(key): abridged(item, whole_texts=whole_texts) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [abridged(item) for item in value]
+        return [abridged(item, whole_texts=whole_texts) for item in value]
     if isinstance(value, bytes):
         return {"size": len(value), "sha256": hashlib.sha256(value).hexdigest()}
-    if isinstance(value, str) and len(value) > _LONG:
+    if isinstance(value, str) and len(value) > _LONG and not whole_texts:
         return abridged(value.encode())
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
@@ -155,14 +162,14 @@ def _route(operation: OperationModel) -> _Route:
     )
 
 
-def _rest_call(service: str, request: Request) -> Call | None:
+def _rest_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
     query = dict(parse_qsl(request.query, keep_blank_values=True))
     for route in _routes(service):
         found = route.path.match(request.path)
         if found and route.leads(request.method, query, request.headers):
             named = found.groupdict()
             extra = {key: value for key, value in query.items() if key in route.queries}
-            return Call(route.operation, abridged(named | extra | _rest_body(request)))
+            return route.operation, named | extra | _rest_body(request)
     return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from moto.batch import urls
-from moto.batch.exceptions import ClientException
+from moto.batch.exceptions import ClientException, InvalidParameterValueException, InvalidRequestException
 from moto.batch.models import BatchBackend, batch_backends
 from moto.batch.responses import BatchResponse
 from moto.batch.utils import make_arn_for_job
@@ -154,7 +154,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return answer
 
     def create_any_queue(self, request: Mapping[str, Any]) -> Any:
-        """CreateJobQueue: of service jobs our own, else moto's."""
+        """CreateJobQueue: of service jobs our own, else moto's, which demands the optional state."""
         if request.get("serviceEnvironmentOrder"):
             made = self.services.places.create_queue(request)
             if request.get("tags"):
@@ -164,7 +164,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
             queue_name=request.get("jobQueueName"),
             priority=request.get("priority"),
             schedule_policy=request.get("schedulingPolicyArn"),
-            state=request.get("state"),
+            state=request.get("state") or "ENABLED",
             compute_env_order=request.get("computeEnvironmentOrder") or [],
             tags=request.get("tags"),
         )
@@ -258,6 +258,9 @@ for _action, _operation in _SERVICE_ACTIONS.items():  # moto calls a method of t
 def replace(scheduler: Scheduler, services: ServiceScheduler) -> None:
     """Make moto create and serve our backend, with these schedulers."""
     BatchCompute.scheduler, Services.scheduler = scheduler, services
+    # moto's codes for wrong requests are none of Batch's service model, which has this one and ServerException;
+    # https://github.com/Netflix/metaflow/issues/70 shows it for a wrong instance type.
+    InvalidParameterValueException.TYPE = InvalidRequestException.TYPE = ClientException.TYPE
     batch_backends.backend = BatchCompute
     batch_backends.clear()
     urls.url_paths |= {f"{{0}}/v1/{action}$": BatchComputeResponse.dispatch for action in _SERVICE_ACTIONS}

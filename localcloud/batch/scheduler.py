@@ -16,11 +16,14 @@ from localcloud.batch.jobs import ENDED, NOT_STARTED, STATUSES, Job, now_ms
 from localcloud.batch.retries import Outcome, should_retry
 from localcloud.batch.waiting import Waiting, weights_of
 from localcloud.limits.quota import FARGATE_VCPUS
+from localcloud.limits.rates import FARGATE_LAUNCHES
+from localcloud.limits.throttle import TokenBuckets
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 CHILD_FAILED = "Array Child Job failed"
+_UNTIL_NEXT_LAUNCH = 1 / FARGATE_LAUNCHES.per_second
 
 
 class Scheduler:
@@ -38,8 +41,10 @@ class Scheduler:
         self._runnable: dict[JobQueue, Waiting[Job]] = {}  # not by ARN: a queue may be deleted and created again
         self._used: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
+        self._launches = TokenBuckets()
         self._stopping = False
         self._wake = False
+        self._throttled = False
         self._thread = threading.Thread(target=self._run, name="batch-scheduler", daemon=True)
 
     def start(self) -> None:
@@ -131,8 +136,9 @@ class Scheduler:
     def _run(self) -> None:
         with self._changed:
             while not self._stopping:
-                self._changed.wait_for(lambda: self._wake or self._stopping)
-                self._wake = False
+                wait = _UNTIL_NEXT_LAUNCH if self._throttled else None
+                self._changed.wait_for(lambda: self._wake or self._stopping, wait)
+                self._wake = self._throttled = False
                 self._accept_arrivals()
                 self._dispatch()
 
@@ -158,7 +164,7 @@ class Scheduler:
                 job = waiting.first(shares[0])
                 if job.status == "RUNNABLE":  # else cancelled or terminated while it waited
                     environment = self._room(queue.environments, job.submission.milli_vcpus)
-                    if environment is None:
+                    if environment is None or not self._may_launch(environment):
                         break
                     waiting.use(shares[0], job.submission.milli_vcpus)
                     self._start(job, environment)
@@ -185,6 +191,16 @@ class Scheduler:
         place = environment.arn.split(":")[3:5]
         used = sum(amount for arn, amount in self._used.items() if arn.split(":")[3:5] == place)
         return used + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
+
+    def _may_launch(self, environment: ComputeEnvironment) -> bool:
+        """Return True if Fargate launches another task of the account in this Region now; else jobs stay RUNNABLE."""
+        kind = str((environment.compute_resources or {}).get("type"))
+        if not kind.startswith("FARGATE"):
+            return True
+        region, account = environment.arn.split(":")[3:5]
+        launches = self._launches.take_of(FARGATE_LAUNCHES, account, region, kind)
+        self._throttled |= not launches
+        return launches
 
     def _start(self, job: Job, environment: ComputeEnvironment) -> None:
         self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus

@@ -8,6 +8,7 @@ from typing import Any
 
 from moto.batch.exceptions import ClientException
 from moto.batch.models import BatchBackend, JobDefinition, JobQueue
+from moto.core.exceptions import AWSError
 
 from localcloud.batch.jobs import Submission
 from localcloud.batch.retries import problem_with
@@ -19,7 +20,16 @@ MIN_ARRAY, MAX_ARRAY = 2, 10_000
 MIN_TIMEOUT_SECONDS = 60
 MAX_PAYLOAD_BYTES = 30 * 1024
 """AWS Batch User Guide, "AWS Batch service quotas": maximum job payload size for SubmitJob, 30 KiB."""
+_TAG = re.compile(r"[\w\s+\-=.:/@]*")
+"""Letters and digits of any language, spaces and + - = . _ : / @
+(https://docs.aws.amazon.com/batch/latest/userguide/using-tags.html)."""
 _PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
+
+
+class InvalidTagError(AWSError):  # type: ignore[misc] # moto is untyped to us
+    """AWS Batch's answer to a tag with other characters (https://github.com/Netflix/metaflow/issues/1345)."""
+
+    TYPE = "BadRequestException"
 
 
 def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
@@ -31,6 +41,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
 
     Raises:
         ClientException: AWS would refuse the request, or it needs a part of Batch that localcloud leaves out.
+        InvalidTagError: A tag has a character that AWS does not allow.
     """
     payload = len(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode())
     if payload > MAX_PAYLOAD_BYTES:
@@ -121,6 +132,10 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
     if tags is not None and not 1 <= len(tags) <= 50:
         _refuse(f"tags must hold 1 to 50 entries, not {len(tags)}")
+    for key, value in (tags or {}).items():
+        for kind, text in (("TagKey", key), ("TagValue", value)):
+            if not _TAG.fullmatch(text):
+                raise InvalidTagError(f"'{text}' is not a valid value for {kind} - it contains illegal characters")
     return dict(tags or {})
 
 

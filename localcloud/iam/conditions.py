@@ -27,7 +27,13 @@ def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool
 
 
 def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bool:
-    """Whether one operator is true of one key, which may be absent or have several values."""
+    """Return True if an operator is true of a key, which may be absent, or multivalued: then it is a list.
+
+    A multivalued key needs ForAllValues or ForAnyValue even if the request has one value
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html).
+    Without one no operator matches it, a negated one neither: singleValueMatch of @cloud-copilot/iam-simulate 0.1.173
+    names AWS's confirmation (re:Inforce 2025, IAM431).
+    """
     if name == "Null":
         return (found is None) == (wanted == ["true"])
     quantifier, _, plain = name.rpartition(":")
@@ -35,8 +41,9 @@ def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bo
     compare = _comparison(plain)
     if found is None:
         return or_absent or quantifier == "ForAllValues" or (plain in _NEGATED and quantifier != "ForAnyValue")
-    values = [str(value) for value in _listed(found)]
-    answers = [compare(value, wanted) for value in values]
+    if isinstance(found, list) and not quantifier:
+        return False
+    answers = [compare(str(value), wanted) for value in _listed(found)]
     return all(answers) if quantifier == "ForAllValues" else any(answers)
 
 

@@ -41,7 +41,8 @@ class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped t
         """
         documents = [*self._documents(str(self._get_param("PolicySourceArn"))), *self._given_documents()]
         context: Context = {
-            entry["ContextKeyName"]: entry["ContextKeyValues"] for entry in self._get_param("ContextEntries", [])
+            entry["ContextKeyName"]: _value(entry["ContextKeyType"], entry["ContextKeyValues"])
+            for entry in self._get_param("ContextEntries", [])
         }
         results = [
             {
@@ -75,6 +76,11 @@ class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped t
             raise NotFoundException(f"The principal {source} cannot be found.")
         texts = [*found.policies.values(), *(policy.document for policy in found.managed_policies.values())]
         return [json.loads(text) if isinstance(text, str) else text for text in texts]
+
+
+def _value(kind: str, values: list[str]) -> str | list[str]:
+    """Return the value of a key: a list if its ContextKeyType, e.g. "stringList", is that of a multivalued key."""
+    return values if kind.endswith("List") else values[0]
 
 
 def install(_cloud: LocalCloud) -> None:

@@ -9,8 +9,21 @@ from datetime import UTC, datetime
 from localcloud.limits.instance_quotas import training_quotas
 from localcloud.limits.quota import QUOTAS, AccountProfile, Quota
 
-MAX_ACTIVE_REQUESTS = 20
-"""Active requests per account (https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html)."""
+MAX_ACTIVE_REQUESTS, MAX_IN_OPT_IN_REGION = 20, 2
+"""Active requests per account, and per account in an opt-in Region
+(https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html; that they count as well to the 20 of
+the account is our reading of "Global")."""
+
+DEFAULT_REGIONS = frozenset(
+    {
+        *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
+        *("eu-central-1", "eu-west-1", "eu-west-2", "eu-west-3", "eu-north-1"),
+        *("ap-south-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-southeast-1", "ap-southeast-2"),
+    }
+)
+"""Regions launched before March 20, 2019, which every account has; all others are opt-in Regions
+(https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-regions.html,
+https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html)."""
 
 
 class NoSuchQuotaError(LookupError):
@@ -111,6 +124,10 @@ class AccountLimits:
                 raise RequestRefusedError("ResourceAlreadyExistsException", words)
             if len(active) >= MAX_ACTIVE_REQUESTS:
                 words = f"The account has {MAX_ACTIVE_REQUESTS} active requests for increases already"
+                raise RequestRefusedError("QuotaExceededException", words)
+            here = [one for one in active if one.region == region]
+            if region not in DEFAULT_REGIONS and len(here) >= MAX_IN_OPT_IN_REGION:
+                words = f"The account has {MAX_IN_OPT_IN_REGION} active requests for increases in {region} already"
                 raise RequestRefusedError("QuotaExceededException", words)
             made = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
             self._requests.append(made)

@@ -1,4 +1,4 @@
-"""API rates that localcloud enforces, each with its source."""
+"""Rates that localcloud enforces, of API calls and of Fargate's task launches, each with its source."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -8,6 +8,7 @@ _BATCH = "https://repost.aws/knowledge-center/aws-batch-requests-error"
 _LIST_JOBS = "https://github.com/aws-solutions/deepracer-on-aws/issues/87"
 _CREATE_JOB = "https://github.com/aws/sagemaker-python-sdk/issues/645"
 _EC2 = "https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html"
+_FARGATE = "https://docs.aws.amazon.com/AmazonECS/latest/userguide/throttling.html"
 _QUOTAS = "https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html"
 
 
@@ -89,9 +90,14 @@ RATES: tuple[Rate, ...] = (
     Rate(service="servicequotas", action="List*Quotas", per_second=10, burst=20, source=_QUOTAS),
     Rate(service="servicequotas", action="Get*", per_second=5, burst=10, source=_QUOTAS),
     Rate(service="servicequotas", action="ListRequested*", per_second=5, burst=10, source=_QUOTAS),
+    Rate(service="servicequotas", action="RequestServiceQuotaIncrease", per_second=3, burst=6, source=_QUOTAS),
 )
 """Not in it, because no figure was found in AWS's documentation or a public report: DescribeTrainingJob,
 StopTrainingJob, DescribeStacks, and IAM's Get* and List*."""
+
+FARGATE_LAUNCHES = Rate(service="fargate", action="*", per_second=20, burst=100, source=_FARGATE)
+"""Launches of tasks, which AWS Batch asks for itself. On-demand and spot tasks have a bucket each. The rate of RunTask
+(20 calls a second, of up to 10 tasks) is not enforced: how many tasks Batch launches by a call is not public."""
 
 SERVICES = frozenset(rate.service for rate in RATES)
 

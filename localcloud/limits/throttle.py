@@ -8,7 +8,7 @@ from typing import Any
 
 from localcloud import isolation
 from localcloud.faults_calls import throttled
-from localcloud.limits.rates import SERVICES, rate_of
+from localcloud.limits.rates import SERVICES, Rate, rate_of
 from localcloud.protocols import read_call
 from localcloud.record import StartResponse, WsgiApp, buffered
 from localcloud.signature import signature_of
@@ -37,12 +37,14 @@ class TokenBuckets:
     def take(self, account: str, region: str, service: str, action: str) -> bool:
         """Take a token for a call; False if the call is beyond its rate."""
         rate = rate_of(service, action)
-        if rate is None:
-            return True
+        return rate is None or self.take_of(rate, account, region, action)
+
+    def take_of(self, rate: Rate, account: str, region: str, action: str) -> bool:
+        """Take a token of a rate for an operation; False if it is beyond the rate."""
         per_second, size = rate.at(region)
         with self._lock:
             now = self._clock()
-            bucket = self._buckets.setdefault((account, region, service, action), _Bucket(size, now))
+            bucket = self._buckets.setdefault((account, region, rate.service, action), _Bucket(size, now))
             bucket.tokens = min(size, bucket.tokens + (now - bucket.filled_at) * per_second)
             bucket.filled_at = now
             if bucket.tokens < 1:

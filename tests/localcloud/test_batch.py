@@ -354,6 +354,28 @@ def test_a_wrong_submission_is_refused_with_the_reason(batch: Batch, change: dic
     assert refusal.value.response["Error"]["Code"] == "ClientException"
 
 
+def test_a_tag_with_a_character_that_aws_does_not_allow_is_refused(batch: Batch) -> None:
+    definition = batch.define("pass")
+    for tags in ({"version": "2.8.1+mc(0.10.0)"}, {"(x)": "y"}):
+        with pytest.raises(ClientError, match="it contains illegal characters") as refused:
+            batch.submit(definition, tags=tags)
+        assert refused.value.response["Error"]["Code"] == "BadRequestException"
+    allowed = {"größe": "a b_1.5:/@=+-"}
+    assert batch.ended(batch.submit(definition, tags=allowed))["tags"] == allowed
+
+
+def test_a_queue_without_a_state_is_enabled(batch: Batch) -> None:
+    order = [{"order": 1, "computeEnvironment": batch.environment}]
+    batch.api.create_job_queue(jobQueueName="stateless", priority=1, computeEnvironmentOrder=order)
+    (made,) = batch.api.describe_job_queues(jobQueues=["stateless"])["jobQueues"]
+    assert made["state"] == "ENABLED"
+
+
+def test_a_wrong_compute_environment_is_a_client_exception(batch: Batch) -> None:
+    with pytest.raises(batch.api.exceptions.ClientException, match="must be one of MANAGED"):
+        batch.api.create_compute_environment(computeEnvironmentName="wrong", type="MANGED", serviceRole=batch.role)
+
+
 def test_a_submission_above_thirty_kibibytes_is_refused(batch: Batch) -> None:
     environment = {"environment": [{"name": "A", "value": "x" * 30_000}]}
     definition = batch.define("pass")

@@ -78,6 +78,10 @@ def test_an_explicit_deny_goes_before_every_allow() -> None:
         ("ForAnyValue:StringEquals", ["a"], ["c", "a"], True),
         ("ForAnyValue:StringEquals", ["a"], None, False),
         ("ForAnyValue:StringNotEquals", ["a"], ["a", "c"], True),
+        ("StringEquals", "a", ["a"], False),
+        ("StringEqualsIfExists", "a", ["a"], False),
+        ("StringLike", "*", ["a", "b"], False),
+        ("StringNotEquals", "a", ["b"], False),
     ],
 )
 def test_a_condition_compares_as_iam_does(operator: str, wanted: Any, found: Any, *, expected: bool) -> None:
@@ -244,15 +248,38 @@ def test_a_role_that_the_account_s_user_assumes_may_do_what_its_policies_allow(
     assert deployer("sqs").create_queue(QueueName="theirs")["QueueUrl"]
 
 
-def test_a_service_job_is_ended_by_who_may_end_what_bears_its_tag(
-    cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
-) -> None:
-    batch, where = client("batch"), {"serviceEnvironmentName": "ours", "serviceEnvironmentType": "SAGEMAKER_TRAINING"}
+def service_queue(batch: Any, name: str) -> None:
+    where = {"serviceEnvironmentName": name, "serviceEnvironmentType": "SAGEMAKER_TRAINING"}
     limits = [{"capacityUnit": "NUM_INSTANCES", "maxCapacity": 1}]
     environment = batch.create_service_environment(**where, capacityLimits=limits)["serviceEnvironmentArn"]
     order = [{"order": 1, "serviceEnvironment": environment}]
-    queue = {"jobQueueName": "ours", "jobQueueType": "SAGEMAKER_TRAINING", "serviceEnvironmentOrder": order}
+    queue = {"jobQueueName": name, "jobQueueType": "SAGEMAKER_TRAINING", "serviceEnvironmentOrder": order}
     batch.create_job_queue(**queue, priority=1)
+
+
+def test_a_service_job_with_a_long_payload_needs_the_permission_to_pass_its_role(
+    cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
+) -> None:
+    service_queue(client("batch"), "long")
+    submits = {"Effect": "Allow", "Action": "batch:SubmitServiceJob", "Resource": "*"}
+    passes = {"Effect": "Allow", "Action": "iam:PassRole", "Resource": sagemaker.role}
+    batch = caller(cloud, role(client("iam"), "submitter", "ecs-tasks.amazonaws.com", submits, passes))("batch")
+    other = role(client("iam"), "other-training-role", "sagemaker.amazonaws.com")
+    request = sagemaker.request() | {"HyperParameters": {f"filler-{number}": "x" * 250 for number in range(20)}}
+    asked = {"jobName": "long", "jobQueue": "long", "serviceJobType": "SAGEMAKER_TRAINING"}
+    payload, theirs = json.dumps(request), json.dumps(request | {"RoleArn": other})
+    assert len(payload) > 5000
+    assert batch.submit_service_job(**asked, serviceRequestPayload=payload)["jobId"]
+    code, message = refused(lambda: batch.submit_service_job(**asked, serviceRequestPayload=theirs))
+    assert code == "AccessDeniedException"
+    assert f"iam:PassRole on resource: {other} " in message
+
+
+def test_a_service_job_is_ended_by_who_may_end_what_bears_its_tag(
+    cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
+) -> None:
+    batch = client("batch")
+    service_queue(batch, "ours")
     ends = {
         "Effect": "Allow",
         "Action": "batch:TerminateServiceJob",

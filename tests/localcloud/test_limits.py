@@ -7,6 +7,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud import lifecycle
+from localcloud.batch import scheduler
 from localcloud.faults import Plan, Stub
 from localcloud.isolation import user_environment
 from localcloud.limits import linked_roles
+from localcloud.limits.account_limits import RequestRefusedError
+from localcloud.limits.instance_quotas import training_quotas
 from localcloud.limits.quota import BUILDS, FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS, VPCS
-from localcloud.limits.rates import RATES
+from localcloud.limits.rates import FARGATE_LAUNCHES, RATES
 from localcloud.limits.throttle import TokenBuckets
 from localcloud.pages import ask
 from localcloud.server import LocalCloud
@@ -78,7 +82,8 @@ def refusals(call: Callable[[], object], times: int) -> set[str]:
 
 
 def test_every_limit_names_its_source() -> None:
-    sources = [*(source for quota in QUOTAS for source in quota.sources), *(rate.source for rate in RATES)]
+    rates = (*RATES, FARGATE_LAUNCHES)
+    sources = [*(source for quota in QUOTAS for source in quota.sources), *(rate.source for rate in rates)]
     assert all(re.match(r"https://(docs\.aws\.amazon\.com|repost\.aws|github\.com)/\S+$", one) for one in sources)
 
 
@@ -112,6 +117,21 @@ def test_an_increase_is_pending_until_it_is_granted(young: LocalCloud) -> None:
     with pytest.raises(ClientError) as error:
         quotas.request_service_quota_increase(**asked)
     assert code_of(error) == "IllegalArgumentException"
+
+
+@pytest.mark.parametrize(("region", "most"), [("eu-west-1", 20), ("af-south-1", 2)])
+def test_an_account_has_twenty_active_requests_and_two_in_an_opt_in_region(
+    young: LocalCloud, region: str, most: int
+) -> None:
+    other, quotas = "210987654321", list(training_quotas().values())
+    for quota in quotas[:most]:
+        young.limits.request(other, region, quota, 1)
+    with pytest.raises(RequestRefusedError, match=f"{most} active requests") as refused:
+        young.limits.request(other, region, quotas[most], 1)
+    assert refused.value.code == "QuotaExceededException"
+    young.limits.grant()
+    young.limits.request(other, region, quotas[most], 1)
+    young.limits.grant()
 
 
 def test_training_instances_are_refused_until_the_quota_is_raised(young: LocalCloud) -> None:
@@ -168,6 +188,17 @@ class TestThrottling:
         assert taken("us-east-1") == 0
         now = 0.5
         assert (taken("us-east-1"), taken("eu-west-1")) == (12, 5)
+
+    def test_fargate_launches_a_hundred_tasks_at_once_and_then_twenty_a_second(self) -> None:
+        now = 0.0
+        buckets = TokenBuckets(lambda: now)
+
+        def launched(kind: str = "FARGATE") -> int:
+            return sum(buckets.take_of(FARGATE_LAUNCHES, ACCOUNT, REGION, kind) for _ in range(200))
+
+        assert (launched(), launched("FARGATE_SPOT"), launched()) == (100, 100, 0)
+        now = 1.0
+        assert launched() == 20
 
     @pytest.mark.parametrize(
         ("service", "operation", "code"),
@@ -284,6 +315,32 @@ class TestServiceLinkedRoles:
         wait_until(lambda: counted() == {"RUNNING": 1, "RUNNABLE": 3})
         young.limits.set(ACCOUNT, FARGATE_VCPUS, 8)
         wait_until(lambda: counted() == {"RUNNING": 2, "RUNNABLE": 2})
+        batch.terminate_job(jobId=array, reason="the test is over")
+
+    def test_children_beyond_the_launch_rate_wait_until_fargate_launches_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scheduler, "FARGATE_LAUNCHES", replace(FARGATE_LAUNCHES, per_second=0.2, burst=2))
+        batch = client("batch")
+        definition = batch.register_job_definition(
+            jobDefinitionName="launches",
+            type="container",
+            platformCapabilities=["FARGATE"],
+            containerProperties={
+                "image": image(client("ecr"), "launches", "import time; time.sleep(60)"),
+                "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "512"}],
+            },
+        )["jobDefinitionArn"]
+        array = batch.submit_job(jobName="l", jobQueue="q", jobDefinition=definition, arrayProperties={"size": 3})[
+            "jobId"
+        ]
+
+        def counted() -> dict[str, int]:
+            summary = batch.describe_jobs(jobs=[array])["jobs"][0]["arrayProperties"]["statusSummary"]
+            return {status: count for status, count in summary.items() if count}
+
+        wait_until(lambda: counted() == {"RUNNING": 2, "RUNNABLE": 1})
+        wait_until(lambda: counted() == {"RUNNING": 3})
         batch.terminate_job(jobId=array, reason="the test is over")
 
 

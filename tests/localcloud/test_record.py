@@ -158,6 +158,9 @@ def test_a_key_that_nobody_issued_is_refused(cloud: LocalCloud) -> None:
     [
         ("cloudtrail", "lookup_events", {}),
         ("iam", "get_context_keys_for_custom_policy", {"PolicyInputList": ["{}"]}),
+        ("cloudformation", "detect_stack_drift", {"StackName": "s"}),
+        ("batch", "get_job_queue_snapshot", {"jobQueue": "q"}),
+        ("lambda", "list_capacity_providers", {}),
     ],
 )
 def test_an_operation_that_is_not_built_is_refused_at_once(
@@ -165,6 +168,7 @@ def test_an_operation_that_is_not_built_is_refused_at_once(
 ) -> None:
     with pytest.raises(ClientError, match="not been implemented in localcloud") as refused:
         getattr(client(service), operation)(**arguments)
+    assert refused.value.response["Error"]["Code"] == "InvalidAction"
     assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
 
 

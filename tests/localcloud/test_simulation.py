@@ -64,6 +64,19 @@ def test_conditions_see_the_keys_of_the_request_and_policies_of_it_count(client:
     assert decision(PolicyInputList=[denied]) == "explicitDeny"
 
 
+def test_a_key_with_a_list_of_values_needs_a_set_operator(client: Client) -> None:
+    iam, source = client("iam"), {"events:source": "traingrid.builds"}
+    sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": "*"}
+    plain = role(iam, "plain", "codebuild.amazonaws.com", sends | {"Condition": {"StringEquals": source}})
+    every = role(iam, "every", "codebuild.amazonaws.com", sends | {"Condition": {"ForAllValues:StringEquals": source}})
+    entry = {"ContextKeyName": "events:source", "ContextKeyType": "stringList", "ContextKeyValues": [*source.values()]}
+    decisions = [
+        iam.simulate_principal_policy(PolicySourceArn=arn, ActionNames=["events:PutEvents"], ContextEntries=[entry])
+        for arn in (plain, every)
+    ]
+    assert [one["EvaluationResults"][0]["EvalDecision"] for one in decisions] == ["implicitDeny", "allowed"]
+
+
 def test_a_principal_that_does_not_exist_is_not_found(client: Client) -> None:
     iam = client("iam")
     for source in ("role/nobody", "user/nobody"):

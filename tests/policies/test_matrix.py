@@ -9,6 +9,7 @@ import pytest
 from localcloud.iam.evaluation import verdict as localcloud_verdict
 from tests.policies.case import ACTION, ALLOWED, EXPLICITLY, RESOURCE, Case
 from tests.policies.child_cases import CREATE, asked, training_job
+from tests.policies.derivation import PACKAGE
 from tests.policies.grid import FREE, HOME, INSIDE, ROLES, Document, roles, the_templates
 from tests.policies.matrix import CASES, deciding, evaluated, of_pairs
 from tests.policies.mending import EVERYTHING, without
@@ -67,6 +68,22 @@ def test_some_case_hangs_on_every_condition(policies: Policies) -> None:
     }
     assert len(stated) > 15
     assert stated - broken == set()
+
+
+def test_every_condition_on_a_multivalued_key_has_a_set_operator(policies: Policies) -> None:
+    """IAM matches no other operator with such a key; the Service Authorization Reference has its type ArrayOf..."""
+    paths = sorted((PACKAGE / "data" / "conditionKeys").glob("*.json"))
+    known = [key for path in paths for key in json.loads(path.read_text()).values()]
+    multivalued = {key["key"].lower() for key in known if key["type"].startswith("ArrayOf")}
+    stated = {
+        (operator, key.lower())
+        for documents in policies.values()
+        for statement in _statements(documents)
+        for operator, compared in statement.get("Condition", {}).items()
+        for key in compared
+    }
+    found = {operator.partition(":")[0] for operator, key in stated if key in multivalued}
+    assert found == {"ForAllValues", "ForAnyValue", "Null"}
 
 
 def test_some_case_hangs_on_the_resources_of_every_role_that_has_any(policies: Policies) -> None:
