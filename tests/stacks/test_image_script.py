@@ -50,7 +50,7 @@ def programs(tmp_path: Path) -> Path:
 def run(programs: Path, script: Path = SCRIPT, **variables: str) -> tuple[int, list[str]]:
     """Run a script; return its exit code and the calls, without clocks and the names of temporary folders."""
     environment = {**VARIABLES, **variables, "PATH": f"{programs}:/usr/bin:/bin", "TMPDIR": str(programs.parent)}
-    ended = subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=False, timeout=20)
+    ended = subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=False, timeout=120)
     (programs.parent / "said").write_bytes(ended.stdout)
     calls = (programs.parent / "calls").read_text().splitlines()
     calls = [call for call in calls if not call.startswith("date")]
