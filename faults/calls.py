@@ -21,6 +21,8 @@ _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
 _FEW = 2
 """So few lost replies in a row do not use up botocore's tries, not even those of its most impatient client
 (traingrid/clients.py): then every call is struck until there are enough, and none is left to chance."""
+_TRAINING_AT_ONCE = 24
+"""Children of 0.25 vCPU that a young account's 6 vCPUs of Fargate hold; every line to be cancelled has one."""
 _SHORT = Stub(seconds=0.5)
 _LONG = Stub(seconds=300.0, stop_seconds=20.0)
 """Takes so long to stop that its child still waits for it when the child is terminated as well."""
@@ -44,29 +46,40 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
         _lose(arena, _BY_INTAKE, "lambda/*", each)
         submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
     settled(arena, submissions)
+    few += _too_few(_struck(arena), _BY_INTAKE, each)
     struck += _struck(arena)
-    few += _too_few(arena, _BY_INTAKE, each)
     _lose(arena, _BY_CHILDREN, "batch/*", each)
     submissions.append(arena.submit(each))
     settled(arena, submissions[-1:])
+    few += _too_few(_struck(arena), _BY_CHILDREN, each)
     struck += _struck(arena)
-    few += _too_few(arena, _BY_CHILDREN, each)
-    lines = 2 * each  # whose training job has stopped by then has a child that ends by itself, and none to terminate
-    with arena.children_at_once(lines):
-        arena.plan(stubs=(_LONG,))
-        submissions.append(arena.submit(lines))
-        until(lambda: len(arena.active()) == lines, "every line trains")
-        _lose(arena, _BY_CANCEL, "*", each, _LONG)
-        for index in range(lines):
-            _cancelled(arena, submissions[-1], index)
-        settled(arena, submissions[-1:], sweeps=2)
-    struck += _struck(arena)
-    few += _too_few(arena, _BY_CANCEL, each)
+    by_cancel = Counter[str]()
+    for begun in range(0, 2 * each, _TRAINING_AT_ONCE):
+        submissions.append(_cancelled_while_training(arena, min(_TRAINING_AT_ONCE, 2 * each - begun)))
+        by_cancel += _struck(arena)
+    few += _too_few(by_cancel, _BY_CANCEL, each)
+    struck += by_cancel
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
         violations=[*arena.audit(*(submission.id for submission in submissions)), *few],
         facts={"by_call": dict(struck), "lines": sum(submission.lines for submission in submissions)},
     )
+
+
+def _cancelled_while_training(arena: Arena, lines: int) -> Submission:
+    """Lose the replies to the cancels of half of some lines; that many may lose each kind of call.
+
+    A line whose training job has stopped before has a child that ends by itself, and none to terminate.
+    """
+    with arena.children_at_once(lines):
+        arena.plan(stubs=(_LONG,))
+        submission = arena.submit(lines)
+        until(lambda: len(arena.active()) == lines, "every line trains")
+        _lose(arena, _BY_CANCEL, "*", lines // 2, _LONG)
+        for index in range(lines):
+            _cancelled(arena, submission, index)
+        settled(arena, [submission], sweeps=2)
+    return submission
 
 
 def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
@@ -78,12 +91,12 @@ def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
     raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} tries")
 
 
-def _too_few(arena: Arena, calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
+def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
     """Find calls whose replies were lost less often than they should have been, whoever called."""
-    struck = Counter((call.service, call.action) for _, call in arena.cloud.faults.struck_calls())
-    for call in calls:
-        if struck[call] < each:
-            what = f"only {struck[call]} replies to {'.'.join(call)} were lost"
+    for call in map(".".join, calls):
+        lost = sum(times for label, times in struck.items() if label.endswith(f" {call}"))
+        if lost < each:
+            what = f"only {lost} replies to {call} were lost"
             yield Violation(invariant="E2", kind="other", submission="", what=what)
 
 
