@@ -29,6 +29,7 @@ sends (https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch
 _WITH_A_TOKEN = ("/localcloud/runtime/", "/localcloud/cloudformation/answers/")
 """Pages whose path holds a random token of 122 bits instead of a signature, as in AWS: Lambda's runtime API, and the
 presigned URL of a custom resource's answer."""
+_PAGE = b"<!doctype html>"
 _NO_ROUTE = (str(HTTPStatus.NOT_FOUND.value), str(HTTPStatus.METHOD_NOT_ALLOWED.value))
 _NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
 
@@ -80,10 +81,12 @@ class Gate:
         answer = self._application(environ, lambda *arguments: head.append(arguments))
         status, headers = head[-1][:2]
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
-            read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
-            call = read_call(signature.service, read) if signature else None
-            message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
-            raise NotImplementedError(message)
+            answer = list(answer)
+            if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has that type as well, and no body
+                read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
+                call = read_call(signature.service, read) if signature else None
+                message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
+                raise NotImplementedError(message)
         start_response(*head[-1])
         return answer
 

@@ -172,6 +172,12 @@ def test_an_operation_that_is_not_built_is_refused_at_once(
     assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
 
 
+def test_a_bucket_that_is_not_there_is_not_found(client: Callable[..., Any]) -> None:
+    with pytest.raises(ClientError) as refused:
+        client("s3").head_bucket(Bucket="no-such-bucket")
+    assert refused.value.response["Error"]["Code"] == "404"
+
+
 def status_of(method: str, url: str, data: bytes | None) -> int:
     request = urllib.request.Request(url, data=data, method=method)
     try:
