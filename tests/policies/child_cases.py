@@ -14,7 +14,7 @@ from traingrid.ownership import tags_of
 from traingrid.submission import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"
-LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/LedgerTable"
+LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"
 MANIFESTS = f"arn:aws:s3:::traingrid-manifests-{ACCOUNT}-{HOME}"
 
 child = Caller("child")
@@ -217,7 +217,7 @@ def _reading_and_writing() -> Iterator[Case]:
         yield child.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
     for action in ("GetItem", "PutItem", "Query", "UpdateItem"):
         yield child.may("keep its item", f"dynamodb:{action}", LEDGER)
-    theirs = LEDGER.replace("LedgerTable", "Orders")
+    theirs = LEDGER.replace(names.ledger("traingrid"), "Orders")
     yield child.may_not("write another table", "dynamodb:PutItem", theirs, breaks=RESOURCE)
     for action in ("Scan", "DeleteItem", "DeleteTable"):
         yield child.may_not("do so to the ledger", f"dynamodb:{action}", LEDGER)
