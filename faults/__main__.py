@@ -27,7 +27,7 @@ from faults import (
     scale,
     state_machine,
 )
-from faults.account import grant_instances
+from faults.account import DEFAULT_ACCOUNT, grant_instances
 from faults.arena import Arena, arena
 from faults.results import RESULTS, Results
 from faults.table import NOT_ENDED, Outcome, measured, table
@@ -175,13 +175,13 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="names begin with one of these, e.g. E1,E3,sabotage; others' rows stay"
     )
-    parser.add_argument("--account", choices=PROFILES, default="young", help="quotas of the account")
+    parser.add_argument("--account", choices=PROFILES, default=DEFAULT_ACCOUNT, help="quotas of the account")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     only = list(filter(None, options.only.split(",")))
     names = [*experiments(1), *(f"sabotage: {safeguard}" for safeguard in sabotages(1))]
     chosen = [name for name in names if not only or any(re.match(rf"{re.escape(word)}(?!\w)", name) for word in only)]
-    run = Run(options=options, results=Results(), console=Console(width=120))
+    run = Run(options=options, results=Results(account=options.account), console=Console(width=120))
     if not only:
         options.output.unlink(missing_ok=True)
     # Those that do little but wait run beside the others, for the hour that they wait.

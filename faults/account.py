@@ -6,6 +6,8 @@ from localcloud.server import LocalCloud
 from traingrid.clients import client
 
 ACCOUNT = "123456789012"
+DEFAULT_ACCOUNT = "young"
+"""The profile whose quotas hold where no other is asked for."""
 INSTANCE_TYPE = "ml.p3.16xlarge"
 FEW_INSTANCES = 4
 """Training instances per Region, where an experiment allows it."""

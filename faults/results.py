@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import description
+from faults.account import DEFAULT_ACCOUNT
 from faults.table import Row
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
@@ -31,16 +32,18 @@ class Results:
         rows: Of the experiments, which must find nothing.
         sabotage: Of those without a safeguard, which must find something.
         commit: The commit that is run, as it was found at the beginning.
+        account: The profile of the account that it runs in.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     sabotage: list[dict[str, Any]] = field(default_factory=list)
     commit: str = field(default_factory=_commit)
+    account: str = DEFAULT_ACCOUNT
 
     def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
         """Add the row of an experiment that has just ended, with the share of the full volume that it was of."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        written = {**row.as_dict(), "share": share, "commit": self.commit, "ended_at": at}
+        written = {**row.as_dict(), "share": share, "account": self.account, "commit": self.commit, "ended_at": at}
         (self.sabotage if sabotaged else self.rows).append(written)
 
     def write(self, file: Path, order: Sequence[str]) -> "Results":

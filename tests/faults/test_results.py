@@ -41,7 +41,7 @@ def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path
         run.write(file, order)
     written = json.loads(file.read_text())["rows"]
     assert [(row["experiment"], row["volume"]) for row in written] == [("E1", "one"), ("E2", "two again")]
-    assert all(row["commit"] and row["ended_at"] for row in written)
+    assert all(row["commit"] and row["ended_at"] and row["account"] == "young" for row in written)
 
 
 def test_the_sentence_counts_all_rows_and_names_the_seed() -> None:
