@@ -147,9 +147,11 @@ class Runner:
         with self.job.lock:
             self.job.started_at = now()
         self._step("Training")
-        if self.job.stop_requested.wait(stub.seconds):
+        try:
+            self._pass(stub.seconds)
+        except transfer.TransferInterruptedError:
             time.sleep(stub.stop_seconds)
-            raise transfer.TransferInterruptedError
+            raise
         if stub.outcome == "Failed":
             raise transfer.TransferError(stub.reason)
         self._step("Uploading")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -212,7 +213,7 @@ def test_the_command_line_submits_watches_and_downloads(
 
     (tmp_path / "one.csv").write_text(lines[1])
     said = traingrid("submit", "one.csv")
-    submission = said.split("submission ")[1].split(":")[0]
+    submission = re.findall(r"submission (\w+)", said)[0]
     assert "Completed" in traingrid("status", submission, "--watch")
     assert "arrayProperties" not in (plane.batch.describe(plane.status(submission).batch_job) or {})
     assert "validation_top1=" in traingrid("logs", submission)

@@ -3,6 +3,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.config import Config
 
 from localcloud.isolation import DUMMY_KEY
 from localcloud.server import LocalCloud
@@ -28,8 +29,10 @@ def client(cloud: LocalCloud) -> Callable[..., Any]:
     """client("s3") or client("batch", "eu-west-1"): an ordinary boto3 client of the running localcloud."""
     session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
-    def make(service: str, region: str = "us-east-1") -> Any:
-        return session.client(service, region_name=region, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
+    def make(service: str, region: str = "us-east-1", config: Config | None = None) -> Any:
+        return session.client(  # type: ignore[call-overload]
+            service, region_name=region, endpoint_url=cloud.endpoint_url, config=config
+        )
 
     return make
 

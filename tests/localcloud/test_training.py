@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.server import LocalCloud
@@ -256,6 +257,9 @@ def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any])
     sagemaker = SageMaker(client, "eu-central-1")
     names = [sagemaker.run(TrainingJobName=name)["TrainingJobName"] for name in ("ab", "b", "abc")]
     failed = sagemaker.run("import sys; sys.exit(1)", TrainingJobName="abcd")["TrainingJobName"]
+    # An account has 2 ListTrainingJobs a second, which boto3's default of 5 attempts does not always outlast.
+    patient = Config(retries={"total_max_attempts": 10, "mode": "standard"})
+    sagemaker.api = client("sagemaker", "eu-central-1", patient)
 
     def listed(**query: Any) -> list[str]:
         pages = sagemaker.api.get_paginator("list_training_jobs").paginate(**query)
