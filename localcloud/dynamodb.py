@@ -1,4 +1,4 @@
-"""DynamoDB whose writes are atomic, and whose reads cost what they find: what moto 5.2.5 lacks of both.
+"""DynamoDB with atomic writes, and with reads that take time in proportion to their results; moto 5.2.5 has neither.
 
 A condition and the write that it allows are one step, as in AWS. moto checks a condition and then changes the item in
 place, in whichever thread serves the request: two writers could both find their condition true, and a reader could meet

@@ -153,7 +153,7 @@ class Stub(_Part):
         name: Glob of the training job's name.
         region: Glob.
         seconds: How long such a job trains.
-        stop_seconds: How long it takes to stop once it is told to. SageMaker gives a container 120 seconds.
+        stop_seconds: Seconds from the request to stop until it has stopped. SageMaker gives a container 120 seconds.
         outcome: How it ends.
         reason: Its FailureReason, where it fails.
     """

@@ -97,7 +97,7 @@ class ExecutionRole(Construct):
 
         The actions are those of https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html (CreateTrainingJob
         with a private VPC), which grants them on everything; here an interface can be made in the grid's subnets and
-        groups only, and given away or deleted where it lies in one of them. The same page warns that SageMaker refuses
+        groups only, and given away or deleted if it belongs to one of them. The same page warns that SageMaker refuses
         a processing job whose role has conditions on these actions. It does not for training jobs, and AWS's own policy
         for their roles has such a condition, on the VPC (statement AllowManageSageMakerTrainingEniOnVpc):
         https://docs.aws.amazon.com/aws-managed-policy/latest/reference/SageMakerStudioProjectRoleMachineLearningPolicy.html

@@ -194,17 +194,19 @@ class Intake:
         for collision in range(_MAX_COLLISIONS):
             submission = submission_id(*identity, *(str(collision),) * bool(collision))
             try:
-                former = self.ledger.claim_submission(submission, claim.owner, facts | {"claim_ends_at": claim.ends_at})
-                if former is None:
+                previous = self.ledger.claim_submission(
+                    submission, claim.owner, facts | {"claim_ends_at": claim.ends_at}
+                )
+                if previous is None:
                     return submission, {}
-                if (former["manifest"], former["version"]) != identity:
+                if (previous["manifest"], previous["version"]) != identity:
                     continue
-                if former["state"] != "Submitted":
-                    self._become_owner(submission, claim, former)
+                if previous["state"] != "Submitted":
+                    self._become_owner(submission, claim, previous)
             except (BotoCoreError, ClientError):
                 self._release(submission, claim)  # it may have been written
                 raise
-            return submission, former
+            return submission, previous
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
     def _release(self, submission: str, claim: Claim, at: int = 0, tries: int = 0) -> None:
@@ -212,12 +214,12 @@ class Intake:
         with suppress(BotoCoreError, ClientError):
             self.ledger.release_submission(submission, claim, at, failed_tries=tries)
 
-    def _become_owner(self, submission: str, claim: Claim, former: Item) -> None:
+    def _become_owner(self, submission: str, claim: Claim, previous: Item) -> None:
         """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""
-        over = former["owner"] == claim.owner or time.time() >= former["claim_ends_at"]
-        if not (over and self.ledger.take_over_submission(submission, claim, former)):
+        over = previous["owner"] == claim.owner or time.time() >= previous["claim_ends_at"]
+        if not (over and self.ledger.take_over_submission(submission, claim, previous)):
             raise BusyError(
-                f"Submission {submission} is being submitted by another request ({former['owner']}).",
+                f"Submission {submission} is being submitted by another request ({previous['owner']}).",
                 "This one is tried again in a minute.",
             )
 

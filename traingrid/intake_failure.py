@@ -22,19 +22,19 @@ _AGAIN = (
 )
 _BY_HAND = (
     "Do not upload the manifest again: when the cause is removed, send its event in the intake's dead-letter queue to "
-    'the intake (docs/operations.md, "Dead letters"), which submits what is missing.'
+    'the intake (docs/operations.md, "Dead letters"), which submits the jobs that are missing.'
 )
 
 
-def failed_tries(claim: Claim, former: Mapping[str, Any]) -> int:
+def failed_tries(claim: Claim, previous: Mapping[str, Any]) -> int:
     """Return how often a request has failed, this time included.
 
     Args:
         claim: Its claim; all tries of an asynchronous event have one request id, with which the owner begins.
-        former: The submission as it was before this try; empty if this is the first.
+        previous: The submission as it was before this try; empty if this is the first.
     """
-    same = str(former.get("owner", "")).partition("/")[0] == claim.owner.partition("/")[0]
-    return 1 + (int(former.get("failed_tries", 0)) if same else 0)
+    same = str(previous.get("owner", "")).partition("/")[0] == claim.owner.partition("/")[0]
+    return 1 + (int(previous.get("failed_tries", 0)) if same else 0)
 
 
 def failure_report(error: Exception, *, submission: str, jobs: int, submitted: int, tries: int) -> dict[str, Any]:

@@ -132,7 +132,7 @@ class Ledger:
             former: The submission as it was when that was found out.
 
         Returns:
-            False if somebody else was faster.
+            False if another process was faster.
         """
         taken = self._table.update(
             (submission, SUBMISSION),
@@ -146,7 +146,7 @@ class Ledger:
     def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
         """Let one's own claim of a submission that was not submitted end at another time; at once where none is given.
 
-        Until then somebody else may not try; not even if it is later than the claim would have ended. `failed_tries` is
+        Until then no other process may try; not even if it is later than the claim would have ended. `failed_tries` is
         how often the request of this claim has failed.
         """
         changes: Item = {"claim_ends_at": at} | ({"failed_tries": failed_tries} if failed_tries else {})
@@ -309,7 +309,7 @@ class Ledger:
             array_file: Whose children launch it from now on; empty while it stays those that had it.
 
         Returns:
-            False, and nothing is changed, if somebody else was faster or the job is not one to go on with.
+            False, and nothing is changed, if another process was faster or the job is not one to go on with.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         if reopen:

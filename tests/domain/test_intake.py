@@ -97,14 +97,20 @@ def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
     assert len(batch.submitted) == 3
 
 
-def test_a_try_after_a_refusal_of_one_array_submits_the_others_only(
-    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
+    """Upload the sample as two arrays, of which Batch refuses the second; return the manifest."""
     monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
     source = upload(intake, SAMPLE)
     batch.refuses_chunks = {1}
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-1")
+    return source
+
+
+def test_a_try_after_a_refusal_of_one_array_submits_the_others_only(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = half_submitted(intake, batch, monkeypatch)
     batch.refuses_chunks = set()
     intake.accept(source, owner="request-1")
     assert [count for *_, count in batch.submitted] == [2, 2]
@@ -209,12 +215,7 @@ def test_a_refusal_is_reported_with_its_reason_and_the_last_one_with_the_way_out
 def test_a_report_counts_the_jobs_of_arrays_that_batch_has_taken(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
-    source = upload(intake, SAMPLE)
-    batch.refuses_chunks = {1}
-    with pytest.raises(SubmitFailedError):
-        intake.accept(source, owner="request-1/1")
-    report = report_of(intake, source)
+    report = report_of(intake, half_submitted(intake, batch, monkeypatch))
     assert (report["jobs"], report["submitted_jobs"]) == (4, 2)
 
 

@@ -1,4 +1,4 @@
-"""A grid of two Regions in a localcloud, as a user of it finds it."""
+"""Grids in a localcloud, deployed by the real CDK CLI."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.deploy import deploy
+from localcloud.deploy import deploy, run_cdk
 from localcloud.isolation import user_environment
 from localcloud.processes import Spawn
 from localcloud.programs import Program
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid.cli.status import ControlPlane
+from traingrid.clients import renew
 
+ACCOUNT = "123456789012"
 GRID = """\
 name: traingrid
 home: us-east-1
@@ -30,6 +32,38 @@ job:
   hyperparameters:
     {model: resnet8, image_size: 16, classes: 10, first_label: 0, augmentation: none, epochs: 1, warmup_epochs: 0}
 """
+
+
+@contextmanager
+def empty_cloud(work: Path, home: str = "us-east-1", **variables: str) -> Iterator[LocalCloud]:
+    """A localcloud without a grid, while this process has the environment of its user, and these variables."""
+    try:
+        settings = Settings(data_dir=work, lambda_retry_delays_seconds=(0.5, 0.5))
+        with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+            for name, value in (user_environment(cloud.endpoint_url, home) | variables).items():
+                patch.setenv(name, value)
+            renew()
+            yield cloud
+    finally:
+        renew()
+
+
+class Templates:
+    """The templates of a grid, in a localcloud whose Regions are bootstrapped."""
+
+    def __init__(self, cloud: LocalCloud, grid: str, *regions: str) -> None:
+        self.cloud, self.work = cloud, Path(cloud.data_dir)
+        self.folder = self.work / "cdk.out"
+        (self.work / "grid.yaml").write_text(grid)
+        context = ("-c", f"grid={self.work / 'grid.yaml'}")
+        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", str(self.folder))
+        places = [f"aws://{ACCOUNT}/{region}" for region in regions]
+        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", str(self.folder), *places)
+
+    def deploy(self, stacks: str) -> None:
+        """Deploy a stack, or "--all". Raises TraingridError with the CLI's words if that fails."""
+        yes = ("--require-approval", "never", "--app", str(self.folder))
+        run_cdk(self.cloud.endpoint_url, self.work, "deploy", stacks, *yes)
 
 
 @contextmanager

@@ -13,10 +13,9 @@ from localcloud.checkout_images import push_images
 from localcloud.deploy import deploy, run_cdk
 from localcloud.faults import Plan, Stub
 from localcloud.holdings import hold_object
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
 from rehearsal.stage import until
+from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from traingrid import names
 from traingrid.cli.main import cli
 from traingrid.cli.status import ControlPlane
@@ -28,7 +27,6 @@ from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
 
 HOME, FAR = "us-east-1", "eu-west-1"
-ACCOUNT = "123456789012"
 GRID = """\
 name: traingrid
 home: us-east-1
@@ -67,11 +65,7 @@ class Cdk:
 
 @pytest.fixture(scope="module")
 def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("life"), lambda_retry_delays_seconds=(0.5, 0.5))
-    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        patch.setenv("COLUMNS", "250")
+    with empty_cloud(tmp_path_factory.mktemp("life"), COLUMNS="250") as cloud:
         it = Cdk(cloud)
         deploy(cloud.endpoint_url, it.grid, it.work)
         yield it

@@ -4,20 +4,17 @@ The tests continue from each other, in this order.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.deploy import run_cdk
-from localcloud.isolation import user_environment
 from localcloud.limits.quota import VPCS
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
-from traingrid.clients import client, renew
+from tests.end_to_end.deployed import ACCOUNT, Templates, empty_cloud
+from traingrid.clients import client
 from traingrid.errors import TraingridError
 
-HOME, ACCOUNT = "us-east-1", "123456789012"
+HOME = "us-east-1"
 GRID = """\
 name: traingrid
 home: us-east-1
@@ -31,22 +28,15 @@ encryption: kms
 """
 
 
-class Deployment:
+class Deployment(Templates):
     """All stacks of a grid of one Region, in a localcloud whose account may have no VPC more."""
 
     def __init__(self, cloud: LocalCloud) -> None:
-        self.cloud, self.work = cloud, Path(cloud.data_dir)
-        (self.work / "grid.yaml").write_text(GRID)
-        context = ("-c", f"grid={self.work / 'grid.yaml'}")
-        self.templates = str(self.work / "cdk.out")
-        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", self.templates)
-        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", self.templates, f"aws://{ACCOUNT}/{HOME}")
+        super().__init__(cloud, GRID, HOME)
         self.allow_vpcs(0)
 
     def __call__(self) -> None:
-        """Deploy. Raises TraingridError with the CLI's words if that fails."""
-        yes = ("--all", "--require-approval", "never", "--app", self.templates)
-        run_cdk(self.cloud.endpoint_url, self.work, "deploy", *yes)
+        self.deploy("--all")
 
     def allow_vpcs(self, more: int) -> None:
         """Set the account's quota of VPCs to so many more than it has."""
@@ -56,13 +46,8 @@ class Deployment:
 
 @pytest.fixture(scope="module")
 def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("first"), lambda_retry_delays_seconds=(0.5, 0.5))
-    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        renew()
+    with empty_cloud(tmp_path_factory.mktemp("first")) as cloud:
         yield Deployment(cloud)
-    renew()
 
 
 def control_stack() -> str:
@@ -81,7 +66,7 @@ def test_a_first_deployment_that_fails_rolls_back_and_leaves_no_ledger(deploy: D
 
 
 def test_a_stack_whose_creation_failed_is_not_updated(deploy: Deployment) -> None:
-    template = (Path(deploy.templates) / "traingrid-control.template.json").read_text()
+    template = (deploy.folder / "traingrid-control.template.json").read_text()
     with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
         client("cloudformation", HOME).create_change_set(
             StackName="traingrid-control",

@@ -9,19 +9,16 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from localcloud.deploy import run_cdk
 from localcloud.faults import EventFault, Plan
-from localcloud.isolation import user_environment
 from localcloud.limits.quota import BUILDS
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
+from tests.end_to_end.deployed import ACCOUNT, Templates, empty_cloud
 from tests.stacks.templates import ROOT
 from traingrid.cli.main import cli
-from traingrid.clients import client, renew
+from traingrid.clients import client
 from traingrid.errors import TraingridError
 
 HOME, FAR = "us-east-1", "eu-west-1"
@@ -37,27 +34,19 @@ job: {image: small, instance_type: ml.m5.large}
 """
 
 
-class Deployment:
+class Deployment(Templates):
     """The stack of builds, and the stacks that it needs, in a localcloud."""
 
     def __init__(self, cloud: LocalCloud) -> None:
-        self.cloud, self.work = cloud, Path(cloud.data_dir)
-        (self.work / "grid.yaml").write_text(GRID)
-        context = ("-c", f"grid={self.work / 'grid.yaml'}")
-        self.templates = str(self.work / "cdk.out")
-        run_cdk(cloud.endpoint_url, self.work, "synth", "--quiet", *context, "-o", self.templates)
-        places = [f"aws://123456789012/{region}" for region in (HOME, FAR)]
-        run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", self.templates, *places)
+        super().__init__(cloud, GRID, HOME, FAR)
 
     def __call__(self) -> None:
-        """Deploy. Raises TraingridError with the CLI's words if that fails."""
-        yes = ("--require-approval", "never", "--app", self.templates)
-        run_cdk(self.cloud.endpoint_url, self.work, "deploy", "traingrid-builds", *yes)
+        self.deploy("traingrid-builds")
 
     def allow(self, **builds: int) -> None:
         """Set the account's quotas of concurrent builds, by size."""
         for size, limit in builds.items():
-            self.cloud.limits.set("123456789012", BUILDS[f"BUILD_GENERAL1_{size.upper()}"], limit)
+            self.cloud.limits.set(ACCOUNT, BUILDS[f"BUILD_GENERAL1_{size.upper()}"], limit)
 
     def calls(self, action: str) -> list[dict[str, object]]:
         """Return the parameters of every accepted call of an action."""
@@ -70,14 +59,8 @@ class Deployment:
 
 @pytest.fixture(scope="module")
 def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("builds"), lambda_retry_delays_seconds=(0.5, 0.5))
-    with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
-        for name, value in user_environment(cloud.endpoint_url).items():
-            patch.setenv(name, value)
-        patch.setenv("COLUMNS", "250")
-        renew()
+    with empty_cloud(tmp_path_factory.mktemp("builds"), COLUMNS="250") as cloud:
         yield Deployment(cloud)
-    renew()
 
 
 def test_a_quota_of_no_builds_fails_in_one_sentence_with_the_command(deploy: Deployment) -> None:
@@ -131,7 +114,7 @@ def run_literally(deploy: Deployment, command: str) -> None:
 def test_the_command_of_the_check_up_builds_deleted_images_again(
     deploy: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_literally(deploy, f"npx cdk deploy --all --app {deploy.templates}")
+    run_literally(deploy, f"npx cdk deploy --all --app {deploy.folder}")
     assert doctor(deploy, capsys) == {}
     for region, repository in ((HOME, "orchestrator"), (HOME, "training"), (FAR, "training")):
         ecr = client("ecr", region)

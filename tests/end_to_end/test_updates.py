@@ -16,24 +16,23 @@ from localcloud.checkout_images import push_images
 from localcloud.deploy import run_cdk
 from localcloud.faults import Plan, Stub
 from localcloud.forking import Nursery
-from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
-from localcloud.settings import Settings
 from localcloud.training.runner import Runner
 from localcloud.training.transfer import TransferInterruptedError
+from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from tests.end_to_end.test_two_regions import submit, until
 from tests.stacks.templates import ROOT, an_app
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.cli.status import ControlPlane
-from traingrid.clients import client, renew
+from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid import NAME_LIMIT, Grid
 from traingrid.world_reading import read_world
 
 NAME = "grid-of-twentyfour-chars"
 HOME, SECOND, THIRD = "ap-southeast-2", "us-east-1", "eu-west-1"
-ACCOUNT, OTHER = "123456789012", "210987654321"
+OTHER = "210987654321"
 LINES = 50
 AT_ONCE = 16
 """Children that run at once: 4 vCPUs, and a quarter for each."""
@@ -116,14 +115,10 @@ class Deployer:
 
 @pytest.fixture(scope="module")
 def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("updates"), lambda_retry_delays_seconds=(0.5, 0.5))
     nursery = Nursery()
     try:
-        with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
+        with empty_cloud(tmp_path_factory.mktemp("updates"), HOME) as cloud, pytest.MonkeyPatch.context() as patch:
             cloud.spawn = nursery.spawn
-            for name, value in user_environment(cloud.endpoint_url, HOME).items():
-                patch.setenv(name, value)
-            renew()
             cloud.faults.set(Plan(stubs=(Stub(seconds=3600),)))
             pace = Pace()
             patch.setattr(Runner, "_pass", lambda runner, seconds: pace.train(runner, seconds))  # noqa: PLW0108 - binds
@@ -135,7 +130,6 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
             yield made
     finally:
         nursery.close()
-        renew()
 
 
 @pytest.fixture(scope="module")

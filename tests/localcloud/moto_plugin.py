@@ -1,8 +1,8 @@
 """pytest plugin: runs moto's own tests against a localcloud, a new one for each test.
 
 docs/decisions/localcloud.md has the commands and the results. moto's decorator `mock_aws` starts the localcloud. With
-LOCALCLOUD_ADAPT=1 the requests of the tests get what moto takes for granted: an image, a role and data that exist, and
-a stack that has been created once CreateStack returns.
+LOCALCLOUD_ADAPT=1 the requests of the tests get the things that moto does not check (an image, a role and data that
+exist), and CreateStack returns once the stack has been created.
 """
 
 import json
@@ -30,7 +30,7 @@ _running: list["MockAws"] = []
 
 
 class MockAws(ContextDecorator):
-    """What `mock_aws` is here: a localcloud while the outermost of them is active."""
+    """Replaces `mock_aws`: a localcloud while the outermost of them is active."""
 
     def __init__(self) -> None:
         self._resources = ExitStack()

@@ -66,7 +66,7 @@ def _watching() -> Iterator[Case]:
         yield caller.may_not("delete one", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
     for caller in (sweep, use):
         yield caller.may("find what runs", "sagemaker:ListTrainingJobs", "*")
-        yield caller.may("stop what nobody wants", "sagemaker:StopTrainingJob", training_job(INSIDE))
+        yield caller.may("stop a training job that is not needed", "sagemaker:StopTrainingJob", training_job(INSIDE))
         yield caller.may_not("stop another's", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
     yield record.may_not("stop one", "sagemaker:StopTrainingJob", training_job(INSIDE))
     for caller in (record, sweep):
@@ -75,7 +75,7 @@ def _watching() -> Iterator[Case]:
 
 def _using() -> Iterator[Case]:
     for bucket in (DATA, output(INSIDE), "arn:aws:s3:::mine-east"):
-        yield use.may("see what lies there", "s3:ListBucket", bucket)
+        yield use.may("list the bucket", "s3:ListBucket", bucket)
     yield use.may("take a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
     yield use.may_not("take data away", "s3:GetObject", f"{DATA}/campaign/x", breaks=RESOURCE)
     for action in ("s3:PutObject", "s3:AbortMultipartUpload"):
@@ -102,7 +102,7 @@ def _keys() -> Iterator[Case]:
     key, elsewhere = data_key(INSIDE), data_key(INSIDE).replace("DataKey", "Other")
     for caller in (launch, use):
         for action in USES:
-            yield caller.may("read and write what is encrypted", action, key, through("s3", INSIDE))
+            yield caller.may("read and write encrypted objects", action, key, through("s3", INSIDE))
             yield caller.may_not("use the key by itself", action, key, breaks=VIA)
             yield caller.may_not("use another", action, elsewhere, through("s3", INSIDE), breaks=RESOURCE)
 
