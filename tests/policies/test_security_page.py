@@ -76,7 +76,7 @@ def test_what_is_forbidden_outright_is_said(policies: Policies) -> None:
 def test_every_trust_stands_there_with_its_conditions(policies: Policies) -> None:
     written = {
         role: (*quoted(service), frozenset(key for key in quoted(whom) if key.startswith("aws:")))
-        for role, service, whom in rows("Who may become whom")
+        for role, service, whom in rows("Who can assume each role")
     }
     stated = {}
     for role in ROLES:
