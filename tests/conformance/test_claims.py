@@ -48,3 +48,12 @@ def test_a_source_with_other_words_is_noticed() -> None:
 def test_the_architecture_page_lists_what_is_not_modelled() -> None:
     page = not_modelled.PAGE.read_text()
     assert page == not_modelled.written(page, CLAIMS), "write it: .venv/bin/python -m conformance --not-modelled"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/status.md"])
+def test_a_page_states_how_many_claims_are_met(page: str) -> None:
+    documented = sum(1 for claim in CLAIMS if claim.why_documented)
+    unmet = sum(1 for claim in CLAIMS if claim.not_modelled and not claim.why_documented)
+    met = len(CLAIMS) - documented - unmet
+    counted = f"of {len(CLAIMS)}, localcloud meets {met}, does not model {unmet}, and {documented} are documented only"
+    assert counted in " ".join((ROOT / page).read_text().split())
