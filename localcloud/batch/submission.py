@@ -1,4 +1,4 @@
-"""SubmitJob: what AWS Batch checks, and what a job's container is after overrides and parameters."""
+"""SubmitJob: checks the request as AWS Batch does, and applies overrides and parameters to the container."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
 
 
 class InvalidTagError(AWSError):  # type: ignore[misc] # moto is untyped to us
-    """AWS Batch's answer to a tag with other characters (https://github.com/Netflix/metaflow/issues/1345)."""
+    """AWS Batch's error for a tag with invalid characters (https://github.com/Netflix/metaflow/issues/1345)."""
 
     TYPE = "BadRequestException"
 
@@ -36,12 +36,12 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     """Check a SubmitJob request against a Region's queues and definitions.
 
     Args:
-        backend: The Region's Batch.
-        request: The request's body, in the API's own names.
+        backend: The Batch backend of the Region.
+        request: The request's body, with the API's member names.
 
     Raises:
-        ClientException: AWS would refuse the request, or it needs a part of Batch that localcloud leaves out.
-        InvalidTagError: A tag has a character that AWS does not allow.
+        ClientException: If AWS would refuse the request, or it needs a part of Batch that localcloud lacks.
+        InvalidTagError: If a tag has a character that AWS does not allow.
     """
     payload = len(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode())
     if payload > MAX_PAYLOAD_BYTES:
@@ -80,10 +80,10 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
 
 
 def check_definition(request: Mapping[str, Any]) -> None:
-    """Check the parts of a RegisterJobDefinition request that a job takes over.
+    """Check the parts of a RegisterJobDefinition request that its jobs inherit.
 
     Raises:
-        ClientException: AWS would refuse the request.
+        ClientException: If AWS would refuse the request.
     """
     problem = problem_with(request.get("retryStrategy"))
     if problem:
@@ -142,7 +142,7 @@ def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
 def _container(
     definition: JobDefinition, overrides: Mapping[str, Any], parameters: Mapping[str, str]
 ) -> dict[str, Any]:
-    """containerProperties with containerOverrides applied: environment and resources by name, the rest as a whole."""
+    """Apply containerOverrides to containerProperties: merge environment and resources by name, replace the rest."""
     container: dict[str, Any] = dict(definition.container_properties or {})
     for whole in ("command", "instanceType", "vcpus", "memory"):
         if overrides.get(whole) is not None:
@@ -161,7 +161,7 @@ def _by(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[s
 
 
 def _with_parameters(part: str, parameters: Mapping[str, str]) -> str:
-    """`Ref::name` becomes the parameter's value; an unknown one stays as it is (User Guide, job parameters)."""
+    """Replace `Ref::name` with the parameter's value; keep an unknown one (User Guide, job parameters)."""
     return _PARAMETER.sub(lambda match: parameters.get(match[1], match[0]), str(part))
 
 
