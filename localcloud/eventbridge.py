@@ -1,7 +1,7 @@
-"""EventBridge: events reach rules, and rules reach targets, without anybody waiting for it.
+"""EventBridge: delivers events to rules, and from rules to targets, in the background.
 
-Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: cron schedules, retries of a delivery (what
-fails here fails for good, so it goes to the rule's dead-letter queue at once), FIFO queues, other targets.
+Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: cron schedules, delivery retries (a failed
+delivery would fail again here, so it goes to the rule's dead-letter queue immediately), FIFO queues, other targets.
 """
 
 import json
@@ -40,7 +40,7 @@ Event = dict[str, Any]
 
 
 class DeliveryError(Exception):
-    """A target cannot be reached; carries EventBridge's error code."""
+    """A target cannot be reached; has EventBridge's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class DeliveryError(Exception):
 
 
 class Router:
-    """Takes events in and delivers them from threads of its own, at least once, in no promised order."""
+    """Accepts events and delivers them in its own threads, at least once and in no guaranteed order."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
@@ -59,17 +59,17 @@ class Router:
         self._schedules = Schedules(self._on_time)
 
     def start(self) -> None:
-        """Begin delivering, and take over what moto's rules would do themselves.
+        """Start delivering, and replace the delivery of moto's rules.
 
-        moto 5.2.5 calls `Rule.send_to_targets` inside the API call that caused the event, knows no Lambda target and
-        raises for it, and ignores the rule's dead-letter queue. It has no seam there, so the method is replaced.
+        moto 5.2.5 calls `Rule.send_to_targets` inside the API call that caused the event, raises for Lambda targets,
+        and ignores the rule's dead-letter queue. moto has no hook there, so the method is replaced.
         """
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="eventbridge")
         Rule.send_to_targets = lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
         self._schedules.start()
 
     def stop(self) -> None:
-        """Stop delivering; what has not left is lost with the account."""
+        """Stop delivering; events that have not been delivered are lost."""
         self._schedules.stop()
         self._way.stop()
         if self._workers:
@@ -77,7 +77,7 @@ class Router:
             self._workers = None
 
     def put(self, region: str, bus: str, event: Event, account_id: str) -> None:
-        """Take one event for a bus of a Region; SageMaker's are sometimes taken twice, as AWS documents.
+        """Accept an event for a bus; SageMaker's events are sometimes duplicated, as AWS documents.
 
         Args:
             region: Region of the bus.
@@ -121,7 +121,7 @@ class Router:
                 self._deliver(rule, target, event)
 
     def _on_time(self, rule: Rule) -> None:
-        """Give a scheduled rule's targets the event that its time has come."""
+        """Send the scheduled event to the rule's targets."""
         event = {
             "version": "0",
             "id": str(uuid.uuid4()),
@@ -177,7 +177,7 @@ class Router:
         destinations.send_to_queue(arn, _input(rule, target, event))
 
     def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
-        """Put an event on another bus, as the target's role; one of another account also has its own policy."""
+        """Put an event on another bus with the target's role; a bus of another account also checks its policy."""
         arn = target["Arn"]
         region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
         bus = events_backends[account_id][region].event_buses.get(name)
@@ -210,14 +210,14 @@ class Router:
 
 
 def normalised(event: Event, rule: Rule) -> Event:
-    """An event of moto's in the form that EventBridge delivers: ISO time, nothing of moto's own."""
+    """Return an event of moto in the form that EventBridge delivers: ISO time, no fields of moto."""
     when = event.get("time") or time.time()
     plain = {key: value for key, value in event.items() if key != "ingestion-time"}
     return plain | {"time": when if isinstance(when, str) else _iso(float(when)), "region": rule.region_name}
 
 
 def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
-    """Run in a worker, whose errors nobody else would see."""
+    """Run work in a worker and log its errors, which would otherwise be lost."""
     try:
         work(*arguments)
     except Exception:
@@ -230,7 +230,7 @@ def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
 
 
 def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
-    """EventBridge, "Using dead-letter queues": the event as body, the failure as attributes."""
+    """Send to the dead-letter queue: the event as body, the failure as attributes (EventBridge User Guide)."""
     arn = target.get("DeadLetterConfig", {}).get("Arn")
     if arn:
         attributes = {
