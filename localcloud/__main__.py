@@ -53,7 +53,7 @@ def _started(settings: Settings) -> LocalCloud:
         try:
             cloud.start()
         except OSError as error:
-            print(f"port {before.port} of the server that was killed is taken ({error.strerror}); taking another one")
+            print(f"port {before.port} of the killed server is in use ({error.strerror}); using another port")
         else:
             return cloud
     cloud = LocalCloud(settings, killed.secret if killed else "")

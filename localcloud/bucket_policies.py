@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - every feature is installed alike
+def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
     """Ignore statements that have conditions.
 
     moto 5.2.5 assumes that every condition in a bucket policy is met, so the usual Deny without TLS

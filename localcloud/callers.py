@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - every feature is installed alike
+def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
     """Make moto take the account from the access key.
 
     moto 5.2.5 assigns every call to the account that `localcloud.account` sets, if it is set. moto has no hook there,

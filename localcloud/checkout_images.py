@@ -29,7 +29,7 @@ TRAINING = ProcessImage(
     command=(str(_CHECKOUT / "training_container/train"),),
     environment={
         "PYTHON": str(_CHECKOUT / ".venv-training/bin/python"),
-        "TRAINGRID_ALLOW_CPU": "1",  # for every instance type, its hosts are processes on this machine
+        "TRAINGRID_ALLOW_CPU": "1",  # hosts of every instance type are processes here
     },
     working_directory=str(_CHECKOUT),
 )
@@ -80,9 +80,7 @@ def _push(ecr: Any, repository: str, tag: str, image: ProcessImage) -> str:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "RepositoryNotFoundException":
-            what = (
-                f"There is no ECR repository {repository} in {region} of the local AWS: the grid is not deployed there."
-            )
+            what = f"The local AWS has no ECR repository {repository} in {region}: the grid is not deployed there."
             raise TraingridError(what, "Deploy it first: npx cdk deploy --all.") from error
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise

@@ -73,7 +73,7 @@ def run_cdk(endpoint: str, work: Path, *arguments: str, account: str = "") -> No
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
     program = _CHECKOUT / "node_modules/.bin/cdk"
     if not program.exists():
-        raise TraingridError(f"The CDK CLI is not installed: there is no {program}.", "Install it: make setup.")
+        raise TraingridError(f"The CDK CLI is not installed: {program} does not exist.", "Install it: make setup.")
     with log.open("w") as output:
         cli = ProcessGroup(
             [str(program), *arguments],

@@ -48,12 +48,12 @@ def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None)
     """
     service, region, account, name = arn.split(":")[2:6]
     if service != "sqs":
-        _log.warning("localcloud delivers to SQS queues only, so nothing went to %s", arn)
+        _log.warning("localcloud delivers only to SQS queues; nothing was sent to %s", arn)
         return False
     try:
         sqs_backends[account][region].send_message(name, body, message_attributes=attributes)
     except QueueDoesNotExist:
-        _log.warning("the queue %s does not exist; a message for it is lost", arn)
+        _log.warning("the queue %s does not exist; a message to it is lost", arn)
         return False
     return True
 

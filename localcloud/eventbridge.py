@@ -147,7 +147,7 @@ class Router:
         }.get(service)
         try:
             if deliver is None:
-                message = f"localcloud has no EventBridge target of the kind {service}"
+                message = f"localcloud does not support EventBridge targets of the service {service}"
                 raise DeliveryError("INTERNAL_ERROR", message)
             deliver(rule, target, event)
         except DeliveryError as error:
@@ -160,7 +160,7 @@ class Router:
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
-            message = f"The resource policy of {arn} does not let events.amazonaws.com invoke it for {rule.arn}"
+            message = f"The resource policy of {arn} does not allow events.amazonaws.com to invoke it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         if self._cloud.functions:
             self._cloud.functions.run_later(function, _input(rule, target, event).encode())
@@ -172,7 +172,7 @@ class Router:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
         statements = json.loads(queue.policy or "{}").get("Statement", [])
         if not policies.allows(statements, "sqs:SendMessage", rule.arn):
-            message = f"The policy of the queue {arn} does not let events.amazonaws.com send to it for {rule.arn}"
+            message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         destinations.send_to_queue(arn, _input(rule, target, event))
 
@@ -185,18 +185,18 @@ class Router:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
         if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
-            message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
+            message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         if not service_may_assume(trust_of(role, rule.account_id), "events.amazonaws.com", rule.arn):
-            message = f"The trust policy of the role {role} does not let events.amazonaws.com assume it for {rule.arn}"
+            message = f"The trust policy of role {role} does not allow events.amazonaws.com to assume it for {rule.arn}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         documents = policies_of(role, rule.account_id)
         if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":
-            raise DeliveryError("NO_PERMISSIONS", f"The role {role} may not put events on {arn}")
+            raise DeliveryError("NO_PERMISSIONS", f"The role {role} is not allowed to put events on {arn}")
         if account_id != rule.account_id and not lets(
             json.loads(bus.policy or "{}"), "events:PutEvents", target["RoleArn"]
         ):
-            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not let {target['RoleArn']} put events")
+            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} denies {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
@@ -221,7 +221,7 @@ def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
     try:
         work(*arguments)
     except Exception:
-        _log.exception("EventBridge of localcloud lost an event: this is an error in localcloud")
+        _log.exception("EventBridge in localcloud lost an event because of a defect in localcloud")
         raise
 
 

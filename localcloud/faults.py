@@ -164,7 +164,7 @@ class Stub(_Part):
     seconds: float = Field(default=0.0, ge=0)
     stop_seconds: float = Field(default=0.0, ge=0)
     outcome: Literal["Completed", "Failed"] = "Completed"
-    reason: str = "AlgorithmError: told to fail, exit code: 1"
+    reason: str = "AlgorithmError: simulated failure, exit code: 1"
 
 
 class Plan(_Part):
@@ -291,7 +291,7 @@ class Faults:
     def _chance(self, place: str) -> float:
         source = self._chances.get(place)
         if source is None:  # one source for each part, so that the draws of the parts are independent
-            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - no secret
+            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
         return source.random()
 
     def _draw(self, place: str, share: float, times: int = 0) -> bool:
@@ -307,7 +307,7 @@ class Faults:
             try:
                 self.set(Plan.model_validate_json(request.get_data() or b"{}"))
             except ValidationError as error:
-                return Response(f"This is no plan of faults: {error}\n", HTTPStatus.BAD_REQUEST)
+                return Response(f"Invalid fault plan: {error}\n", HTTPStatus.BAD_REQUEST)
         answer = {"plan": self.plan.model_dump(exclude_defaults=True), "struck": self.struck()}
         return Response(json.dumps(answer), mimetype="application/json")
 

@@ -99,4 +99,4 @@ def _hang_up(environ: dict[str, Any]) -> ConnectionError:
     """Close the connection; the server treats the returned error as a disconnected client."""
     connection: socket.socket = environ["werkzeug.socket"]
     connection.shutdown(socket.SHUT_RDWR)
-    return ConnectionAbortedError("the reply is lost on purpose")
+    return ConnectionAbortedError("a fault discarded the reply")

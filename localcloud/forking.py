@@ -103,7 +103,7 @@ class Nursery:
             socket.send_fds(self._control, [json.dumps(request).encode()], [inlet])
         os.close(inlet)
         if not child.begun.wait(_START_SECONDS):
-            message = f"the nursery (process {self._process.pid}) has forked nothing within {_START_SECONDS} s"
+            message = f"the nursery (process {self._process.pid}) did not fork a child within {_START_SECONDS} s"
             raise OSError(message)
         return cast(Program, child)
 

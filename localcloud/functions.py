@@ -39,7 +39,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 runs functions in Docker, drops DeadLetterConfig and uses the oldest of two invoke configs."""
+    """Lambda without Docker. moto 5.2.5 also drops DeadLetterConfig and uses the oldest of two invoke configs."""
 
     functions: ClassVar["Functions"]
     _url_module = lambda_urls
@@ -51,7 +51,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
             LambdaClientError: If it is a container image, which cannot run here.
         """
         if spec.get("PackageType") == "Image":
-            message = "localcloud runs functions from ZIP archives; PackageType Image needs a container engine."
+            message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
             raise LambdaClientError("InvalidParameterValueException", message)
         function = super().create_function(spec)
         self.get_function(spec["FunctionName"]).dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")

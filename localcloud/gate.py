@@ -99,10 +99,10 @@ class Gate:
         if path == "/localcloud/record":
             after = parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0]
             if not after.isdigit():
-                return Response(f"after={after!r} must be a number of an entry.\n", HTTPStatus.BAD_REQUEST)
+                return Response(f"after must be the number of an entry; got {after!r}.\n", HTTPStatus.BAD_REQUEST)
             return _json({"entries": self._record.entries(after=int(after))})
         handler = next((page for beginning, page in self._pages.items() if path.startswith(beginning)), None)
-        return handler(Request(environ)) if handler else Response(f"There is no {path}.\n", HTTPStatus.NOT_FOUND)
+        return handler(Request(environ)) if handler else Response(f"No such page: {path}.\n", HTTPStatus.NOT_FOUND)
 
 
 def _json(value: Any) -> Response:
@@ -113,12 +113,12 @@ def _of_a_page(environ: dict[str, Any]) -> Response | None:
     """Refuse a request that a web page can send: it has a browser's header, or a foreign host name."""
     if header := next((name for name in _OF_BROWSERS if name in environ), None):
         name = header.removeprefix("HTTP_").replace("_", "-").title()
-        message = f"localcloud answers no browser: this request has the header {name}. Use an AWS client."
+        message = f"localcloud refuses requests of browsers: this request has the header {name}. Use an AWS client."
     elif not (own := _OWN_NAMES.fullmatch(host := environ.get("HTTP_HOST", ""))) or (
         own["port"] != environ["SERVER_PORT"]
     ):
         port = environ["SERVER_PORT"]
-        message = f"localcloud answers at 127.0.0.1:{port} and localhost:{port} only: this request names {host!r}."
+        message = f"localcloud answers only at 127.0.0.1:{port} and localhost:{port}; the request's host is {host!r}."
     else:
         return None
     return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
@@ -143,8 +143,8 @@ def _not_ours(environ: dict[str, Any], signature: Signature | None) -> Response 
 def _foreign(environ: dict[str, Any], signature: Signature) -> Response:
     """Return AWS's error InvalidClientTokenId, HTTP 403 (AWS, "Common errors")."""
     message = (
-        f"The access key {signature.access_key[:4]}... is none of localcloud's"
-        f"{', it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. {_NEXT_STEP}"
+        f"The access key {signature.access_key[:4]}... was not issued by localcloud"
+        f"{'; it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. {_NEXT_STEP}"
     )
     return refusal(environ, HTTPStatus.FORBIDDEN, "InvalidClientTokenId", message, signature.service)
 

@@ -124,7 +124,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     """
     uri = ImageUri.parse(image_uri)
     if uri.account != account and not _may_pull(account, uri):
-        message = f"{image_uri}: registry {uri.account} has no such repository that {account} may pull from"
+        message = f"{image_uri}: registry {uri.account} has no such repository from which {account} may pull"
         raise ImageNotFoundError(message, repository_exists=False)
     try:
         found = ecr_backends[uri.account][uri.region].batch_get_image(

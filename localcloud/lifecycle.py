@@ -83,7 +83,7 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
         return found.server
     if found.server and found.state == "silent":
         raise LifecycleError(
-            f"{silence(found.server)} No second one is started.", "Wait, or stop it: traingrid local down."
+            f"{silence(found.server)} No second server was started.", "Wait, or stop it: traingrid local down."
         )
     folder = data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def down(data_dir: Path) -> bool:
         if _wait_until_gone(pid, data_dir, patience):
             remove_state(data_dir)
             return True
-    raise LifecycleError(f"localcloud (process {pid}) does not end.", f"Look at it: ps -fp {pid}.")
+    raise LifecycleError(f"localcloud (process {pid}) did not end after SIGKILL.", f"Check the process: ps -fp {pid}.")
 
 
 def silence(server: Running) -> str:

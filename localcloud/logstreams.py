@@ -16,7 +16,7 @@ output cannot exhaust the memory. No caller reads that far back."""
 class LogStream:
     """A log stream that accepts lines from any thread and sends them in batches.
 
-    The thread that writes a line also sends the batch if the interval has passed; a timer sends the rest.
+    The first line of a batch starts the timer that sends the batch.
     """
 
     def __init__(self, account: str, region: str, group: str, stream: str) -> None:

@@ -29,7 +29,7 @@ def refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
     target = arguments[_TARGET_OF[event]]
     host = target[0] if isinstance(target, tuple) else target
     if not is_local(host):
-        message = f"localcloud does not talk to other machines, but something in it tried to reach {host!r}"
+        message = f"localcloud refuses connections to other machines; this process tried to reach {host!r}"
         raise PermissionError(message)
 
 

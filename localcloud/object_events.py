@@ -44,7 +44,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class Objects(S3Backend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 sends an extra PutObject event when a multipart upload is completed; AWS sends one event."""
+    """Sends one event for a completed multipart upload, as AWS does; moto 5.2.5 also sends one for PutObject."""
 
     _url_module = s3_urls
     _completing: ClassVar[threading.local] = threading.local()

@@ -36,7 +36,7 @@ class ProcessGroup:
         lost: True if it was killed to simulate the loss of its host.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the command are named
+    def __init__(  # noqa: PLR0913 - all except the command are keyword-only
         self,
         command: Sequence[str],
         *,

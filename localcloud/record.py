@@ -165,7 +165,7 @@ class Recorder:
 
 def _not_recorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
     """Refuse a call that cannot be recorded; not with 500 or 503, because SDKs would retry those silently."""
-    message = f"localcloud cannot record {call.action}, and has not done it: {error}. Free some space and try again."
+    message = f"localcloud cannot record {call.action} and did not run it: {error}. Free some space and try again."
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, signature.service)
 
 

@@ -36,8 +36,10 @@ class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto
 
 
 class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 returns an internal error for a push to a missing repository, invents digests, and does not
-    replicate images."""
+    """moto's registry with replication and real digests.
+
+    moto 5.2.5 also returns an internal error for a push to a missing repository.
+    """
 
     cloud: ClassVar["LocalCloud"]
     _url_module = urls

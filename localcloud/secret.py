@@ -28,6 +28,6 @@ def server_secret() -> str:
         RuntimeError: If no server runs in this process; the state file contains the secret of another process's server.
     """
     if not _issued:
-        message = "no localcloud runs in this process: read the secret of another process's with lifecycle.status()"
+        message = "no localcloud runs in this process; lifecycle.status() returns the secret of another server"
         raise RuntimeError(message)
     return _issued[-1]

@@ -122,7 +122,7 @@ class LocalCloud:
             RuntimeError: If a server already runs in this process.
         """
         if not _ONE_PER_PROCESS.acquire(blocking=False):
-            message = "a localcloud runs in this process already: stop it first, or start this one in another process"
+            message = "a localcloud already runs in this process: stop it first, or start this one in another process"
             raise RuntimeError(message)
         self._resources.callback(_ONE_PER_PROCESS.release)
         try:
@@ -204,7 +204,7 @@ class LocalCloud:
 class _Dispatcher(DomainDispatcherApplication):  # type: ignore[misc] # moto is untyped to us
     """moto's dispatcher with a cache; moto searches the folders of all services for each request, under its lock."""
 
-    @cache  # noqa: B019 - it lives as long as the server
+    @cache  # noqa: B019 - the cache exists as long as the server
     def get_backend_for_host(self, host: str | None) -> Any:
         return super().get_backend_for_host(host)
 

@@ -53,8 +53,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d{12}", self.account, re.ASCII):
-            message = f"account {self.account!r}: an AWS account has twelve digits"
+            message = f"account must have 12 digits; got {self.account!r}"
             raise ValueError(message)
         if self.account_profile not in PROFILES:
-            message = f"account_profile {self.account_profile!r}: must be one of {', '.join(PROFILES)}"
+            message = f"account_profile must be one of {', '.join(PROFILES)}; got {self.account_profile!r}"
             raise ValueError(message)

@@ -64,7 +64,7 @@ def locked(data_dir: Path) -> Iterator[None]:
     with _lock_file(data_dir).open("a+") as file:
         if not _taken(file):
             pid = _pid_in(file)
-            message = f"process {pid} runs in {data_dir} already, and a folder has one server"
+            message = f"process {pid} already runs in {data_dir}, and a folder can have only one server"
             raise FolderInUseError(message)
         file.truncate(0)
         file.write(str(os.getpid()))

@@ -123,11 +123,11 @@ def _time_flaw(stated: str, scope_date: str, expires: str | None) -> str | None:
         age = time.time() - timegm(time.strptime(stated, "%Y%m%dT%H%M%SZ"))
         longest = _CLOCK_SKEW_SECONDS if expires is None else min(int(expires), _LONGEST_PRESIGNED_SECONDS)
     except ValueError:
-        return "The request has no date, or not one in the form 20261231T235959Z."
+        return "The request has no date in the form 20261231T235959Z."
     if scope_date and not stated.startswith(scope_date):
         return "The date in the credential scope does not match the date of the request."
     if age > longest or age < -_CLOCK_SKEW_SECONDS:
-        return "Signature expired: the request is older than it may be. Check this machine's clock."
+        return "Signature expired: the request is too old, or from the future. Check this machine's clock."
     return None
 
 

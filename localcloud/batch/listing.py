@@ -40,7 +40,7 @@ def page(jobs: Iterable[Job], request: Mapping[str, Any]) -> tuple[list[Job], st
     size = min(int(request.get("maxResults") or largest), largest)
     token = str(request.get("nextToken") or "0")
     if size < 1 or not token.isdigit():
-        raise ClientException("maxResults must be at least 1 and nextToken one that ListJobs returned")
+        raise ClientException("maxResults must be at least 1, and nextToken must be a token that ListJobs returned")
     start = int(token)
     found = list(islice(jobs, start, start + size + 1))
     return found[:size], str(start + size) if len(found) > size else None

@@ -60,7 +60,7 @@ def _matches(condition: Mapping[str, str], outcome: Outcome) -> bool:
 
 
 def _glob(pattern: str, value: str) -> bool:
-    """Match a pattern of Batch: an asterisk at the end is the only wildcard, and case matters except in the action."""
+    """Match a case-sensitive pattern of Batch, whose only wildcard is an asterisk at the end."""
     literal = pattern.replace("[", "[[]").replace("?", "[?]")
     return fnmatchcase(value, literal)
 
@@ -92,8 +92,8 @@ def _problem_with_condition(condition: Mapping[str, str]) -> str | None:
         return f"at least one of {', '.join(_CONDITIONS)} must be specified"
     for name, pattern in patterns.items():
         if "*" in pattern[:-1] or len(pattern) > 512:
-            return f"{name} {pattern!r} may hold an asterisk at its end only, and 512 characters"
+            return f"{name} {pattern!r} may have an asterisk only at its end, and at most 512 characters"
     code = patterns.get("onExitCode")
     if code is not None and not code.removesuffix("*").isdigit() and code != "*":
-        return f"onExitCode {code!r} may hold digits and an asterisk at its end only"
+        return f"onExitCode {code!r} may have only digits and an asterisk at its end"
     return None

@@ -48,7 +48,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
         _refuse(f"the request has {payload} bytes; SubmitJob takes at most {MAX_PAYLOAD_BYTES}")
     name = str(request.get("jobName") or "")
     if not _NAME.fullmatch(name):
-        _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")
+        _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     for left_out in ("dependsOn", "nodeOverrides", "eksPropertiesOverride", "ecsPropertiesOverride"):
         if request.get(left_out):
             _refuse(f"{left_out} is not supported by localcloud; submit the job without it")
@@ -61,7 +61,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     container = _container(definition, request.get("containerOverrides") or {}, parameters)
     propagate, queue = request.get("propagateTags"), _queue(backend, str(request.get("jobQueue") or ""))
     if bool(request.get("shareIdentifier")) != bool(queue.schedule_policy):  # API reference, SubmitJob, shareIdentifier
-        _refuse(f"shareIdentifier is for queues with a scheduling policy, which demand it; {queue.name} was asked")
+        _refuse(f"shareIdentifier must be given for queues with a scheduling policy only; got jobQueue {queue.name}")
     return Submission(
         name=name,
         definition=definition,
@@ -100,7 +100,7 @@ def _definition(backend: BatchBackend, identifier: str) -> JobDefinition:
     if definition is None or definition.status != "ACTIVE":
         raise ClientException(f"JobDefinition {identifier!r} does not exist or is not ACTIVE in {backend.region_name}")
     if definition.container_properties is None:
-        raise ClientException(f"localcloud runs container jobs only, and {definition.arn} has no containerProperties")
+        raise ClientException(f"localcloud runs only container jobs; {definition.arn} has no containerProperties")
     return definition
 
 
@@ -131,7 +131,7 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
 
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
     if tags is not None and not 1 <= len(tags) <= 50:
-        _refuse(f"tags must hold 1 to 50 entries, not {len(tags)}")
+        _refuse(f"tags must have 1 to 50 entries; got {len(tags)}")
     for key, value in (tags or {}).items():
         for kind, text in (("TagKey", key), ("TagValue", value)):
             if not _TAG.fullmatch(text):

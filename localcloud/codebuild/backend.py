@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped to us
-    """Handles StartBuild's variables and NO_SOURCE; moto 5.2.5 ignores the former and requires a location."""
+    """Passes StartBuild's variables, which moto 5.2.5 ignores, and accepts NO_SOURCE without a location."""
 
     def _get_param(self, param_name: str, if_none: Any = None) -> Any:
         value = super()._get_param(param_name, if_none)

@@ -67,7 +67,7 @@ def _build(given: argparse.Namespace) -> None:
     text = dockerfile.read_text().replace("\\\n", " ")
     targets = [match["name"] for match in _FROM.finditer(text) if match["name"]]
     if given.target and given.target not in targets:
-        raise BuildError(f"target stage {given.target} could not be found; there are {', '.join(targets)}")
+        raise BuildError(f"target stage {given.target} could not be found; the stages are {', '.join(targets)}")
     for match in _COPY.finditer(text):
         words = shlex.split(match["words"])
         if any(word.startswith("--from") for word in words):
@@ -77,7 +77,7 @@ def _build(given: argparse.Namespace) -> None:
                 raise BuildError(f"{match[0]}: {source} is not in the build context")
     name = dockerfile.relative_to(context).as_posix()
     if name not in IMAGES:
-        raise BuildError(f"{name}: this checkout has no process for it; it has {', '.join(IMAGES)}")
+        raise BuildError(f"{name}: this checkout has no process for it, only for {', '.join(IMAGES)}")
     _store(given.tag).write_text(json.dumps({"dockerfile": name, "source": f"{given.target} {_digest(context)}"}))
 
 

@@ -27,7 +27,7 @@ def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool
 
 
 def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bool:
-    """Return True if an operator matches the value of a key; the value is None if absent, a list if multivalued.
+    """Return True if an operator matches a key's value: None if absent, a list if multivalued.
 
     A multivalued key requires ForAllValues or ForAnyValue even if the request has one value
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html).

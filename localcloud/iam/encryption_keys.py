@@ -45,7 +45,7 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
 
 
 def key_arn(key: str, region: str, account: str) -> str | None:
-    """Return the ARN of a key by its id, its alias or the ARN of either; None if the key does not exist."""
+    """Return a key's ARN by its id, alias or their ARN; None if the key does not exist."""
     if key.startswith("arn:"):
         region, account = key.split(":")[3:5]
     backend = kms_backends[account][region]

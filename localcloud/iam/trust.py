@@ -9,7 +9,7 @@ from localcloud.iam.request_keys import Context
 
 
 def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
-    """Return True if a policy allows a principal by its ARN, or by its account, whose IAM must also allow it.
+    """Return True if a policy allows a principal by its ARN or its account, whose IAM must agree.
 
     Args:
         document: The policy.

@@ -120,14 +120,14 @@ class AccountLimits:
                 raise RequestRefusedError("IllegalArgumentException", words)
             active = [one for one in self._requests if one.account == account and one.status == "PENDING"]
             if any((one.region, one.quota) == (region, quota) for one in active):
-                words = f"A request for {quota.name} is active already in {region}"
+                words = f"A request for {quota.name} is already active in {region}"
                 raise RequestRefusedError("ResourceAlreadyExistsException", words)
             if len(active) >= MAX_ACTIVE_REQUESTS:
-                words = f"The account has {MAX_ACTIVE_REQUESTS} active requests for increases already"
+                words = f"The account already has {MAX_ACTIVE_REQUESTS} active requests for increases"
                 raise RequestRefusedError("QuotaExceededException", words)
             here = [one for one in active if one.region == region]
             if region not in DEFAULT_REGIONS and len(here) >= MAX_IN_OPT_IN_REGION:
-                words = f"The account has {MAX_IN_OPT_IN_REGION} active requests for increases in {region} already"
+                words = f"The account already has {MAX_IN_OPT_IN_REGION} active requests for increases in {region}"
                 raise RequestRefusedError("QuotaExceededException", words)
             made = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
             self._requests.append(made)

@@ -38,7 +38,7 @@ class Grant(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if bool(self.service) != bool(self.quota) or (self.service and "value" not in self.model_fields_set):
-            raise ValueError("service, quota and value go together")
+            raise ValueError("service, quota and value must be given together")
         return self
 
 

@@ -84,7 +84,7 @@ RATES: tuple[Rate, ...] = (
     # The source's account was throttled by five requests within milliseconds, at an average of 0.11 per second.
     Rate(service="sagemaker", action="ListTrainingJobs", per_second=2, burst=2, source=_LIST_JOBS),
     # Service Quotas has "Rate of CreateTrainingJob requests" (L-21A1652A); no source for its value was found. Five
-    # concurrent processes of the source's account were throttled.
+    # processes of the source's account were throttled.
     Rate(service="sagemaker", action="CreateTrainingJob", per_second=2, burst=60, source=_CREATE_JOB, assumed=True),
     Rate(service="ec2", action="Describe*", per_second=20, burst=100, source=_EC2),
     Rate(service="servicequotas", action="List*Quotas", per_second=10, burst=20, source=_QUOTAS),

@@ -94,7 +94,7 @@ def _get_change(cloud: "LocalCloud", call: _Call) -> Answer:
     for one in cloud.limits.requests(call.account, call.region):
         if one.id == call.asked.get("RequestId"):
             return {"RequestedQuota": _change(one)}
-    raise NoSuchQuotaError(f"there is no request {call.asked.get('RequestId')}")
+    raise NoSuchQuotaError(f"request {call.asked.get('RequestId')} does not exist")
 
 
 def _described(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:

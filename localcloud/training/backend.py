@@ -126,7 +126,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                 raise ResourceNotFound("Requested resource not found.")
             if not job.progress.is_final:
                 raise ResourceInUseException(
-                    f"The training job {name} is in status {job.progress.status}; only one that has ended is deleted"
+                    f"The training job {name} is in status {job.progress.status}; only ended jobs can be deleted"
                 )
             self.runners[job.arn].join()  # otherwise it would delete the folder of the next job with this name
             del self.training_jobs[name]

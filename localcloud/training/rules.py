@@ -67,20 +67,20 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
     rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
     for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
         if request.get(name):
-            _refuse(f"{name} is not supported by localcloud; leave it out")
+            _refuse(f"{name} is not supported by localcloud; remove it")
     if request["AlgorithmSpecification"].get("AlgorithmName"):
-        _refuse("AlgorithmName is not supported by localcloud; give a TrainingImage")
+        _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource")
         if source is None or source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
             _refuse(
-                f"channel {channel['ChannelName']}: localcloud reads S3DataSource of type S3Prefix or ManifestFile only"
+                f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of type S3Prefix or ManifestFile"
             )
         if channel.get("CompressionType", "None") != "None":
-            _refuse(f"channel {channel['ChannelName']}: localcloud does not unpack data; leave CompressionType out")
+            _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
     for piped in (channel for channel in channels(request) if channel.piped):
         if piped.record_wrapper != "None":
-            _refuse(f"channel {piped.name}: localcloud streams objects as they are; leave RecordWrapperType out")
+            _refuse(f"channel {piped.name}: localcloud streams objects unchanged; remove RecordWrapperType")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
     if not local.startswith("/opt/ml/"):
         _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")

@@ -87,7 +87,7 @@ class Progress:
             ValueError: If SageMaker has no such transition.
         """
         if secondary not in _NEXT.get(self.secondary, ()):
-            message = f"a training job does not go from {self.secondary} to {secondary}"
+            message = f"a training job cannot change from {self.secondary} to {secondary}"
             raise ValueError(message)
         if not (secondary == "Uploading" and self.status == "Stopping"):
             self.status = PRIMARY[secondary]

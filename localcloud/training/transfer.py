@@ -108,7 +108,7 @@ class Downloader:
         if relative.endswith("/") or not relative:  # a folder's marker object
             return
         if ".." in PurePosixPath(relative).parts:
-            message = f"S3 key: s3://{source[0]}/{source[1]} leads out of its channel"
+            message = f"S3 key: s3://{source[0]}/{source[1]} is outside its channel"
             raise ValueError(message)
         first, *others = [folder / relative.lstrip("/") for folder in folders]
         first.parent.mkdir(parents=True, exist_ok=True)

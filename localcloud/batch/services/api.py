@@ -106,7 +106,7 @@ class Services:
     def _listservicejobs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         queue = self.places.queue(str(request.get("jobQueue") or ""))
         if queue is None:
-            raise ClientException(f"JobQueue {request.get('jobQueue')!r} is no queue of service jobs")
+            raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
         chosen = list(_chosen(queue.jobs, request))
         size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
         answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
@@ -137,7 +137,7 @@ def _chosen(found: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable
             raise ClientException(f"jobStatus {status!r} is not one of {', '.join(STATUSES)}")
         return (job for job in found if job.status == status)
     if filters[0].get("name") != "JOB_NAME":
-        raise ClientException(f"localcloud knows the filter JOB_NAME only, not {json.dumps(filters[0].get('name'))}")
+        raise ClientException(f"localcloud supports only the filter JOB_NAME; got {json.dumps(filters[0].get('name'))}")
     values = [str(value).lower() for value in filters[0].get("values") or []]
     named = (job for job in found if any(_matches(value, job.name.lower()) for value in values))
     return sorted(named, key=lambda job: job.created_at, reverse=True)

@@ -129,19 +129,19 @@ def read(places: Places, region: str, account: str, request: Mapping[str, Any]) 
     if len(json.dumps(request, separators=(",", ":")).encode()) > MAX_REQUEST_BYTES:
         _refuse(f"the request has more than {MAX_REQUEST_BYTES} bytes")
     if len(text.encode()) > MAX_PAYLOAD_BYTES:
-        _refuse(f"serviceRequestPayload has {len(text.encode())} bytes; it has at most {MAX_PAYLOAD_BYTES}")
+        _refuse(f"serviceRequestPayload has {len(text.encode())} bytes; the maximum is {MAX_PAYLOAD_BYTES}")
     if not _NAME.fullmatch(name):
-        _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")
+        _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     if request.get("serviceJobType") != KIND:
         _refuse(f"serviceJobType must be {KIND}")
     queue = places.queue(str(request.get("jobQueue") or ""))
     if queue is None or queue.state != "ENABLED":
-        raise ClientException(f"JobQueue {request.get('jobQueue')!r} is no ENABLED queue of service jobs in {region}")
+        raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not an ENABLED service queue in {region}")
     _check_share(queue, request)
     try:
         payload = dict(json.loads(text))
     except ValueError:
-        _refuse("serviceRequestPayload is no JSON object")
+        _refuse("serviceRequestPayload must be a JSON object")
         raise
     job_id = str(uuid.uuid4())
     arn = f"arn:aws:batch:{region}:{account}:service-job/{job_id}"

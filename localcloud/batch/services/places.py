@@ -143,7 +143,7 @@ class Places:
         if name in self.queues:
             raise ClientException(f"Job queue {name} already exists")
         if request.get("jobQueueType") != KIND or len(order) != 1:
-            raise ClientException(f"a queue with a service environment is of type {KIND} and has exactly one")
+            raise ClientException(f"jobQueueType must be {KIND} for service queues, with exactly one environment")
         made = Queue(
             name=name,
             arn=f"{self._prefix}:job-queue/{name}",
@@ -159,7 +159,7 @@ class Places:
         """UpdateJobQueue: a policy can be replaced but not added or removed (API reference, CreateJobQueue)."""
         policy = request.get("schedulingPolicyArn")
         if policy and not queue.policy:
-            raise ClientException(f"Job queue {queue.name} has no scheduling policy, and none can be added")
+            raise ClientException(f"Job queue {queue.name} has no scheduling policy, and a policy cannot be added")
         queue.policy, queue.state = policy or queue.policy, str(request.get("state") or queue.state)
         queue.priority = int(request.get("priority") or queue.priority)
 
@@ -169,7 +169,7 @@ class Places:
         if queue is None or not queue.environment.has_quota:
             raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
         if name in queue.shares or len(queue.shares) == MAX_SHARES:
-            raise ClientException(f"Quota share {name} exists, or {queue.name} has {MAX_SHARES} already")
+            raise ClientException(f"Quota share {name} already exists, or {queue.name} already has {MAX_SHARES} shares")
         made = QuotaShare(
             name=name,
             arn=f"{queue.arn}/quota-share/{name}",
@@ -191,5 +191,5 @@ class Places:
 def _limits(limits: list[Mapping[str, Any]]) -> dict[str, int]:
     found = {str(limit["capacityUnit"]): int(limit["maxCapacity"]) for limit in limits}
     if not found or (ANY_TYPE in found and len(found) > 1):
-        raise ClientException(f"capacityLimits is one limit of {ANY_TYPE}, or some of instance types")
+        raise ClientException(f"capacityLimits must be one limit of {ANY_TYPE}, or limits of instance types")
     return found

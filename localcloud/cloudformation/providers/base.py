@@ -45,7 +45,7 @@ class Provider(ABC):
         Raises:
             ProvisioningError: If localcloud cannot update the type in place, although AWS can.
         """
-        message = f"localcloud cannot update {context.logical_id} ({old.cf_resource_type}) in place, as AWS does."
+        message = f"localcloud cannot update {context.logical_id} ({old.cf_resource_type}) in place, although AWS can."
         raise ProvisioningError(message)
 
     @abstractmethod

@@ -50,7 +50,7 @@ class Bucket(Provider):
     def _configure(self, context: Context, name: str, properties: Properties) -> None:
         unknown = set(properties) - _BUCKET_PROPERTIES
         if unknown:
-            message = f"localcloud does not know the bucket properties {sorted(unknown)}"
+            message = f"localcloud does not support the bucket properties {sorted(unknown)}"
             raise ProvisioningError(message)
         s3 = context.client("s3")
         if "AccessControl" in properties:  # LogDeliveryWrite in CloudFormation, log-delivery-write in S3
@@ -95,8 +95,8 @@ def _refuse_existing(context: Context, name: str) -> None:
     """Refuse a name that a retained bucket uses; in us-east-1, CreateBucket alone would not report it."""
     if name in {bucket["Name"] for bucket in context.client("s3").list_buckets()["Buckets"]}:
         message = (
-            f"Resource of type 'AWS::S3::Bucket' with identifier '{name}' already exists. Stacks "
-            "keep the buckets that their templates retain: take it over, or empty and delete it."
+            f"Resource of type 'AWS::S3::Bucket' with identifier '{name}' already exists. "
+            "A deleted stack keeps its retained buckets: import the bucket, or empty and delete it."
         )
         raise ProvisioningError(message)
 

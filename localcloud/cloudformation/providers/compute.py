@@ -12,7 +12,7 @@ class Function(Provider):
         name = properties.get("FunctionName") or context.name(64)
         wanted = {**without(properties, "Tags"), "FunctionName": name, "Tags": tag_map(properties)}
         if "ZipFile" in properties["Code"]:
-            message = "localcloud takes a function's code from S3, as the CDK uploads it; inline code is not built"
+            message = "localcloud does not support inline function code; upload the code to S3, as the CDK does"
             raise ProvisioningError(message)
         made = context.client("lambda").create_function(**context.request("lambda", "CreateFunction", wanted))
         return provisioned(context, kind, name, Arn=made["FunctionArn"])

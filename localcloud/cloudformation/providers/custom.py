@@ -27,7 +27,7 @@ def serve_answers(request: Request) -> Response:
 def give_up() -> None:
     """Fail all pending requests when the server stops."""
     for waiting in list(_waiting.values()):
-        waiting.put({"Status": "FAILED", "Reason": "localcloud stops"})
+        waiting.put({"Status": "FAILED", "Reason": "localcloud is stopping"})
 
 
 class CustomResource(Provider):
