@@ -196,7 +196,7 @@ class Router:
         if account_id != rule.account_id and not lets(
             json.loads(bus.policy or "{}"), "events:PutEvents", target["RoleArn"]
         ):
-            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} denies {target['RoleArn']}")
+            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not allow {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:

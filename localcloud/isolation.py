@@ -53,7 +53,7 @@ def user_environment(
     Args:
         endpoint_url: The server's address.
         region: Default Region of the client.
-        account_id: Another account than the server's own, for a user of that account.
+        account_id: Account of the user, if it is not the server's account.
         secret: Secret of a server in another process; by default, of the server in this process.
 
     Returns:

@@ -235,7 +235,7 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
         """Refuse too many ids; moto has no limit."""
         identifiers = self._request.get("jobs") or []
         if len(identifiers) > DESCRIBE_LIMIT:
-            raise ClientException(f"jobs holds {len(identifiers)} ids; DescribeJobs takes at most {DESCRIBE_LIMIT}")
+            raise ClientException(f"jobs has {len(identifiers)} ids; DescribeJobs accepts at most {DESCRIBE_LIMIT}")
         return json.dumps({"jobs": self.batch_backend.describe_all(identifiers)})
 
     def listjobs(self) -> str:

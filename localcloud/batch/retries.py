@@ -71,10 +71,10 @@ def problem_with(strategy: Mapping[str, Any] | None) -> str | None:
         return None
     attempts = strategy.get("attempts")
     if attempts is not None and not 1 <= int(attempts) <= MAX_ATTEMPTS:
-        return f"retryStrategy.attempts must be between 1 and {MAX_ATTEMPTS}, not {attempts}"
+        return f"retryStrategy.attempts must be between 1 and {MAX_ATTEMPTS}; got {attempts}"
     conditions: Sequence[Mapping[str, str]] = strategy.get("evaluateOnExit") or []
     if conditions and attempts is None:
-        return "retryStrategy.attempts must be specified when evaluateOnExit is"
+        return "retryStrategy.attempts must be specified if evaluateOnExit is specified"
     if len(conditions) > MAX_CONDITIONS:
         return f"retryStrategy.evaluateOnExit has {len(conditions)} entries; at most {MAX_CONDITIONS} are allowed"
     for number, condition in enumerate(conditions):
@@ -86,7 +86,7 @@ def problem_with(strategy: Mapping[str, Any] | None) -> str | None:
 
 def _problem_with_condition(condition: Mapping[str, str]) -> str | None:
     if str(condition.get("action", "")).upper() not in ("RETRY", "EXIT"):
-        return f"action must be RETRY or EXIT, not {condition.get('action')!r}"
+        return f"action must be RETRY or EXIT; got {condition.get('action')!r}"
     patterns = {name: condition[name] for name in _CONDITIONS if condition.get(name) is not None}
     if not patterns:
         return f"at least one of {', '.join(_CONDITIONS)} must be specified"

@@ -45,7 +45,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     """
     payload = len(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode())
     if payload > MAX_PAYLOAD_BYTES:
-        _refuse(f"the request has {payload} bytes; SubmitJob takes at most {MAX_PAYLOAD_BYTES}")
+        _refuse(f"the request has {payload} bytes; SubmitJob accepts at most {MAX_PAYLOAD_BYTES}")
     name = str(request.get("jobName") or "")
     if not _NAME.fullmatch(name):
         _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
@@ -116,7 +116,7 @@ def _queue(backend: BatchBackend, identifier: str) -> JobQueue:
 def _size(array: Mapping[str, Any]) -> int | None:
     size = array.get("size")
     if size is not None and not MIN_ARRAY <= int(size) <= MAX_ARRAY:
-        _refuse(f"arrayProperties.size must be between {MIN_ARRAY} and {MAX_ARRAY}, not {size}")
+        _refuse(f"arrayProperties.size must be between {MIN_ARRAY} and {MAX_ARRAY}; got {size}")
     return None if size is None else int(size)
 
 
@@ -125,7 +125,7 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
         return None
     seconds = int(timeout["attemptDurationSeconds"])
     if seconds < MIN_TIMEOUT_SECONDS:
-        _refuse(f"timeout.attemptDurationSeconds must be at least {MIN_TIMEOUT_SECONDS}, not {seconds}")
+        _refuse(f"timeout.attemptDurationSeconds must be at least {MIN_TIMEOUT_SECONDS}; got {seconds}")
     return {"attemptDurationSeconds": seconds}
 
 
@@ -173,5 +173,5 @@ def _milli_vcpus(container: Mapping[str, Any]) -> int:
     except InvalidOperation:
         milli = 0
     if milli <= 0:
-        _refuse(f"VCPU must be a positive number, not {value!r}")
+        _refuse(f"VCPU must be a positive number; got {value!r}")
     return milli

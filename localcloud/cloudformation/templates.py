@@ -92,7 +92,7 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
         return [name for name in self._resource_json_map if name in self._parsed_resources]
 
     def validate_outputs(self) -> None:
-        """Do nothing: moto would ask its own model classes. Resolving an output reports an invalid attribute."""
+        """Do nothing: moto would check its own model classes. Resolving an output reports an invalid attribute."""
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
         """Return the value of an SSM parameter; moto raises AttributeError if the parameter does not exist."""

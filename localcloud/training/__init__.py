@@ -1,4 +1,4 @@
-"""SageMaker training jobs that really train, as process groups on this machine."""
+"""SageMaker training jobs that train for real, as process groups on this machine."""
 
 from typing import TYPE_CHECKING
 

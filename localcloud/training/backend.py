@@ -198,7 +198,7 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
         return ActionResult(answer | ({"NextToken": token} if token else {}))
 
     def search(self) -> ActionResult:
-        """Search training jobs; moto's own search fails for ours."""
+        """Search training jobs; moto's search fails for these jobs."""
         if self._request.get("Resource") != "TrainingJob":
             return super().search()
         validate("Search", self._request)

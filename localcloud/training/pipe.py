@@ -97,7 +97,7 @@ class _Stream:
     def write_epoch(self, ended: threading.Event) -> bool:
         """Write an epoch to its FIFO's reader, and create the next FIFO; return False after the job has ended.
 
-        A reader that closes the FIFO early does not want the rest of this epoch.
+        A reader that closes the FIFO early skips the rest of this epoch.
         """
         fifo = _opened(self._path, ended)
         if fifo is None:

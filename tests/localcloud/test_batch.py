@@ -337,12 +337,12 @@ def test_a_job_that_exits_with_0_after_its_timeout_still_fails(batch: Batch, mon
         ({"jobName": "x" * 129}, "1 to 128"),
         ({"jobQueue": "none"}, "JobQueue 'none' does not exist"),
         ({"jobDefinition": "none"}, "JobDefinition 'none' does not exist"),
-        ({"arrayProperties": {"size": 1}}, "between 2 and 10000, not 1"),
-        ({"arrayProperties": {"size": 10_001}}, "between 2 and 10000, not 10001"),
+        ({"arrayProperties": {"size": 1}}, "between 2 and 10000; got 1"),
+        ({"arrayProperties": {"size": 10_001}}, "between 2 and 10000; got 10001"),
         ({"dependsOn": [{"jobId": "x"}]}, "dependsOn is not supported by localcloud"),
-        ({"retryStrategy": {"attempts": 11}}, "between 1 and 10, not 11"),
+        ({"retryStrategy": {"attempts": 11}}, "between 1 and 10; got 11"),
         ({"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"onReason": "*", "action": "EXIT"}] * 6}}, "at most 5"),
-        ({"timeout": {"attemptDurationSeconds": 59}}, "at least 60, not 59"),
+        ({"timeout": {"attemptDurationSeconds": 59}}, "at least 60; got 59"),
     ],
 )
 def test_an_invalid_submission_is_refused_with_the_reason(batch: Batch, change: dict[str, Any], sentence: str) -> None:
@@ -379,7 +379,7 @@ def test_a_submission_larger_than_30_kib_is_refused(batch: Batch) -> None:
     definition = batch.define("pass")
     assert batch.submit(definition, containerOverrides=environment)
     environment["environment"][0]["value"] += "x" * 1_000
-    with pytest.raises(ClientError, match="SubmitJob takes at most 30720"):
+    with pytest.raises(ClientError, match="SubmitJob accepts at most 30720"):
         batch.submit(definition, containerOverrides=environment)
 
 

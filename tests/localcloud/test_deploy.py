@@ -25,7 +25,7 @@ def test_the_cdk_cli_uses_the_local_aws_and_no_user_settings(cdk: Path, monkeypa
     deploy.run_cdk("http://127.0.0.1:1", cdk, "synth", "0")
     seen = dict(line.split("=", 1) for line in (cdk / "cdk-synth.log").read_text().splitlines() if "=" in line)
     assert seen["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
-    assert seen["CDK_HOME"] == str(cdk / "cdk-home"), "the user's own remembers which account a key belongs to"
+    assert seen["CDK_HOME"] == str(cdk / "cdk-home"), "the user's CDK home would cache the account of a key"
     assert "mine" not in {value for name, value in seen.items() if name.startswith("AWS_")}
 
 

@@ -38,7 +38,7 @@ def test_the_image_digest_is_the_manifests_digest(client: Callable[..., Any]) ->
     ecr.create_repository(repositoryName="digests")
     first = images.push(ecr, "digests", "1", ProcessImage(command=("true",)))
     assert images.push(ecr, "digests", "2", ProcessImage(command=("true",))) == first
-    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "as docker, which finds it there"
+    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "docker accepts it too"
     assert images.push(ecr, "digests", "3", ProcessImage(command=("false",))) != first
 
 

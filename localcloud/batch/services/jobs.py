@@ -127,7 +127,7 @@ def read(places: Places, region: str, account: str, request: Mapping[str, Any]) 
     """
     text, name = str(request.get("serviceRequestPayload") or ""), str(request.get("jobName") or "")
     if len(json.dumps(request, separators=(",", ":")).encode()) > MAX_REQUEST_BYTES:
-        _refuse(f"the request has more than {MAX_REQUEST_BYTES} bytes")
+        _refuse(f"the request must have at most {MAX_REQUEST_BYTES} bytes")
     if len(text.encode()) > MAX_PAYLOAD_BYTES:
         _refuse(f"serviceRequestPayload has {len(text.encode())} bytes; the maximum is {MAX_PAYLOAD_BYTES}")
     if not _NAME.fullmatch(name):
