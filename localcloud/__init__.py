@@ -1,4 +1,4 @@
-"""AWS on a laptop: a server on 127.0.0.1 that extends moto where moto only pretends.
+"""AWS on a laptop: a server on 127.0.0.1 that extends moto where moto only simulates a service.
 
-Everything else of traingrid talks to it through `AWS_ENDPOINT_URL` and does not know that it is not AWS.
+The rest of traingrid reaches it through `AWS_ENDPOINT_URL` and does not know that it is not AWS.
 """

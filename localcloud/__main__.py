@@ -15,13 +15,13 @@ from localcloud.state_file import FolderInUseError, holder_of, read_state
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop.
+    """Run the server until SIGTERM or SIGINT.
 
     Args:
         arguments: Command line without the program's name; every field of `Settings` is an option.
 
     Returns:
-        Exit status: 0 after a clean stop, 1 if the port or the folder is taken.
+        Exit status: 0 after a clean stop, 1 if the port or the folder is in use.
     """
     settings = _settings(arguments)
     stop = threading.Event()
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _started(settings: Settings) -> LocalCloud:
-    """Start a server: after one that was killed, at its address and with its secret, which shells still have."""
+    """Start a server; after a killed one, reuse its address and its secret, which open shells still have."""
     killed = read_state(settings.data_dir) if holder_of(settings.data_dir) is None else None
     if killed and not settings.port:
         before = dataclasses.replace(settings, port=urlsplit(killed.endpoint).port or 0)
@@ -53,7 +53,7 @@ def _started(settings: Settings) -> LocalCloud:
         try:
             cloud.start()
         except OSError as error:
-            print(f"port {before.port} of the server that was killed is taken ({error.strerror}); taking another one")
+            print(f"port {before.port} of the killed server is in use ({error.strerror}); using another port")
         else:
             return cloud
     cloud = LocalCloud(settings, killed.secret if killed else "")
@@ -71,7 +71,7 @@ def _settings(arguments: list[str] | None) -> Settings:
 
 
 def _reader(default: object) -> Any:
-    """How an option's text becomes a value of the same type as its default; a tuple is written 1,2,3."""
+    """Return a function that converts an option's text to the type of its default; a tuple is written 1,2,3."""
     if isinstance(default, Path):
         return Path
     if isinstance(default, tuple):

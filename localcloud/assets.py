@@ -1,4 +1,4 @@
-"""Unpacked code of Lambda functions and layers, and the packages that AWS's Python runtime brings along."""
+"""Unpacked code of Lambda functions and layers, and the packages that AWS's Python runtime includes."""
 
 import importlib.util
 import io
@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Lock
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six")
-"""What a function may import beside the standard library (AWS Lambda, "Runtime-included SDK versions"): boto3 and
-what it requires. Nothing else of this interpreter's site-packages is visible to it."""
+"""Packages that a function may import besides the standard library (AWS Lambda, "Runtime-included SDK versions"): boto3
+and its dependencies. The rest of this interpreter's site-packages is hidden from the function."""
 
 _unpacking = Lock()
 
@@ -20,14 +20,14 @@ def unpack(archive: bytes, digest: str, parent: Path) -> Path:
 
     Args:
         archive: The archive.
-        digest: Its hash, which names the folder.
-        parent: Folder to unpack under.
+        digest: The archive's hash, used as the folder name.
+        parent: Folder in which to create it.
 
     Returns:
-        The folder.
+        The folder with the unpacked files.
 
     Raises:
-        zipfile.BadZipFile: It is not a ZIP archive.
+        zipfile.BadZipFile: If `archive` is not a ZIP archive.
     """
     folder = parent / digest.replace("/", "_").rstrip("=")
     with _unpacking:
@@ -46,7 +46,7 @@ def unpack(archive: bytes, digest: str, parent: Path) -> Path:
 
 
 def runtime_packages(parent: Path) -> Path:
-    """A folder with links to the packages of AWS's runtime and nothing else."""
+    """Return a folder that contains only links to the packages of AWS's runtime."""
     folder = parent / "runtime"
     with _unpacking:
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,13 +59,13 @@ def runtime_packages(parent: Path) -> Path:
 
 @cache
 def _sources() -> list[Path]:
-    """Where this interpreter has those packages; each invocation asks."""
+    """Return the paths of those packages in this interpreter. Cached, because each invocation needs them."""
     found = [importlib.util.find_spec(name) for name in RUNTIME_PACKAGES]
     origins = [Path(spec.origin) for spec in found if spec and spec.origin]
     return [origin.parent if origin.name == "__init__.py" else origin for origin in origins]
 
 
 def layer_paths(layer: Path) -> tuple[Path, Path]:
-    """Where Python looks into a layer (AWS Lambda, "Layer paths for each Lambda runtime")."""
+    """Return the folders of a layer that Python searches (AWS Lambda, "Layer paths for each Lambda runtime")."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return layer / "python", layer / "python" / "lib" / version / "site-packages"

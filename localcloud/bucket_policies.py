@@ -1,4 +1,4 @@
-"""Bucket policies, without the statements whose conditions cannot hold or fail on this machine."""
+"""Bucket policies: evaluation without the statements that have conditions."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - every feature is installed alike
-    """Leave conditional statements out of account.
+def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
+    """Ignore statements that have conditions.
 
-    moto 5.2.5 takes every condition in a bucket policy as met, so that the usual Deny without TLS
-    (`aws:SecureTransport` false) locks everybody out. It has no seam there, so the method is replaced. Statements
-    without a condition count as before.
+    moto 5.2.5 assumes that every condition in a bucket policy is met, so the usual Deny without TLS
+    (`aws:SecureTransport` false) denies every request. moto has no hook there, so the method is replaced. Statements
+    without a condition apply as before.
     """
     FakeBucket.get_permission = permission
 
 
 def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
-    """What the unconditional statements of a bucket's policy say.
+    """Return the decision of the unconditional statements of a bucket's policy.
 
     Args:
         bucket: moto's bucket.
-        action: E.g. "s3:PutObject".
+        action: For example "s3:PutObject".
         resource: ARN of the object.
     """
     if bucket.policy is None:

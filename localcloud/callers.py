@@ -1,4 +1,4 @@
-"""Whose account a call is for: that of the access key it is signed with."""
+"""Callers: determines a call's account from the access key that signed it."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 
-def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - every feature is installed alike
-    """Ask the access key.
+def install(cloud: "LocalCloud") -> None:  # noqa: ARG001 - all features have this signature
+    """Make moto take the account from the access key.
 
-    moto 5.2.5 takes every call for the account that `localcloud.account` has told it of, if there is one. It has no
-    seam there, so the method is replaced.
+    moto 5.2.5 assigns every call to the account that `localcloud.account` sets, if it is set. moto has no hook there,
+    so the method is replaced.
     """
     BaseResponse.get_current_account = _account
 

@@ -1,7 +1,7 @@
-"""The checkout's own images, put into the ECR repositories that a deployment in localcloud has made.
+"""Images of this checkout: pushes them to the ECR repositories of a deployment in localcloud.
 
-In AWS an image is built from a Dockerfile and pushed. Here the same repository and tag get a process of this checkout:
-the orchestrator in the control-plane environment, the training entry in the training environment.
+In AWS, an image is built from a Dockerfile and pushed. Here, a process of this checkout represents the image in the
+same repository and tag: the orchestrator in the control-plane environment, training in the training environment.
 """
 
 from collections.abc import Iterator
@@ -29,28 +29,28 @@ TRAINING = ProcessImage(
     command=(str(_CHECKOUT / "training_container/train"),),
     environment={
         "PYTHON": str(_CHECKOUT / ".venv-training/bin/python"),
-        "TRAINGRID_ALLOW_CPU": "1",  # whatever the instance type, its hosts are processes of this machine
+        "TRAINGRID_ALLOW_CPU": "1",  # hosts of every instance type are processes here
     },
     working_directory=str(_CHECKOUT),
 )
 
 IMAGES = {"batch_job/Dockerfile": ORCHESTRATOR, "training_container/Dockerfile": TRAINING}
-"""What stands for the image that is built from each Dockerfile."""
+"""The process that represents the image built from each Dockerfile."""
 
 
 def push_images(endpoint: str, grid: Grid, secret: str = "") -> Iterator[str]:
-    """Push the images that grid.yaml names by a tag: what somebody pushes by hand in AWS.
+    """Push the images that grid.yaml names by a tag. In AWS, users push these images themselves.
 
     Args:
-        endpoint: Address of the localcloud; nothing else is ever pushed to.
+        endpoint: Address of the localcloud; images are pushed only to this address.
         grid: The grid as it was deployed there.
         secret: Secret of a localcloud in another process.
 
     Yields:
-        The images' URIs. An image that is there already is left as it is.
+        The images' URIs. Images that already exist are not replaced.
 
     Raises:
-        TraingridError: There is no such repository: the grid is not deployed.
+        TraingridError: If a repository does not exist, because the grid is not deployed.
     """
     if tag := grid.orchestrator.image_tag:
         repository = names.orchestrator_repository(grid.name)
@@ -80,9 +80,7 @@ def _push(ecr: Any, repository: str, tag: str, image: ProcessImage) -> str:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "RepositoryNotFoundException":
-            what = (
-                f"There is no ECR repository {repository} in {region} of the local AWS: the grid is not deployed there."
-            )
+            what = f"The local AWS has no ECR repository {repository} in {region}: the grid is not deployed there."
             raise TraingridError(what, "Deploy it first: npx cdk deploy --all.") from error
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise

@@ -1,4 +1,4 @@
-"""Deploying a grid into a localcloud: what `cdk bootstrap`, `cdk deploy --all` and pushing the images do in AWS."""
+"""Deployment of a grid into a localcloud: `cdk bootstrap`, `cdk deploy --all`, and pushing the images."""
 
 import os
 from pathlib import Path
@@ -12,30 +12,30 @@ from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
-# Beside what cdk.json turns off; it would ask npm for a newer version and send how it is used.
+# In addition to the settings in cdk.json: the CLI would check npm for a newer version and send usage statistics.
 _QUIET = {"CDK_DISABLE_VERSION_CHECK": "1", "CDK_DISABLE_CLI_TELEMETRY": "true"}
 _LAST_LINES = 30
 
 
 def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
-    """Deploy the stacks of this checkout with the real CDK CLI, and push the images that they run.
+    """Deploy the stacks of this checkout with the real CDK CLI, and push their images.
 
     Args:
         endpoint: Address of the localcloud.
-        grid_file: The grid's description.
+        grid_file: The grid file.
         work: Folder for the CLI's logs and for cdk.out.
 
     Raises:
-        TraingridError: The CLI failed; the text ends with the last lines of its log.
+        TraingridError: If the CLI failed; the message ends with the last lines of its log.
     """
     grid = load_grid(grid_file)
     regions = sorted({grid.home, *grid.regions})
-    templates = str(work / "cdk.out")  # synthesised once: each command would do it again
+    templates = str(work / "cdk.out")  # synthesised once; otherwise each command would repeat it
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
     home, others = _account(endpoint), grid.elsewhere()
     at_home = sorted({grid.home, *grid.at_home()})
     run_cdk(endpoint, work, "bootstrap", "--app", templates, *(f"aws://{home}/{region}" for region in at_home))
-    for account in sorted(set(others.values())):  # by a user of that account, who lets this one deploy there
+    for account in sorted(set(others.values())):  # by a user of that account, who trusts this account to deploy there
         there = [f"aws://{account}/{region}" for region, of in others.items() if of == account]
         trust = ("--trust", home, "--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AdministratorAccess")
         run_cdk(endpoint, work, "bootstrap", "--app", templates, *trust, *there, account=account)
@@ -58,22 +58,22 @@ def _account(endpoint: str) -> str:
 
 
 def run_cdk(endpoint: str, work: Path, *arguments: str, account: str = "") -> None:
-    """Run the checkout's CDK CLI against a localcloud, as a user of `account` where that is another than its own.
+    """Run the checkout's CDK CLI against a localcloud as a user of `account` (default: the localcloud's own account).
 
-    Its log is `work`/cdk-<first argument>.log.
+    The log is `work`/cdk-<first argument>.log.
 
     Raises:
-        TraingridError: It failed, or is not installed.
+        TraingridError: If the CLI failed or is not installed.
     """
     log = work / f"cdk-{arguments[0]}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment = {**inherited, **user_environment(endpoint, account_id=account), **_QUIET}
-    environment["CDK_HOME"] = str(work / "cdk-home")  # in the user's the CLI would remember an account for our keys
-    environment["TMPDIR"] = str(work)  # what jsii unpacks there stays behind when the CLI is killed
+    environment["CDK_HOME"] = str(work / "cdk-home")  # the user's CDK home would keep an account id for our keys
+    environment["TMPDIR"] = str(work)  # jsii leaves its unpacked files there if the CLI is killed
     environment["JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION"] = "20"
     program = _CHECKOUT / "node_modules/.bin/cdk"
     if not program.exists():
-        raise TraingridError(f"The CDK CLI is not installed: there is no {program}.", "Install it: make setup.")
+        raise TraingridError(f"The CDK CLI is not installed: {program} does not exist.", "Install it: make setup.")
     with log.open("w") as output:
         cli = ProcessGroup(
             [str(program), *arguments],
@@ -84,7 +84,7 @@ def run_cdk(endpoint: str, work: Path, *arguments: str, account: str = "") -> No
         try:
             code = cli.wait()
         finally:
-            cli.kill()  # with the synthesis that it runs; Ctrl-C does not reach a session of its own
+            cli.kill()  # includes its synthesis; Ctrl-C does not reach a process in another session
     if code:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
         raise TraingridError(f"`cdk {arguments[0]}` failed:\n{tail}", f"The whole log is in {log}.")

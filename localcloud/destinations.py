@@ -1,4 +1,4 @@
-"""Where the outcome of an asynchronous invocation goes: the function's destinations and its dead-letter queue."""
+"""Results of asynchronous invocations: sends them to the function's destinations and its dead-letter queue."""
 
 import json
 import logging
@@ -17,14 +17,14 @@ _LONGEST_MESSAGE = 1024
 
 
 def tell(function: LambdaFunction, config: dict[str, Any], event: bytes, outcome: "Outcome", attempts: int) -> None:
-    """Send the record of a finished asynchronous invocation where the function's configuration wants it.
+    """Send the record of a finished asynchronous invocation to the configured destinations.
 
     Args:
         function: The function.
         config: Its event invoke configuration.
         event: The event as JSON.
-        outcome: How the last attempt ended.
-        attempts: How many attempts there were.
+        outcome: Result of the last attempt.
+        attempts: Number of attempts.
     """
     wanted = config.get("DestinationConfig", {}).get("OnFailure" if outcome.error else "OnSuccess", {})
     if wanted.get("Destination"):
@@ -36,35 +36,35 @@ def tell(function: LambdaFunction, config: dict[str, Any], event: bytes, outcome
 
 
 def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None) -> bool:
-    """Send a message to an SQS queue; a missing queue is logged, because nobody waits for an answer.
+    """Send a message to an SQS queue; log a missing queue, because no caller waits for the result.
 
     Args:
-        arn: The queue; other kinds of destination are not delivered here.
+        arn: The queue; other kinds of destination are not supported.
         body: The message.
         attributes: Message attributes in moto's form.
 
     Returns:
-        Whether it arrived.
+        True if the queue received the message.
     """
     service, region, account, name = arn.split(":")[2:6]
     if service != "sqs":
-        _log.warning("localcloud delivers to SQS queues only, so nothing went to %s", arn)
+        _log.warning("localcloud delivers only to SQS queues; nothing was sent to %s", arn)
         return False
     try:
         sqs_backends[account][region].send_message(name, body, message_attributes=attributes)
     except QueueDoesNotExist:
-        _log.warning("the queue %s does not exist; a message for it is lost", arn)
+        _log.warning("the queue %s does not exist; a message to it is lost", arn)
         return False
     return True
 
 
 def text_attribute(value: str, kind: str = "String") -> dict[str, str]:
-    """One SQS message attribute."""
+    """Return one SQS message attribute."""
     return {"DataType": kind, "StringValue": value}
 
 
 def _invocation_record(function: LambdaFunction, event: bytes, outcome: "Outcome", attempts: int) -> dict[str, Any]:
-    """AWS Lambda, "Capturing records of asynchronous invocations", version 1.0."""
+    """Return the record of AWS Lambda, "Capturing records of asynchronous invocations", version 1.0."""
     context: dict[str, Any] = {"statusCode": 200, "executedVersion": str(function.version)}
     if outcome.error:
         context["functionError"] = outcome.error
@@ -84,7 +84,7 @@ def _invocation_record(function: LambdaFunction, event: bytes, outcome: "Outcome
 
 
 def _dead_letter_attributes(outcome: "Outcome") -> dict[str, Any]:
-    """AWS Lambda, "Adding a dead-letter queue": RequestID, ErrorCode and the first KB of the error message."""
+    """Return RequestID, ErrorCode and 1 KB of the error message (AWS Lambda, "Adding a dead-letter queue")."""
     message = json.loads(outcome.payload).get("errorMessage", "")[:_LONGEST_MESSAGE] or " "
     return {
         "RequestID": text_attribute(outcome.request_id),

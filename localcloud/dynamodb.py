@@ -1,14 +1,13 @@
-"""DynamoDB with atomic writes, and with reads that take time in proportion to their results; moto 5.2.5 has neither.
+"""DynamoDB with atomic writes, and with reads whose time depends on their results; moto 5.2.5 provides neither.
 
-A condition and the write that it allows are one step, as in AWS. moto checks a condition and then changes the item in
-place, in whichever thread serves the request: two writers could both find their condition true, and a reader could meet
-an item that is half changed.
+A conditional write is atomic, as in AWS. moto checks the condition and then changes the item in place, in the thread
+of the request: two writers could both find their condition true, and a reader could see a partially changed item.
 
-A query looks at the items of its partition that meet its condition. moto sorts all items of the table first, so ten
-thousand children that each ask for their submission's cancels would cost the square of ten thousand.
+A query reads only the items of its partition that meet its key condition. moto sorts all items of the table first, so
+the cost of 10,000 children that each query the cancels of their submission would be quadratic.
 
-An attribute of one value is written to the reply as it is stored, which is as DynamoDB writes it. moto looks up each of
-the ten types of DynamoDB under two names in every attribute: a page of items took several times as long.
+An attribute with one value is written to the reply as stored, because that is DynamoDB's form. moto looks up each of
+the ten types of DynamoDB under two names in every attribute, which made a page of items take several times as long.
 """
 
 import threading
@@ -26,11 +25,11 @@ _ONE_AT_A_TIME = threading.RLock()
 _call_action = DynamoHandler.call_action
 _query = Table.query
 _SINGLE_VALUES = {"S": str, "N": str, "BOOL": bool, "NULL": bool}
-_INDEX_NAME = 4  # its place among the arguments behind the range key's
+_INDEX_NAME = 4  # its position in the arguments after the range key's
 
 
 def install(_cloud: "LocalCloud") -> None:
-    """Let DynamoDB do one call at a time, and look where it has to; moto has no seam there, so methods are replaced."""
+    """Serialise DynamoDB's calls and replace moto's query and serializer; moto has no hooks for these."""
 
     def call_action(handler: Any) -> Any:
         with _ONE_AT_A_TIME:
@@ -42,7 +41,7 @@ def install(_cloud: "LocalCloud") -> None:
 
 
 class _ItemSerializer(JSONSerializer):  # type: ignore[misc]  # moto has no types
-    """Serializes replies, and leaves alone what has DynamoDB's form already."""
+    """Serializes replies, and keeps values that already have DynamoDB's form."""
 
     def _serialize_type_structure(self, serialized: Any, value: Any, shape: Any, key: str) -> None:
         if shape.name == "AttributeValue" and isinstance(value, dict) and len(value) == 1:
@@ -56,7 +55,7 @@ class _ItemSerializer(JSONSerializer):  # type: ignore[misc]  # moto has no type
 def _query_of_partition(
     table: Any, hash_key: Any, comparison: str | None, values: list[Any], *more: Any, **named: Any
 ) -> Any:
-    """Query a table of which only those items are there that can be in the answer; an index is left to moto."""
+    """Query only the items of the partition that meet the key condition; moto queries an index."""
     if more[_INDEX_NAME] or not table.range_key_attr or hash_key not in table.items:
         return _query(table, hash_key, comparison, values, *more, **named)
     meets, wanted = get_comparison_func(comparison or ""), [value.cast_value for value in values]

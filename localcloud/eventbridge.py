@@ -1,7 +1,7 @@
-"""EventBridge: events reach rules, and rules reach targets, without anybody waiting for it.
+"""EventBridge: delivers events to rules, and from rules to targets, in the background.
 
-Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: cron schedules, retries of a delivery (what
-fails here fails for good, so it goes to the rule's dead-letter queue at once), FIFO queues, other targets.
+Targets: Lambda, SQS, event buses of any Region, CloudWatch Logs. Not built: cron schedules, delivery retries (a failed
+delivery would fail again here, so it goes to the rule's dead-letter queue immediately), FIFO queues, other targets.
 """
 
 import json
@@ -40,7 +40,7 @@ Event = dict[str, Any]
 
 
 class DeliveryError(Exception):
-    """A target cannot be reached; carries EventBridge's error code."""
+    """A target cannot be reached; has EventBridge's error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class DeliveryError(Exception):
 
 
 class Router:
-    """Takes events in and delivers them from threads of its own, at least once, in no promised order."""
+    """Accepts events and delivers them in its own threads, at least once and in no guaranteed order."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
@@ -59,17 +59,17 @@ class Router:
         self._schedules = Schedules(self._on_time)
 
     def start(self) -> None:
-        """Begin delivering, and take over what moto's rules would do themselves.
+        """Start delivering, and replace the delivery of moto's rules.
 
-        moto 5.2.5 calls `Rule.send_to_targets` inside the API call that caused the event, knows no Lambda target and
-        raises for it, and ignores the rule's dead-letter queue. It has no seam there, so the method is replaced.
+        moto 5.2.5 calls `Rule.send_to_targets` inside the API call that caused the event, raises for Lambda targets,
+        and ignores the rule's dead-letter queue. moto has no hook there, so the method is replaced.
         """
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="eventbridge")
         Rule.send_to_targets = lambda rule, event, **_: self._submit(self._apply, rule, normalised(event, rule))
         self._schedules.start()
 
     def stop(self) -> None:
-        """Stop delivering; what has not left is lost with the account."""
+        """Stop delivering; events that have not been delivered are lost."""
         self._schedules.stop()
         self._way.stop()
         if self._workers:
@@ -77,7 +77,7 @@ class Router:
             self._workers = None
 
     def put(self, region: str, bus: str, event: Event, account_id: str) -> None:
-        """Take one event for a bus of a Region; SageMaker's are sometimes taken twice, as AWS documents.
+        """Accept an event for a bus; SageMaker's events are sometimes duplicated, as AWS documents.
 
         Args:
             region: Region of the bus.
@@ -121,7 +121,7 @@ class Router:
                 self._deliver(rule, target, event)
 
     def _on_time(self, rule: Rule) -> None:
-        """Give a scheduled rule's targets the event that its time has come."""
+        """Send the scheduled event to the rule's targets."""
         event = {
             "version": "0",
             "id": str(uuid.uuid4()),
@@ -147,7 +147,7 @@ class Router:
         }.get(service)
         try:
             if deliver is None:
-                message = f"localcloud has no EventBridge target of the kind {service}"
+                message = f"localcloud does not support EventBridge targets of the service {service}"
                 raise DeliveryError("INTERNAL_ERROR", message)
             deliver(rule, target, event)
         except DeliveryError as error:
@@ -160,7 +160,7 @@ class Router:
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not policies.allows(function.policy.statements, "lambda:InvokeFunction", rule.arn):
-            message = f"The resource policy of {arn} does not let events.amazonaws.com invoke it for {rule.arn}"
+            message = f"The resource policy of {arn} does not allow events.amazonaws.com to invoke it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         if self._cloud.functions:
             self._cloud.functions.run_later(function, _input(rule, target, event).encode())
@@ -172,12 +172,12 @@ class Router:
             raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
         statements = json.loads(queue.policy or "{}").get("Statement", [])
         if not policies.allows(statements, "sqs:SendMessage", rule.arn):
-            message = f"The policy of the queue {arn} does not let events.amazonaws.com send to it for {rule.arn}"
+            message = f"The policy of the queue {arn} does not allow events.amazonaws.com to send to it for {rule.arn}"
             raise DeliveryError("NO_PERMISSIONS", message)
         destinations.send_to_queue(arn, _input(rule, target, event))
 
     def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
-        """Put an event on another bus, as the target's role; one of another account also has its own policy."""
+        """Put an event on another bus with the target's role; a bus of another account also checks its policy."""
         arn = target["Arn"]
         region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
         bus = events_backends[account_id][region].event_buses.get(name)
@@ -185,18 +185,18 @@ class Router:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
         role = target.get("RoleArn", "").rsplit("/", 1)[-1]
         if role not in {known.name for known in iam_backends[rule.account_id]["aws"].roles.values()}:
-            message = f"An event bus as target needs a RoleArn that exists, not {target.get('RoleArn')!r}"
+            message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         if not service_may_assume(trust_of(role, rule.account_id), "events.amazonaws.com", rule.arn):
-            message = f"The trust policy of the role {role} does not let events.amazonaws.com assume it for {rule.arn}"
+            message = f"The trust policy of role {role} does not allow events.amazonaws.com to assume it for {rule.arn}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
         documents = policies_of(role, rule.account_id)
         if documents is not None and verdict(documents, "events:PutEvents", arn, {}) != "Allowed":
-            raise DeliveryError("NO_PERMISSIONS", f"The role {role} may not put events on {arn}")
+            raise DeliveryError("NO_PERMISSIONS", f"The role {role} is not allowed to put events on {arn}")
         if account_id != rule.account_id and not lets(
             json.loads(bus.policy or "{}"), "events:PutEvents", target["RoleArn"]
         ):
-            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not let {target['RoleArn']} put events")
+            raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not allow {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
@@ -210,18 +210,18 @@ class Router:
 
 
 def normalised(event: Event, rule: Rule) -> Event:
-    """An event of moto's in the form that EventBridge delivers: ISO time, nothing of moto's own."""
+    """Return an event of moto in the form that EventBridge delivers: ISO time, no fields of moto."""
     when = event.get("time") or time.time()
     plain = {key: value for key, value in event.items() if key != "ingestion-time"}
     return plain | {"time": when if isinstance(when, str) else _iso(float(when)), "region": rule.region_name}
 
 
 def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
-    """Run in a worker, whose errors nobody else would see."""
+    """Run work in a worker and log its errors, which would otherwise be lost."""
     try:
         work(*arguments)
     except Exception:
-        _log.exception("EventBridge of localcloud lost an event: this is an error in localcloud")
+        _log.exception("EventBridge in localcloud lost an event because of a defect in localcloud")
         raise
 
 
@@ -230,7 +230,7 @@ def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
 
 
 def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
-    """EventBridge, "Using dead-letter queues": the event as body, the failure as attributes."""
+    """Send to the dead-letter queue: the event as body, the failure as attributes (EventBridge User Guide)."""
     arn = target.get("DeadLetterConfig", {}).get("Arn")
     if arn:
         attributes = {

@@ -1,14 +1,15 @@
-"""Faults that a localcloud commits on purpose: what AWS does on a bad day, when and as often as a plan says.
+"""Fault injection: a localcloud simulates failures of AWS according to a plan.
 
-A plan is set by `Settings.faults`, by `LocalCloud.faults.set`, or at run time over HTTP:
+`Settings.faults`, `LocalCloud.faults.set`, or an HTTP request at run time sets the plan:
 
     curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
         $AWS_ENDPOINT_URL/localcloud/faults -d '{"seed": 7, "calls": [
         {"effect": "lose_reply", "service": "batch", "action": "SubmitJob", "times": 1},
         {"effect": "throttle", "service": "sagemaker", "region": "eu-west-1", "share": 0.6}]}'
 
-A plan replaces the one before; an empty one ends all faults. GET answers the plan and how often each part of it has
-struck. Every choice comes from the seed, so a plan strikes the same calls again as long as the calls come in one order.
+A new plan replaces the previous one; an empty plan ends all faults. GET returns the plan and the number of times that
+each part has been applied. All random choices derive from the seed, so a plan affects the same calls again if the calls
+arrive in the same order.
 """
 
 import json
@@ -32,31 +33,31 @@ Share = Field(default=1.0, ge=0, le=1)
 
 
 class _Part(BaseModel):
-    """A part of a plan; an unknown field is refused, because a fault that does not strike proves nothing."""
+    """A part of a plan. Unknown fields are refused, because a fault that never applies tests nothing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class CallFault(_Part):
-    """A fault of API calls. Texts are globs (`*`, `?`) and match everything where nothing is given.
+    """A fault of API calls. Texts are globs (`*`, `?`); by default, they match everything.
 
     Attributes:
-        effect: `lose_reply`: the call takes effect, and its connection is closed without an answer. `error_before` and
-            `error_after`: HTTP 500 instead of the call, or after it took effect. `throttle`: the service's own words
-            for "too many requests". `expire`: the service says that the caller's credentials have run out. `delay`:
-            answered later. `kill_before` and `kill_after`: the process that calls is killed with all that it started,
-            before or after the call takes effect, and never hears the answer.
-        service: Signing name of the service, e.g. "sagemaker".
-        action: Operation, e.g. "CreateTrainingJob".
-        region: Region that was signed for.
-        caller: The process that calls: "batch/<job id>/<attempt>" (the id of an array's child ends in ":<index>"),
-            "lambda/<function name>", "training/<training job>/<host>"; "" for everybody else, as a person.
-        share: Share of the matching calls that are struck.
-        nth: Strike only the n-th matching call of each caller, counted from 1; 0 strikes whichever.
-        times: Strike at most so often; 0 knows no limit.
-        seconds: How long a delay is.
-        host_lost: Whether Batch takes a kill for the loss of the host, which job definitions usually try again, rather
-            than for a program that was killed.
+        effect: `lose_reply`: the call takes effect, and the connection is closed without a response. `error_before` and
+            `error_after`: HTTP 500 instead of the call, or after it took effect. `throttle`: the service's error for
+            too many requests. `expire`: the service's error for expired credentials. `delay`: a delayed response.
+            `kill_before` and `kill_after`: the calling process and its children are killed before or after the call
+            takes effect, and receive no response.
+        service: Signing name of the service, for example "sagemaker".
+        action: Operation, for example "CreateTrainingJob".
+        region: Region in the signature.
+        caller: The calling process: "batch/<job id>/<attempt>" (the id of an array child ends in ":<index>"),
+            "lambda/<function name>", "training/<training job>/<host>"; "" for all other callers, such as users.
+        share: Fraction of the matching calls to which the fault applies.
+        nth: Apply only to the n-th matching call of each caller, counted from 1; 0 applies to all.
+        times: Maximum number of applications; 0 means no limit.
+        seconds: Length of a delay.
+        host_lost: True if Batch reports a kill as the loss of the host, which job definitions usually retry. False if
+            Batch reports a killed program.
     """
 
     effect: Effect
@@ -72,7 +73,7 @@ class CallFault(_Part):
 
 
 class CallPlace(NamedTuple):
-    """What a fault of calls goes by: signing name of the service, operation, Region, label of the calling process."""
+    """The properties of a call that faults match: signing name, operation, Region, label of the calling process."""
 
     service: str
     action: str
@@ -81,16 +82,16 @@ class CallPlace(NamedTuple):
 
 
 class EventFault(_Part):
-    """A fault of the events that services send; each share is drawn for each event.
+    """A fault of the events that services send; each event is drawn separately for each fraction.
 
     Attributes:
-        source: Glob of the event's source, e.g. "aws.sagemaker".
-        drop: Share that never arrives.
-        duplicate: Share that arrives `copies` times.
-        copies: How often a duplicated event arrives in all.
-        delay: Share that arrives late, by up to `seconds`.
-        reorder: Share that arrives after the event that follows it, or after `seconds` where none follows.
-        seconds: Longest delay.
+        source: Glob of the event's source, for example "aws.sagemaker".
+        drop: Fraction that is lost.
+        duplicate: Fraction that arrives `copies` times.
+        copies: Total number of arrivals of a duplicated event.
+        delay: Fraction that arrives late, by up to `seconds`.
+        reorder: Fraction that arrives after the next event, or after `seconds` if no event follows.
+        seconds: Maximum delay.
     """
 
     source: str = "*"
@@ -103,13 +104,13 @@ class EventFault(_Part):
 
 
 class Quota(_Part):
-    """How many instances of a type all training jobs of a Region may hold together.
+    """The maximum number of instances of a type that all training jobs of a Region may use together.
 
     Attributes:
         instance_type: Glob.
         region: Glob.
-        instances: The limit; each Region and instance type that matches has its own.
-        times: How many requests are refused, until somebody has the quota raised; 0 refuses for ever.
+        instances: The limit, separate for each matching Region and instance type.
+        times: Number of refused requests until the quota is raised; 0 refuses always.
     """
 
     instance_type: str = "*"
@@ -124,8 +125,8 @@ class Capacity(_Part):
     Attributes:
         instance_type: Glob.
         region: Glob.
-        seconds: How long SageMaker looks for instances until it fails the job.
-        times: How many jobs fail so; 0 fails all.
+        seconds: Time that SageMaker searches for instances before it fails the job.
+        times: Number of jobs that fail; 0 fails all.
     """
 
     instance_type: str = "*"
@@ -135,11 +136,11 @@ class Capacity(_Part):
 
 
 class Lag(_Part):
-    """How long DescribeTrainingJob and ListTrainingJobs do not know a job that was just created.
+    """The time during which DescribeTrainingJob and ListTrainingJobs do not return a newly created job.
 
     Attributes:
         region: Glob.
-        seconds: The lag.
+        seconds: The delay.
     """
 
     region: str = "*"
@@ -152,10 +153,10 @@ class Stub(_Part):
     Attributes:
         name: Glob of the training job's name.
         region: Glob.
-        seconds: How long such a job trains.
-        stop_seconds: Seconds from the request to stop until it has stopped. SageMaker gives a container 120 seconds.
-        outcome: How it ends.
-        reason: Its FailureReason, where it fails.
+        seconds: Training time of such a job.
+        stop_seconds: Time between the request to stop and the stop. SageMaker gives a container 120 seconds.
+        outcome: Its final status.
+        reason: Its FailureReason, if it fails.
     """
 
     name: str = "*"
@@ -163,11 +164,11 @@ class Stub(_Part):
     seconds: float = Field(default=0.0, ge=0)
     stop_seconds: float = Field(default=0.0, ge=0)
     outcome: Literal["Completed", "Failed"] = "Completed"
-    reason: str = "AlgorithmError: told to fail, exit code: 1"
+    reason: str = "AlgorithmError: simulated failure, exit code: 1"
 
 
 class Plan(_Part):
-    """All faults at one time. Where several parts match, the first does; delays of calls come in addition."""
+    """All faults at one time. The first matching part applies; delays of calls apply in addition."""
 
     seed: int = 0
     calls: tuple[CallFault, ...] = ()
@@ -179,36 +180,36 @@ class Plan(_Part):
 
 
 class Faults:
-    """The plan in force, and what has come of it. May be asked and changed from any thread."""
+    """Stores the current plan and the applied faults. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.set(Plan())
 
     def set(self, plan: Plan) -> None:
-        """Put a plan in force; the one before and its counts are gone."""
+        """Replace the plan, and reset the counts."""
         with self._lock:
             self.plan = plan
             self._chances: dict[str, random.Random] = {}
             self._struck: Counter[str] = Counter()
             self._struck_calls: list[tuple[CallFault, CallPlace]] = []
             self._seen: Counter[tuple[int, str]] = Counter()
-            # A sweep over boundaries names a thousand callers one by one, and every request passes here: each caller's
-            # own faults are looked out once.
+            # A sweep over all boundaries names a thousand callers one by one, and every request comes through here:
+            # each caller's faults are selected only once.
             self._calls_of: dict[str, list[tuple[int, CallFault]]] = {}
 
     def struck(self) -> dict[str, int]:
-        """How often each part of the plan has struck so far, by its place in the plan, e.g. "calls/0"."""
+        """Return how often each part of the plan has been applied, by its place, for example "calls/0"."""
         with self._lock:
             return dict(self._struck)
 
     def struck_calls(self) -> list[tuple[CallFault, CallPlace]]:
-        """Every fault of calls that has struck, and the call that it struck, in this order."""
+        """Return every applied fault of calls and its call, in order."""
         with self._lock:
             return list(self._struck_calls)
 
     def of_call(self, call: CallPlace) -> list[CallFault]:
-        """The faults that strike a call: any delays, then at most one of the others."""
+        """Return the faults to apply to a call: any delays, then at most one other fault."""
         with self._lock:
             found: list[CallFault] = []
             for number, fault in self._of_caller(call.caller):
@@ -236,7 +237,7 @@ class Faults:
         return self._draw(f"calls/{number}", fault.share, fault.times)
 
     def event(self, source: str) -> "Fate | None":
-        """What becomes of an event of a source; None where no part of the plan is about it."""
+        """Return the fate of an event of a source; None if no part of the plan matches."""
         with self._lock:
             for number, fault in enumerate(self.plan.events):
                 if fnmatchcase(source, fault.source):
@@ -251,13 +252,13 @@ class Faults:
         return None
 
     def quota(self, region: str, instance_type: str) -> int | None:
-        """The limit of instances of a type in a Region, or None; a refusal is to be told to `refused`."""
+        """Return the limit of instances of a type in a Region, or None; report refusals with `refused`."""
         with self._lock:
             number = self._quota_of(region, instance_type)
             return None if number is None else self.plan.quotas[number].instances
 
     def refused(self, region: str, instance_type: str) -> None:
-        """Note that a request was beyond a quota."""
+        """Record that a request exceeded a quota."""
         with self._lock:
             self._struck[f"quotas/{self._quota_of(region, instance_type)}"] += 1
 
@@ -268,7 +269,7 @@ class Faults:
         return None
 
     def no_capacity(self, region: str, instance_type: str) -> float | None:
-        """Seconds after which a job that is created now fails for want of instances; None where it gets them."""
+        """Return the seconds until a job that is created now fails for lack of capacity; None if it gets capacity."""
         with self._lock:
             for number, fault in enumerate(self.plan.capacity):
                 here = fnmatchcase(region, fault.region) and fnmatchcase(instance_type, fault.instance_type)
@@ -277,11 +278,11 @@ class Faults:
         return None
 
     def lag(self, region: str) -> float:
-        """Seconds for which a job that was just created in a Region is not seen."""
+        """Return the seconds during which a newly created job in a Region is invisible."""
         return next((lag.seconds for lag in self.plan.lags if fnmatchcase(region, lag.region)), 0.0)
 
     def stub(self, region: str, name: str) -> Stub | None:
-        """How a training job runs without a process; None for one that really trains."""
+        """Return the stub for a training job; None if the job really trains."""
         matching = (
             stub for stub in self.plan.stubs if fnmatchcase(region, stub.region) and fnmatchcase(name, stub.name)
         )
@@ -289,8 +290,8 @@ class Faults:
 
     def _chance(self, place: str) -> float:
         source = self._chances.get(place)
-        if source is None:  # one source for each part, so that one part's draws do not shift another's
-            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - no secret
+        if source is None:  # one source for each part, so that the draws of the parts are independent
+            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
         return source.random()
 
     def _draw(self, place: str, share: float, times: int = 0) -> bool:
@@ -301,25 +302,25 @@ class Faults:
         return struck
 
     def page(self, request: Request) -> Response:
-        """Answer GET and POST of /localcloud/faults."""
+        """Handle GET and POST of /localcloud/faults."""
         if request.method == "POST":
             try:
                 self.set(Plan.model_validate_json(request.get_data() or b"{}"))
             except ValidationError as error:
-                return Response(f"This is no plan of faults: {error}\n", HTTPStatus.BAD_REQUEST)
+                return Response(f"Invalid fault plan: {error}\n", HTTPStatus.BAD_REQUEST)
         answer = {"plan": self.plan.model_dump(exclude_defaults=True), "struck": self.struck()}
         return Response(json.dumps(answer), mimetype="application/json")
 
 
 class Fate(BaseModel):
-    """What becomes of one event.
+    """The fate of one event.
 
     Attributes:
-        dropped: It never arrives.
-        copies: How often it arrives.
-        late: It arrives after `seconds`.
-        overtaken: It arrives after the next one, or after `seconds`.
-        seconds: A time up to the fault's longest.
+        dropped: True if it is lost.
+        copies: Number of arrivals.
+        late: True if it arrives after `seconds`.
+        overtaken: True if it arrives after the next event, or after `seconds`.
+        seconds: A time up to the fault's maximum.
     """
 
     dropped: bool
@@ -330,6 +331,6 @@ class Fate(BaseModel):
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put the plan of the settings in force, and serve the page."""
+    """Set the plan from the settings, and serve the page."""
     cloud.faults.set(Plan.model_validate_json(cloud.settings.faults or "{}"))
     cloud.pages["/localcloud/faults"] = cloud.faults.page

@@ -1,4 +1,4 @@
-"""Faults of API calls: between the gate and moto, where a request is known and its answer has not left."""
+"""Faults of API calls: applied between the gate and moto, where a request is known and not yet answered."""
 
 import socket
 import time
@@ -23,7 +23,7 @@ _TOO_MANY = {
     "ec2": (HTTPStatus.SERVICE_UNAVAILABLE, "RequestLimitExceeded", "Request limit exceeded."),
     "servicequotas": (HTTPStatus.BAD_REQUEST, "TooManyRequestsException", "Rate exceeded"),
 }
-"""Status, code and words of a throttled call (S3, "List of error codes"; botocore/data/_retry.json for the others)."""
+"""Status, code and message of a throttled call (S3, "List of error codes"; others: botocore/data/_retry.json)."""
 
 _THROTTLED = (HTTPStatus.BAD_REQUEST, "ThrottlingException", "Rate exceeded")
 _EXPIRED = {"s3": "ExpiredToken"}
@@ -32,20 +32,20 @@ _INTERNAL = {"s3": "InternalError", "dynamodb": "InternalServerError", "sagemake
 
 
 class FaultyCalls:
-    """WSGI middleware that commits the faults of the plan on the calls that pass."""
+    """WSGI middleware that applies the plan's faults to calls."""
 
     def __init__(self, application: WsgiApp, faults: Faults, caller_of: Callable[[str], ProcessGroup | None]) -> None:
-        """Make it.
+        """Create the middleware.
 
         Args:
-            application: What does the calls.
+            application: The application that performs the calls.
             faults: The plan.
-            caller_of: The process group that an access key was given to.
+            caller_of: Returns the process group that received an access key.
         """
         self._application, self._faults, self._caller_of = application, faults, caller_of
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Do a call, or what the plan makes of it."""
+        """Perform a call, with the faults of the plan."""
         signature = signature_of(environ) if self._faults.plan.calls else None
         call = read_call(signature.service, buffered(environ)) if signature else None
         if signature is None or call is None:
@@ -84,7 +84,7 @@ class FaultyCalls:
 
 
 def throttled(environ: dict[str, Any], service: str) -> Response:
-    """Return a service's answer to a call beyond its rate."""
+    """Return a service's response to a call that exceeds its rate."""
     status, code, words = _refused("throttle", service)
     return refusal(environ, status, code, words, service)
 
@@ -96,7 +96,7 @@ def _refused(effect: str, service: str) -> tuple[HTTPStatus, str, str]:
 
 
 def _hang_up(environ: dict[str, Any]) -> ConnectionError:
-    """Close the connection under the server, which takes this error for a client that went away."""
+    """Close the connection; the server treats the returned error as a disconnected client."""
     connection: socket.socket = environ["werkzeug.socket"]
     connection.shutdown(socket.SHUT_RDWR)
-    return ConnectionAbortedError("the reply is lost on purpose")
+    return ConnectionAbortedError("a fault discarded the reply")

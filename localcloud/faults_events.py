@@ -1,4 +1,4 @@
-"""Faults of events: how often and when each one goes on its way."""
+"""Faults of events: drops, duplicates, delays and reorders events before delivery."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from localcloud.faults import Faults
 
 
 class FaultyWay:
-    """The way of events from a service to its bus. What waits when the server stops is lost with the account."""
+    """The path of events from a service to its bus. Events that wait when the server stops are lost."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -16,11 +16,11 @@ class FaultyWay:
         self._timers: set[threading.Timer] = set()
 
     def send(self, source: str, deliver: Callable[[], None]) -> None:
-        """Deliver an event as often and when the plan says.
+        """Deliver an event as often and as late as the plan requires.
 
         Args:
             source: The event's source.
-            deliver: Delivers it once, without waiting for its targets.
+            deliver: Delivers the event once, without waiting for its targets.
         """
         fate = self._faults.event(source)
         if fate is None:
@@ -39,7 +39,7 @@ class FaultyWay:
             self._release()
 
     def stop(self) -> None:
-        """Deliver nothing any more."""
+        """Stop delivering events."""
         with self._lock:
             for timer in self._timers:
                 timer.cancel()

@@ -1,4 +1,4 @@
-"""Starting the orchestrator by forking it from the nursery, for volumes that fresh processes would not allow."""
+"""Starts orchestrators by forking them from the nursery; new processes would be too slow at high volume."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from localcloud.programs import Program
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _ANSWER_BYTES = 4096
 _START_SECONDS = 60.0
-# Children inherit the nursery's boto3 session, which must not have read a file of the user's.
+# Children inherit the nursery's boto3 session, which must not have read the user's files.
 _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "AWS_CONFIG_FILE": os.devnull,
@@ -26,7 +26,7 @@ _ENVIRONMENT = {
 
 
 class Forked:
-    """A forked child as `Program` shows a process, as far as `localcloud.processes` looks at it. It has no keeper."""
+    """A forked child with the parts of `Program` that `localcloud.processes` uses. It has no keeper."""
 
     stdin = None
 
@@ -40,38 +40,38 @@ class Forked:
 
     @property
     def program(self) -> int:
-        """Its process id, and the id of its process group."""
+        """Return its process id, which is also the id of its process group."""
         return self.pid
 
     def poll(self) -> int | None:
-        """The exit status, or None while it runs."""
+        """Return the exit status, or None while it runs."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; as Popen's."""
+        """Wait for the end, as Popen.wait does."""
         if not self.ended.wait(timeout):
             raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return cast(int, self.returncode)
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the child has ended."""
         if self.returncode is None:
             os.kill(self.pid, number)
 
 
 class Nursery:
-    """Forks orchestrators; everything else starts as it always does. `spawn` is for `LocalCloud.spawn`.
+    """Forks orchestrators; other programs start as usual. Pass `spawn` as `LocalCloud.spawn`.
 
     Attributes:
-        forked: How many it has forked.
-        environment: More variables for every child that is forked from now on.
+        forked: Number of forked children.
+        environment: Additional variables for every child forked from now on.
     """
 
     def __init__(self, first: str = "") -> None:
-        """Start it.
+        """Start the nursery.
 
         Args:
-            first: What every child calls before the orchestrator, as "module:function".
+            first: Function that every child calls before the orchestrator, as "module:function".
         """
         self.forked = 0
         self.environment: dict[str, str] = {}
@@ -90,7 +90,7 @@ class Nursery:
         threading.Thread(target=self._listen, name="nursery", daemon=True).start()
 
     def spawn(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> Program:
-        """Start a program as `localcloud.processes.Spawn` says."""
+        """Start a program; see `localcloud.processes.Spawn`."""
         if list(command[1:]) != ["-m", "batch_job"]:
             return Program(command, environment, folder)
         output, inlet = os.pipe()
@@ -103,7 +103,7 @@ class Nursery:
             socket.send_fds(self._control, [json.dumps(request).encode()], [inlet])
         os.close(inlet)
         if not child.begun.wait(_START_SECONDS):
-            message = f"the nursery (process {self._process.pid}) has forked nothing within {_START_SECONDS} s"
+            message = f"the nursery (process {self._process.pid}) did not fork a child within {_START_SECONDS} s"
             raise OSError(message)
         return cast(Program, child)
 

@@ -1,6 +1,6 @@
-"""Lambda: invocations run the deployed asset's own code, synchronously or with AWS's asynchronous retries.
+"""Lambda: runs the deployed code of functions, synchronously or with AWS's asynchronous retries.
 
-The account's concurrency is enforced: an invocation beyond it is refused, and an event waits.
+The account's concurrency is enforced: an invocation beyond it is refused, and an asynchronous event waits.
 Not enforced: memory size, reserved concurrency, IAM permission to invoke. Container-image functions are refused.
 """
 
@@ -29,7 +29,7 @@ _LONGEST_THROTTLED_WAIT = 300.0
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our backend in moto's place; it starts no process before the first invocation."""
+    """Replace moto's Lambda backend with ours; no process starts before the first invocation."""
     functions = Functions(cloud)
     FunctionsBackend.functions = functions
     lambda_backends.backend = FunctionsBackend
@@ -39,7 +39,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 runs functions in Docker, forgets DeadLetterConfig and keeps the oldest of two invoke configs."""
+    """Lambda without Docker. moto 5.2.5 also drops DeadLetterConfig and uses the oldest of two invoke configs."""
 
     functions: ClassVar["Functions"]
     _url_module = lambda_urls
@@ -48,10 +48,10 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
         """Create a function from a ZIP archive.
 
         Raises:
-            LambdaClientError: It is a container image, which cannot run here.
+            LambdaClientError: If it is a container image, which cannot run here.
         """
         if spec.get("PackageType") == "Image":
-            message = "localcloud runs functions from ZIP archives; PackageType Image needs a container engine."
+            message = "localcloud runs only functions from ZIP archives; PackageType Image requires a container engine."
             raise LambdaClientError("InvalidParameterValueException", message)
         function = super().create_function(spec)
         self.get_function(spec["FunctionName"]).dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
@@ -60,7 +60,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
     def update_function_configuration(
         self, function_name: str, qualifier: str | None, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Update, the dead-letter queue too."""
+        """Update the configuration, including the dead-letter queue."""
         answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
         if "DeadLetterConfig" in body:
             function = self.get_function(function_name, qualifier)
@@ -68,7 +68,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
         return answer
 
     def put_function_event_invoke_config(self, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
-        """Replace the configuration; moto appends and then reads the first."""
+        """Replace the configuration; moto appends it and then reads the first one."""
         function = self.get_function(function_name)
         function.event_invoke_config = [EventInvokeConfig(function.function_arn, function.last_modified, config)]
         return cast(dict[str, Any], function.event_invoke_config[0].response())
@@ -76,7 +76,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
     def invoke(
         self, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
     ) -> str | bytes | None:
-        """Run the function's own code; `Event` only queues it."""
+        """Run the function's code; the invocation type `Event` only queues the event."""
         function = self.get_function(function_name, qualifier)
         event = body.encode() if isinstance(body, str) else body or b"{}"
         named = {key.lower(): value for key, value in dict(headers).items()}
@@ -96,7 +96,7 @@ class FunctionsBackend(LambdaBackend):  # type: ignore[misc] # moto is untyped t
 
 
 class TooManyRequestsError(LambdaClientError):  # type: ignore[misc] # moto is untyped to us
-    """Lambda's refusal of an invocation beyond the account's concurrency (API reference, Invoke, Errors)."""
+    """Lambda's error for an invocation beyond the account's concurrency (API reference, Invoke, Errors)."""
 
     code = 429
 
@@ -105,7 +105,7 @@ class TooManyRequestsError(LambdaClientError):  # type: ignore[misc] # moto is u
 
 
 class Functions:
-    """Runs functions: finds or makes an execution environment, retries asynchronous events, and tells destinations."""
+    """Runs functions: provides execution environments, retries asynchronous events, and notifies destinations."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
@@ -119,7 +119,7 @@ class Functions:
         self._stopped = False
 
     def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome | None:
-        """Run a function once and wait for its end; None if the account's concurrency is used up."""
+        """Run a function once and wait for its end; return None if the account's concurrency is used up."""
         place = (function.account_id, function.region)
         with self._lock:
             if self._running[place] >= self._cloud.limits.value(*place, LAMBDA_CONCURRENCY):
@@ -135,17 +135,17 @@ class Functions:
                 self._running[place] -= 1
 
     def run_later(self, function: LambdaFunction, event: bytes) -> None:
-        """Queue an asynchronous event: up to three tries, then the function's destinations."""
+        """Queue an asynchronous event: up to three attempts, then the function's destinations."""
         self._submit(function.function_arn, event, str(uuid.uuid4()), 1)
 
     def serve_runtime(self, request: Request) -> Response:
-        """The runtime API of every execution environment."""
+        """Serve the runtime API of every execution environment."""
         token = request.path.removeprefix("/localcloud/runtime/").split("/", 1)[0]
         sandbox = self._all.get(token)
         return sandbox.serve(request.path, request) if sandbox else Response(status=410)
 
     def stop(self) -> None:
-        """End every execution environment; events that wait for a retry are lost, as the whole account is."""
+        """End every execution environment; events that wait for a retry are lost."""
         with self._lock:
             self._stopped = True
             timers, sandboxes = list(self._timers), list(self._all.values())
@@ -160,9 +160,9 @@ class Functions:
             self._workers.submit(self._attempt, arn, event, request_id, attempt, throttled)
 
     def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int) -> None:
-        """One try; the function is looked up anew, because an update may have mended it.
+        """Make one attempt. Look up the function again, because an update may have fixed it.
 
-        A throttled event is no try. It waits for a second at first and five minutes at most
+        A throttled event does not count as an attempt. It waits between one second and five minutes
         (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
         """
         function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
@@ -209,7 +209,7 @@ class Functions:
         return sandbox
 
     def _usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
-        """Whether to keep an idle environment: not too long idle, and not of an older state of the function."""
+        """Return True if an idle environment is reusable: not idle for too long, and of the current function."""
         replaced = (sandbox.spec.arn, sandbox.spec.version) == (spec.arn, spec.version) and sandbox.spec != spec
         return sandbox.alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
 

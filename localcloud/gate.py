@@ -1,4 +1,4 @@
-"""The first thing a request meets: a web page, a foreign host and a caller without the secret are refused here."""
+"""The gate: the first handler of every request; refuses web pages, foreign hosts and callers without the secret."""
 
 import errno
 import io
@@ -22,23 +22,23 @@ from localcloud.verification import flaw_of
 Page = Callable[[Request], Response]
 
 _OWN_NAMES = re.compile(r"(127\.0\.0\.1|\[::1\]|([a-z0-9-]+\.)*localhost):(?P<port>\d+)", re.IGNORECASE)
-"""Names of this machine that need no DNS server: `localhost` and all names below it are loopback's (RFC 6761)."""
+"""Names of this machine that need no DNS: `localhost` and its subdomains resolve to loopback (RFC 6761)."""
 _OF_BROWSERS = ("HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE")
-"""Headers that browsers add to the requests of a page, which can neither set nor omit them, and that no AWS client
-sends (https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/)."""
+"""Headers that browsers add to the requests of a page. A page can neither set nor omit them, and no AWS client sends
+them (https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/)."""
 _WITH_A_TOKEN = ("/localcloud/runtime/", "/localcloud/cloudformation/answers/")
-"""Pages whose path holds a random token of 122 bits instead of a signature, as in AWS: Lambda's runtime API, and the
-presigned URL of a custom resource's answer."""
+"""Pages whose path contains a random token of 122 bits instead of a signature, as in AWS: Lambda's runtime API, and the
+presigned URL for a custom resource's response."""
 _PAGE = b"<!doctype html>"
 _NO_ROUTE = (str(HTTPStatus.NOT_FOUND.value), str(HTTPStatus.METHOD_NOT_ALLOWED.value))
 _NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
 
 
 class Gate:
-    """WSGI middleware in front of everything else.
+    """WSGI middleware in front of all other handlers.
 
-    `GET /localcloud/status` answers `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` answers
-    `{"entries": [...]}`. Other modules add pages of their own. These pages are signed like any other call, with the
+    `GET /localcloud/status` returns `{"pid": ..., "data_dir": ...}`; `GET /localcloud/record?after=N` returns
+    `{"entries": [...]}`. Other modules add further pages. Sign requests for these pages like any other call, with the
     keys of a user and any service name:
 
         curl --aws-sigv4 aws:amz:us-east-1:localcloud -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" ...
@@ -51,7 +51,7 @@ class Gate:
         self._pages = pages
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Answer, refuse or pass on one request."""
+        """Answer, refuse or forward one request."""
         if refused := _of_a_page(environ):
             return refused(environ, start_response)
         path = environ.get("PATH_INFO", "")
@@ -62,7 +62,7 @@ class Gate:
             return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._answered(environ, start_response, signature)
-        except NotImplementedError as error:  # moto's way of saying that it lacks an operation
+        except NotImplementedError as error:  # raised by moto for an operation that it lacks
             return _unknown(environ, signature, error)(environ, start_response)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -72,17 +72,17 @@ class Gate:
     def _answered(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature | None
     ) -> Iterable[bytes]:
-        """Pass a request on; moto answers a REST operation that it lacks with a page of its web framework.
+        """Forward a request; moto answers a REST operation that it lacks with an HTML page of its web framework.
 
         Raises:
-            NotImplementedError: moto lacks the operation.
+            NotImplementedError: If moto lacks the operation.
         """
         head: list[Any] = []
         answer = self._application(environ, lambda *arguments: head.append(arguments))
         status, headers = head[-1][:2]
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
             answer = list(answer)
-            if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has that type as well, and no body
+            if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has the same content type, but no body
                 read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
                 call = read_call(signature.service, read) if signature else None
                 message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
@@ -99,10 +99,10 @@ class Gate:
         if path == "/localcloud/record":
             after = parse_qs(environ.get("QUERY_STRING", "")).get("after", ["0"])[0]
             if not after.isdigit():
-                return Response(f"after={after!r} must be a number of an entry.\n", HTTPStatus.BAD_REQUEST)
+                return Response(f"after must be the number of an entry; got {after!r}.\n", HTTPStatus.BAD_REQUEST)
             return _json({"entries": self._record.entries(after=int(after))})
         handler = next((page for beginning, page in self._pages.items() if path.startswith(beginning)), None)
-        return handler(Request(environ)) if handler else Response(f"There is no {path}.\n", HTTPStatus.NOT_FOUND)
+        return handler(Request(environ)) if handler else Response(f"No such page: {path}.\n", HTTPStatus.NOT_FOUND)
 
 
 def _json(value: Any) -> Response:
@@ -110,22 +110,22 @@ def _json(value: Any) -> Response:
 
 
 def _of_a_page(environ: dict[str, Any]) -> Response | None:
-    """Refuse a request that a web page can send: by its browser's headers, or by a name that leads here."""
+    """Refuse a request that a web page can send: it has a browser's header, or a foreign host name."""
     if header := next((name for name in _OF_BROWSERS if name in environ), None):
         name = header.removeprefix("HTTP_").replace("_", "-").title()
-        message = f"localcloud answers no browser: this request has the header {name}. Use an AWS client."
+        message = f"localcloud refuses requests of browsers: this request has the header {name}. Use an AWS client."
     elif not (own := _OWN_NAMES.fullmatch(host := environ.get("HTTP_HOST", ""))) or (
         own["port"] != environ["SERVER_PORT"]
     ):
         port = environ["SERVER_PORT"]
-        message = f"localcloud answers at 127.0.0.1:{port} and localhost:{port} only: this request names {host!r}."
+        message = f"localcloud answers only at 127.0.0.1:{port} and localhost:{port}; the request's host is {host!r}."
     else:
         return None
     return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
 
 
 def _not_ours(environ: dict[str, Any], signature: Signature | None) -> Response | None:
-    """Refuse a caller that has no secret of this server."""
+    """Refuse a caller that does not know this server's secret."""
     if signature is None:
         return _unsigned(environ)
     credentials = isolation.credentials_of(signature.access_key)
@@ -134,30 +134,30 @@ def _not_ours(environ: dict[str, Any], signature: Signature | None) -> Response 
     flaw = flaw_of(environ, signature, credentials)
     if flaw is None:
         return None
-    # S3's and the query protocol's code (S3, "List of error codes"), and that of the JSON services (AWS, "Common
-    # errors").
+    # The code of S3 and of the query protocol (S3, "List of error codes"), and the code of the JSON services (AWS,
+    # "Common errors").
     code = "SignatureDoesNotMatch" if signature.service in XML_SERVICES else "InvalidSignatureException"
     return refusal(environ, HTTPStatus.FORBIDDEN, code, f"{flaw} {_NEXT_STEP}", signature.service)
 
 
 def _foreign(environ: dict[str, Any], signature: Signature) -> Response:
-    """AWS, "Common errors": InvalidClientTokenId, HTTP 403."""
+    """Return AWS's error InvalidClientTokenId, HTTP 403 (AWS, "Common errors")."""
     message = (
-        f"The access key {signature.access_key[:4]}... is none of localcloud's"
-        f"{', it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. {_NEXT_STEP}"
+        f"The access key {signature.access_key[:4]}... was not issued by localcloud"
+        f"{'; it looks like a real AWS key' if signature.access_key.startswith(('AKIA', 'ASIA')) else ''}. {_NEXT_STEP}"
     )
     return refusal(environ, HTTPStatus.FORBIDDEN, "InvalidClientTokenId", message, signature.service)
 
 
 def _unsigned(environ: dict[str, Any]) -> Response:
-    """AWS, "Common errors": MissingAuthenticationToken, HTTP 403; moto would accept an unsigned call."""
+    """Return MissingAuthenticationToken, HTTP 403 (AWS, "Common errors"); moto would accept an unsigned call."""
     message = f"Request is missing Authentication Token. {_NEXT_STEP}"
     service = "" if "HTTP_X_AMZ_TARGET" in environ else "s3"
     return refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
 
 
 def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
-    """Not 500 or 503, after which SDKs would silently try again."""
+    """Return an error other than 500 and 503, because SDKs would retry those silently."""
     where = f" in {error.filename}" if error.filename else ""
     message = f"localcloud could not finish this call: {error.strerror}{where}. Free some space and try again."
     service = signature.service if signature else ""
@@ -165,7 +165,7 @@ def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSEr
 
 
 def _unknown(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:
-    """AWS, "Common errors": InvalidAction, HTTP 400; a 500 would make every SDK try again."""
+    """Return InvalidAction, HTTP 400 (AWS, "Common errors"), because SDKs would retry a 500."""
     return refusal(
         environ,
         HTTPStatus.BAD_REQUEST,

@@ -1,6 +1,6 @@
-"""What is there before anything begins: data in S3 and images in ECR, put into the account without anybody's call.
+"""Initial content of an account: objects in S3 and images in ECR, created without API calls.
 
-For whoever tries something that needs them to exist and looks into none, as a training stub does.
+For tests and tools that require them to exist but do not read their content, such as training stubs.
 """
 
 import json
@@ -15,7 +15,7 @@ from moto.s3.models import s3_backends
 from localcloud.images import MEDIA_TYPE, ImageUri, ProcessImage
 
 _NOTHING = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
-# As the repositories of AWS's own deep-learning containers have it: other accounts may pull.
+# As in the repositories of AWS's own deep-learning containers, other accounts may pull.
 _EVERYBODY_PULLS = json.dumps(
     {
         "Version": "2012-10-17",
@@ -31,14 +31,14 @@ _EVERYBODY_PULLS = json.dumps(
 
 
 def hold_object(account: str, region: str, bucket: str, key: str, content: bytes = b"") -> None:
-    """Have an object, and the bucket that it lies in; nobody is told by an event.
+    """Create an object and, if necessary, its bucket, without sending an event.
 
     Args:
         account: The account.
-        region: Region of the bucket, if there is none of its name yet.
+        region: Region of the bucket, if the bucket does not exist yet.
         bucket: The bucket.
         key: The object.
-        content: What is in it.
+        content: Its content.
     """
     s3 = s3_backends[account]["aws"]
     try:
@@ -49,17 +49,17 @@ def hold_object(account: str, region: str, bucket: str, key: str, content: bytes
 
 
 def hold_image(account: str, image_uri: str) -> None:
-    """Have an image, and its repository, which in another account's registry lets everybody pull.
+    """Create an image and its repository. A repository in another account's registry allows everyone to pull.
 
-    An image that is there is left as it is.
+    An existing image is not replaced.
 
     Args:
-        account: The account that is to find it.
-        image_uri: Where.
+        account: The account that uses the image.
+        image_uri: URI of the image.
 
     Raises:
-        InvalidImageError: The URI is not one of ECR.
-        KeyError: Its Region does not exist.
+        InvalidImageError: If the URI is not an ECR URI.
+        KeyError: If its Region does not exist.
     """
     uri = ImageUri.parse(image_uri)
     registry = ecr_backends[uri.account][uri.region]
@@ -69,6 +69,6 @@ def hold_image(account: str, image_uri: str) -> None:
             registry.set_repository_policy(uri.account, uri.repository, _EVERYBODY_PULLS)
     wanted = {"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}
     if not registry.batch_get_image(uri.repository, uri.account, [wanted])["images"]:
-        # ECR takes what was pushed for one image where its manifest is the same; this one is to have a name of its own.
+        # ECR treats pushes with the same manifest as one image; this annotation makes the image distinct.
         manifest = json.dumps({**_NOTHING, "annotations": wanted})
         registry.put_image(uri.repository, manifest, uri.tag, MEDIA_TYPE, uri.digest)

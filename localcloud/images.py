@@ -1,7 +1,7 @@
-"""Images of localcloud: a tag in ECR whose manifest describes a process of this machine instead of layers.
+"""Images of localcloud: a tag in ECR whose manifest describes a process on this machine instead of layers.
 
-Nothing is pulled and no container engine is needed, yet the account, Region, repository and tag of an image URI mean
-what they mean in AWS: an image that was not pushed to a Region does not exist there.
+Images are not pulled and need no container engine. The account, Region, repository and tag of an image URI have the
+same meaning as in AWS: an image that was not pushed to a Region does not exist there.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ _URI = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessImage:
-    """What "running the image" means on this machine.
+    """The process that an image runs on this machine.
 
     Attributes:
-        command: Program and first arguments, the image's entry point; a job's own command is appended.
+        command: Program and first arguments, the image's entry point; a job appends its own command.
         environment: The image's ENV.
-        working_directory: The image's WORKDIR, a folder of this machine.
-        source: What it was built from; images of other sources have other digests.
+        working_directory: The image's WORKDIR, a folder on this machine.
+        source: The image's source; images with different sources have different digests.
     """
 
     command: tuple[str, ...]
@@ -42,14 +42,14 @@ class ProcessImage:
 
 
 class InvalidImageError(ValueError):
-    """The image URI is not one of ECR."""
+    """The image URI is not an ECR URI."""
 
 
 class ImageNotFoundError(LookupError):
     """The repository, tag or digest does not exist in the URI's account and Region.
 
     Attributes:
-        repository_exists: Whether at least the repository does.
+        repository_exists: True if the repository exists.
     """
 
     def __init__(self, message: str, *, repository_exists: bool) -> None:
@@ -69,10 +69,10 @@ class ImageUri:
 
     @classmethod
     def parse(cls, uri: str) -> "ImageUri":
-        """Read `<account>.dkr.ecr.<region>.amazonaws.com/<repository>[:tag][@digest]`; no tag means "latest".
+        """Parse `<account>.dkr.ecr.<region>.amazonaws.com/<repository>[:tag][@digest]`; no tag means "latest".
 
         Raises:
-            InvalidImageError: It is anything else.
+            InvalidImageError: If the URI has another form.
         """
         match = _URI.fullmatch(uri)
         if match is None:
@@ -90,10 +90,10 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
     """Put a process image into an existing repository.
 
     Args:
-        ecr_client: boto3 client of the Region to push to.
+        ecr_client: boto3 client of the target Region.
         repository: Name of the repository.
-        tag: Tag of the image; an existing one moves, unless the repository's tags are immutable.
-        image: What the image runs.
+        tag: Tag of the image; an existing tag moves, unless the repository's tags are immutable.
+        image: The process of the image.
 
     Returns:
         The image's digest.
@@ -103,7 +103,7 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
         answer = ecr_client.put_image(
             repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
         )
-    except ecr_client.exceptions.ImageAlreadyExistsException:  # pushed before, or replicated: `docker push` is content
+    except ecr_client.exceptions.ImageAlreadyExistsException:  # pushed or replicated before; `docker push` succeeds
         (found,) = ecr_client.describe_images(repositoryName=repository, imageIds=[{"imageTag": tag}])["imageDetails"]
         if found["imageDigest"] != f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}":
             raise
@@ -112,19 +112,19 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
 
 
 def resolve(account: str, image_uri: str) -> ProcessImage:
-    """The process behind an image URI.
+    """Return the process of an image URI.
 
     Args:
-        account: Account that asks; a repository of another account must let it pull.
+        account: Calling account; a repository of another account must allow it to pull.
         image_uri: ECR URI with a tag, a digest, both or neither.
 
     Raises:
-        InvalidImageError: The URI is not one of ECR.
-        ImageNotFoundError: Nothing was pushed there, or it is no process image.
+        InvalidImageError: If the URI is not an ECR URI.
+        ImageNotFoundError: If the image does not exist, or is not a process image.
     """
     uri = ImageUri.parse(image_uri)
     if uri.account != account and not _may_pull(account, uri):
-        message = f"{image_uri}: registry {uri.account} has no such repository that {account} may pull from"
+        message = f"{image_uri}: registry {uri.account} has no such repository from which {account} may pull"
         raise ImageNotFoundError(message, repository_exists=False)
     try:
         found = ecr_backends[uri.account][uri.region].batch_get_image(
@@ -133,7 +133,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     except RepositoryNotFoundException as error:
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=False) from error
-    except (ImageNotFoundException, KeyError) as error:  # KeyError: a Region that does not exist
+    except (ImageNotFoundException, KeyError) as error:  # KeyError: the Region does not exist
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=False) from error
     if not found:
@@ -143,7 +143,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
 
 
 def _may_pull(account: str, uri: ImageUri) -> bool:
-    """Whether a repository of another account lets an account pull (Amazon ECR, "Private repository policies")."""
+    """Return True if another account's repository allows an account to pull (ECR, "Private repository policies")."""
     if uri.account not in ecr_backends or uri.region not in ecr_backends[uri.account]:
         return False
     repository = ecr_backends[uri.account][uri.region].repositories.get(uri.repository)

@@ -1,7 +1,7 @@
-"""What keeps localcloud apart from the real AWS, in both directions.
+"""Isolation of localcloud from the real AWS, in both directions.
 
-Nothing that runs here reads the user's AWS profile, files or keys; nothing that runs here can reach another machine;
-and a key that this server did not issue is refused.
+Programs that run here do not read the user's AWS profile, files or keys, and cannot reach another machine. A key that
+this server did not issue is refused.
 """
 
 import os
@@ -23,12 +23,11 @@ from localcloud.loopback import refuse_other_machines
 from localcloud.secret import server_secret
 
 DUMMY_KEY = "localcloud"
-"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.secret`). With a hyphen
-and twelve digits behind it, it is the key of another account's user: an account exists from the first call with its
-key."""
+"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.secret`). Followed by a
+hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with its key."""
 
 CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
-"""Access key ids with which services call other services here; the record shows who called."""
+"""Access key ids with which services call other services here; the record shows the calling service."""
 
 _IN_AN_ACCOUNT = re.compile(rf"{DUMMY_KEY}(-(?P<service>cloudformation|batch))?(-(?P<account>\d{{12}}))?")
 _NO_AWS_FILES = {
@@ -36,30 +35,30 @@ _NO_AWS_FILES = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-_NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}  # programs read the one or the other
+_NO_PROXY = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}  # programs read one or the other
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SESSION_SECONDS = 3600
 
 
 def key_in(account_id: str, key: str = DUMMY_KEY) -> str:
-    """The access key with which the user of an account calls, or with another `key` who else does."""
+    """Return the access key of an account's user, or of the service with the access key `key`."""
     return key if account_id in ("", account()) else f"{key}-{account_id}"
 
 
 def user_environment(
     endpoint_url: str, region: str = "us-east-1", account_id: str = "", *, secret: str = ""
 ) -> dict[str, str]:
-    """The AWS variables with which any SDK or tool works on this server, and on nothing else.
+    """Return AWS variables with which any SDK or tool uses this server and no other endpoint.
 
     Args:
         endpoint_url: The server's address.
         region: Default Region of the client.
-        account_id: Another account than the server's own, whose user the variables are for.
-        secret: Secret of a server in another process; by default that of the server in this process.
+        account_id: Account of the user, if it is not the server's account.
+        secret: Secret of a server in another process; by default, of the server in this process.
 
     Returns:
-        Variables to set, which also keep a proxy of the user's out of the way. `AWS_PROFILE` and `AWS_SESSION_TOKEN`
-        must be unset beside them.
+        Variables to set, which also bypass the user's proxy. The caller must unset `AWS_PROFILE` and
+        `AWS_SESSION_TOKEN`.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint_url,
@@ -76,17 +75,17 @@ def user_environment(
 def child_environment(
     endpoint_url: str, home: Path, region: str, role_arn: str | None, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """A complete environment for a child process, built from scratch: nothing of ours is inherited.
+    """Return the complete environment of a child process, which inherits no other variables.
 
     Args:
         endpoint_url: The server's address.
-        home: `HOME` of the child, a folder of the server's own.
-        region: The Region the child runs in.
+        home: `HOME` of the child, a folder of the server.
+        region: The Region of the child.
         role_arn: Role whose temporary credentials the child gets; None gives it the user's keys.
-        extra: More variables; they win over the ones above.
+        extra: Additional variables, which override the others.
 
     Returns:
-        Every variable of the child.
+        All variables of the child.
     """
     environment = {
         "PATH": os.environ.get("PATH", _SEARCH_PATH),
@@ -100,7 +99,7 @@ def child_environment(
 
 
 def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
-    """Credentials as the service that runs a role's process hands them out, in the SDKs' variables."""
+    """Return temporary credentials of a role in the SDKs' variables, as the service that runs its process does."""
     assumed = sts_backends[account()]["aws"].assume_role(
         region_name=region,
         role_session_name="localcloud",
@@ -117,7 +116,7 @@ def temporary_credentials(region: str, role_arn: str) -> dict[str, str]:
 
 
 class _Sessions:
-    """Role sessions by access key: moto keeps a list for each account, and every process adds to it."""
+    """Indexes role sessions by access key, because moto only keeps a growing list for each account."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -129,7 +128,7 @@ class _Sessions:
         for account_id, backends in list(sts_backends.items()):
             listed = backends["aws"].assumed_roles
             with self._lock:
-                if listed is not self._listed.get(account_id):  # another server has begun in this process
+                if listed is not self._listed.get(account_id):  # another server has started in this process
                     self._listed[account_id], self._read[account_id] = listed, 0
                 for assumed in listed[self._read[account_id] :]:
                     self._sessions[assumed.access_key_id] = assumed
@@ -141,11 +140,11 @@ _sessions = _Sessions()
 
 
 def principal_of(access_key: str) -> str | None:
-    """The ARN behind an access key that this server knows.
+    """Return the ARN of the principal that an access key belongs to.
 
     Returns:
-        A user's, role session's or (dummy key) the account's ARN, or the name of a service that calls others; None for
-        a key that nobody here issued.
+        The ARN of a user, of a role session or (dummy key) of the account, or the name of a service that calls other
+        services; None for a key that this server did not issue.
     """
     if found := _IN_AN_ACCOUNT.fullmatch(access_key):
         whose = found["account"] or account()
@@ -158,10 +157,10 @@ def principal_of(access_key: str) -> str | None:
 
 
 def credentials_of(access_key: str) -> Credentials | None:
-    """The secret, and the session token if there is one, that belong to an access key.
+    """Return the secret and, if it has one, the session token of an access key.
 
     Returns:
-        The credentials with which calls of the key must be signed; None for a key that this server did not issue.
+        The credentials that must sign the key's calls; None for a key that this server did not issue.
     """
     if _IN_AN_ACCOUNT.fullmatch(access_key):
         return Credentials(access_key, server_secret())
@@ -173,7 +172,7 @@ def credentials_of(access_key: str) -> Credentials | None:
 
 
 def _user_with(access_key: str) -> tuple[Any, Any] | None:
-    """The IAM user who has an access key, and moto's object of the key."""
+    """Return the IAM user with an access key, and moto's object of the key."""
     for user in list(iam_backends[account()]["aws"].users.values()):
         for key in user.access_keys:
             if key.access_key_id == access_key:
@@ -182,26 +181,26 @@ def _user_with(access_key: str) -> tuple[Any, Any] | None:
 
 
 def account_of(access_key: str) -> str:
-    """The account that a call with an access key is for; the server's own for a key that nobody issued."""
+    """Return the account of a call with an access key; the server's own account for an unknown key."""
     if found := _IN_AN_ACCOUNT.fullmatch(access_key):
         return found["account"] or account()
     return (principal_of(access_key) or f"::::{account()}").split(":")[4]
 
 
 def is_user(access_key: str) -> bool:
-    """Return True for the access key of an account's own user."""
+    """Return True for the access key of an account's user."""
     return bool((found := _IN_AN_ACCOUNT.fullmatch(access_key)) and not found["service"])
 
 
 @contextmanager
 def closed_environment(account_id: str) -> Iterator[None]:
-    """Take every AWS, moto and proxy setting of the user out of this process while a server runs in it.
+    """Remove all AWS, moto and proxy settings of the user from this process while a server runs in it.
 
     moto asks boto3 for the list of Regions, which would otherwise read the user's profile; and CloudFormation here
     calls the other services over HTTP, which no proxy could reach.
 
     Args:
-        account_id: The account that the server is.
+        account_id: The server's account.
     """
     before = dict(os.environ)
     for name in before:
@@ -209,7 +208,7 @@ def closed_environment(account_id: str) -> Iterator[None]:
             del os.environ[name]
     os.environ.update(_NO_AWS_FILES)
     os.environ[VARIABLE] = account_id
-    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the CDK's bootstrap stack attaches some of AWS's own
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the CDK's bootstrap stack attaches policies of AWS
     try:
         yield
     finally:
@@ -225,7 +224,7 @@ _hooked = False
 def loopback_only() -> Iterator[None]:
     """Refuse every connection of this process to another machine while the block runs.
 
-    An audit hook cannot be taken back (PEP 578), so it is added once and looks at a counter.
+    An audit hook cannot be removed (PEP 578), so it is added once and checks a counter.
     """
     global _guards, _hooked  # noqa: PLW0603 - the hook belongs to the process, not to one server
     if not _hooked:

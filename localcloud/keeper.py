@@ -1,12 +1,12 @@
 """The keeper of a program: adopts every process that the program leaves behind, and kills them all at its end.
 
-`keeper.py REPORT COMMAND...` starts COMMAND in a session of its own, writes its process id (or "!" and an errno) to the
-descriptor REPORT, and ends with its exit code as container runtimes give it: 128 + signal for a killed program. Its
-standard input is a pipe whose other end the server holds: when that closes, the server is gone, and all is killed.
+`keeper.py REPORT COMMAND...` starts COMMAND in its own session, writes its process id (or "!" and an errno) to the
+descriptor REPORT, and exits with its exit code as container runtimes do: 128 + signal for a killed program. Its
+standard input is a pipe from the server: when the pipe closes, the server has ended, and the keeper kills all of them.
 
-The kernel gives orphans to the keeper whatever their session, process group or environment is
-(PR_SET_CHILD_SUBREAPER, prctl(2)). Linux alone has that. Needs the standard library only, because it runs isolated, and
-little of that, because every program waits for its imports.
+The kernel assigns orphans to the keeper regardless of their session, process group or environment
+(PR_SET_CHILD_SUBREAPER, prctl(2)); only Linux supports this. The keeper requires only the standard library, because it
+runs isolated, and imports little of it, because every program waits for these imports.
 """
 
 import _thread
@@ -28,7 +28,7 @@ _HEARD = _PASSED_ON | {signal.SIGCHLD, _SERVER_GONE}
 
 
 def main(report: int, command: list[str]) -> int:
-    """Run a command and return its exit code once none of its processes is left."""
+    """Run a command and return its exit code after all its processes have ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     os.set_inheritable(report, False)
@@ -45,22 +45,22 @@ def main(report: int, command: list[str]) -> int:
 
 
 def _become(command: list[str], report: int) -> "NoReturn":
-    """Execute the command in the environment that the keeper was given, and with the signals of a fresh process."""
+    """Execute the command with the keeper's original environment and with default signal handlers."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, at its start
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them from its start
         signal.signal(ignored, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
-        os.execvpe(command[0], command, _given_environment())  # noqa: S606 - the program that we are asked for
+        os.execvpe(command[0], command, _given_environment())  # noqa: S606 - the requested program
     except OSError as error:
         os.write(report, f"!{error.errno} ".encode())
         os._exit(127)
 
 
 def _given_environment() -> dict[bytes, bytes]:
-    """Return the environment as it was given: Python itself may have set LC_CTYPE in its own (PEP 538)."""
-    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123 - pathlib takes its time to import
+    """Return the original environment; Python may have set LC_CTYPE in os.environ (PEP 538)."""
+    with open("/proc/self/environ", "rb") as given:  # noqa: PTH123 - importing pathlib is slow
         pairs = (variable.partition(b"=") for variable in given.read().split(b"\0") if variable)
         return {name: value for name, _, value in pairs}
 
@@ -71,7 +71,7 @@ def _watch_server() -> None:
 
 
 def _wait_for(program: int) -> int:
-    """Pass signals on to the program until it ends or the server is gone."""
+    """Forward signals to the program until it or the server ends."""
     while True:
         number = signal.sigwait(_HEARD)
         if number == _SERVER_GONE:
@@ -79,14 +79,14 @@ def _wait_for(program: int) -> int:
         if number != signal.SIGCHLD:
             os.kill(program, number)
             continue
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several may have ended; of adopted orphans, too
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several may have ended, including adopted orphans
             if ended[0] == program:
                 code = os.waitstatus_to_exitcode(ended[1])
                 return 128 - code if code < 0 else code
 
 
 def _end_descendants() -> None:
-    """SIGKILL what is below this process until nothing is, for ten seconds at most."""
+    """Send SIGKILL to all descendants until none is left, for at most ten seconds."""
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
         for pid in _descendants():
@@ -98,7 +98,7 @@ def _end_descendants() -> None:
 
 
 def _has_children() -> bool:
-    """Take the exit status of children that have ended; return True if others are left."""
+    """Reap children that have ended; return True if others are left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

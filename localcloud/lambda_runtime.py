@@ -1,7 +1,7 @@
 """The runtime of a Lambda function's process: fetches events from the runtime API and calls the handler.
 
-Standard library only, because it is started without site-packages: what a function can import is what AWS's runtime
-has, its layers and its own asset. Speaks the protocol of AWS's documentation, "Using the Lambda runtime API".
+It uses only the standard library, because it starts without site-packages: a function can import the packages of AWS's
+runtime, its layers and its own code. The protocol is that of AWS's documentation, "Using the Lambda runtime API".
 """
 
 import contextlib
@@ -37,19 +37,19 @@ class Context:
         self._deadline_ms = deadline_ms
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the invocation times out."""
+        """Return the milliseconds until the invocation times out."""
         return max(self._deadline_ms - int(time.time() * 1000), 0)
 
 
 class RuntimeApi:
-    """The other end of this process: one HTTP connection to the server that started it."""
+    """Client of the runtime API: one HTTP connection to the server that started this process."""
 
     def __init__(self, address: str) -> None:
         host, _, path = address.partition("/")
         self._host, self._path = host, path
 
     def next_event(self) -> tuple[str, bytes, Context]:
-        """Wait for an event; a server that went away ends the process."""
+        """Wait for an event; end the process if the server has ended."""
         connection = self._connection()
         connection.request("GET", f"/{self._path}/{_PREFIX}/invocation/next")
         answer = connection.getresponse()
@@ -62,7 +62,7 @@ class RuntimeApi:
         return request_id, body, context
 
     def post(self, path: str, value: bytes) -> None:
-        """Answer an event, or say why the function does not start."""
+        """Send the result of an event, or the error of a function that did not start."""
         connection = self._connection()
         connection.request("POST", f"/{self._path}/{_PREFIX}/{path}", body=value)
         connection.getresponse().read()
@@ -74,12 +74,12 @@ class RuntimeApi:
 def main() -> None:
     """Load the handler, then serve events until the server ends this process."""
     stay_on_this_machine()
-    # A process that starts empty (-I -S) has no other way to get its folders; on AWS the image's PYTHONPATH does it.
+    # A process that starts without paths (-I -S) cannot receive its folders otherwise; AWS's image uses PYTHONPATH.
     sys.path[:0] = os.environ.pop("LOCALCLOUD_IMPORT_PATH").split(os.pathsep)
     api = RuntimeApi(os.environ["AWS_LAMBDA_RUNTIME_API"])
     try:
         handler = load_handler(os.environ["_HANDLER"])
-    except BaseException as error:  # noqa: BLE001 - whatever the function's code raises is its answer, SystemExit too
+    except BaseException as error:  # noqa: BLE001 - every exception, even SystemExit, is the result of the function
         _say(traceback.format_exc())
         api.post("init/error", _error(error))
         sys.exit(1)
@@ -88,23 +88,23 @@ def main() -> None:
 
 
 def stay_on_this_machine() -> None:
-    """The guard of the server's own process, for the function's code as well."""
+    """Apply the server's network guard to the function's code."""
     guard = runpy.run_path(str(Path(__file__).with_name("loopback.py")))
     sys.addaudithook(guard["refuse_other_machines"])
 
 
 def load_handler(name: str) -> Handler:
-    """Find the function that a handler string names, as AWS's runtime does.
+    """Load the function of a handler string as AWS's runtime does.
 
     Args:
-        name: E.g. "lambda.accept_manifest.handler": everything before the last dot is the module.
+        name: For example "lambda.accept_manifest.handler": the part before the last dot is the module.
 
     Returns:
         The handler.
 
     Raises:
-        ImportModuleError: The module, or something that it imports, is missing.
-        HandlerNotFoundError: The module has no such function.
+        ImportModuleError: If the module, or one of its imports, is missing.
+        HandlerNotFoundError: If the module has no such function.
     """
     module_name, _, function_name = name.rpartition(".")
     try:
@@ -120,13 +120,13 @@ def load_handler(name: str) -> Handler:
 
 
 class ImportModuleError(Exception):
-    """AWS's runtime calls it Runtime.ImportModuleError."""
+    """The error Runtime.ImportModuleError of AWS's runtime."""
 
     type_name = "Runtime.ImportModuleError"
 
 
 class HandlerNotFoundError(Exception):
-    """AWS's runtime calls it Runtime.HandlerNotFound."""
+    """The error Runtime.HandlerNotFound of AWS's runtime."""
 
     type_name = "Runtime.HandlerNotFound"
 
@@ -136,15 +136,15 @@ def _serve(api: RuntimeApi, handler: Handler) -> None:
     try:
         answer = json.dumps(handler(json.loads(body or b"null"), context)).encode()
         path = f"invocation/{request_id}/response"
-    except Exception as error:  # noqa: BLE001 - whatever a handler raises is the answer of its invocation
+    except Exception as error:  # noqa: BLE001 - every exception of a handler is the result of its invocation
         _say(f"[ERROR] {type(error).__name__}: {error}\n{traceback.format_exc()}")
         answer, path = _error(error, request_id), f"invocation/{request_id}/error"
-    _say(f"\0{request_id}\n")  # everything that the handler printed is before this line
+    _say(f"\0{request_id}\n")  # marks the end of the handler's output
     api.post(path, answer)
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(ValueError, AttributeError):  # a handler may have closed or replaced its streams
+    with contextlib.suppress(ValueError, AttributeError):  # the handler may have closed or replaced its streams
         sys.stdout.flush()
         sys.stderr.flush()
     os.write(1, text.encode())

@@ -1,11 +1,11 @@
-"""The leash: kills the process groups that localcloud has started when the server is gone, however it ended.
+"""The leash: kills the process groups of localcloud after the server has ended for any reason.
 
-Run as a program this is the helper that holds the other end of a pipe to the server. The server writes which process
-groups live; when the pipe closes - at a clean end, at a crash, at SIGKILL - the helper kills them. What has left its
-group, whatever its session or environment, is killed by its program's keeper (localcloud/keeper.py), which watches the
-server too. Two gaps remain: a system other than Linux has no keepers, and a keeper that is itself killed by SIGKILL
-keeps nothing; there, a daemon in a session of its own outlives its program. Needs the standard library only, because it
-runs isolated from every environment.
+Run as a program, this module is the helper that reads a pipe from the server. The server writes the running process
+groups; when the pipe closes - at a clean end, a crash or SIGKILL - the helper kills them. Processes that have left
+their group, in any session or environment, are killed by their program's keeper (localcloud/keeper.py), which also
+watches the server. Two gaps remain: systems other than Linux have no keepers, and a keeper that is killed by SIGKILL
+cannot act; in these cases, a daemon in its own session outlives its program. Requires only the standard library,
+because it runs isolated from every environment.
 """
 
 import os
@@ -16,31 +16,31 @@ import threading
 
 
 class Leash:
-    """Holds the helper process of this interpreter."""
+    """Manages the helper process of this interpreter."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._helper: subprocess.Popen[bytes] | None = None
 
     def hold(self, pid: int) -> None:
-        """Tell the helper that the process group `pid` lives; starts the helper at the first."""
+        """Report a running process group to the helper; the first call starts the helper."""
         with self._lock:
             if self._helper is None:
                 self._helper = subprocess.Popen(
                     [sys.executable, "-I", "-S", __file__],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
-                    start_new_session=True,  # a Ctrl-C at the server's terminal must not reach it
+                    start_new_session=True,  # Ctrl-C at the server's terminal must not reach it
                     env={},
                 )
         self._write(f"+{pid}\n")
 
     def release(self, pid: int) -> None:
-        """Tell the helper that the process group `pid` is gone, so that its number may mean somebody else."""
+        """Report to the helper that a process group has ended, because its number may be reused."""
         self._write(f"-{pid}\n")
 
     def close(self) -> None:
-        """End the helper, which kills whatever still lives."""
+        """End the helper, which kills all remaining process groups."""
         with self._lock:
             if self._helper is None:
                 return
@@ -57,15 +57,15 @@ class Leash:
 
 
 def kill_group(pid: int) -> None:
-    """SIGKILL the process group `pid`, if it still exists."""
+    """Send SIGKILL to the process group `pid`, if it still exists."""
     try:
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # macOS says EPERM for a group of zombies
+    except (ProcessLookupError, PermissionError):  # macOS returns EPERM for a group of zombies
         return
 
 
 def main() -> None:
-    """The helper: follow the server's notes until the pipe closes, then kill what is left."""
+    """Run the helper: track process groups until the pipe closes, then kill the remaining ones."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     groups: set[int] = set()

@@ -1,4 +1,4 @@
-"""Start a server and leave it running, look after it, stop it: what `traingrid local up|down|status` do."""
+"""Starts, checks and stops a server in the background for `traingrid local up|down|status`."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _ANSWER_SECONDS = 5.0
 _STOP_SECONDS = 45.0  # longer than the 30 s that Batch gives its jobs
 _KILL_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
-_started: dict[int, subprocess.Popen[bytes]] = {}  # children of this very process, to be collected by it
+_started: dict[int, subprocess.Popen[bytes]] = {}  # children of this process, which must reap them
 _UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
@@ -36,8 +36,8 @@ class Condition:
     """Condition of a folder's server.
 
     Attributes:
-        state: "answers"; "silent" if its process runs, but gave no answer within 5 seconds; "killed" if it ended
-            without being stopped; "stopped" if it was, or if none was ever started.
+        state: "answers"; "silent" if its process runs, but did not answer within 5 seconds; "killed" if it ended
+            without being stopped; "stopped" if it was stopped or never started.
         server: The server; None in state "stopped".
     """
 
@@ -46,45 +46,44 @@ class Condition:
 
 
 def condition(data_dir: Path) -> Condition:
-    """Find out whether a folder's server runs and answers.
+    """Determine whether a folder's server runs and answers.
 
-    The lock of the folder proves that a process runs. A process id does not: the system gives it to another process
-    later.
+    The lock of the folder proves that a process runs. A process id does not, because the system reuses it.
     """
     pid, known = holder_of(data_dir), read_state(data_dir)
     if pid is None:
         return Condition("killed" if known else "stopped", known)
-    if known is None or known.pid != pid:  # it begins
+    if known is None or known.pid != pid:  # it is starting
         return Condition("silent", Running(pid, "", str(data_dir.resolve()), ""))
     return Condition("answers" if _answers(known) else "silent", known)
 
 
 def status(data_dir: Path) -> Running | None:
-    """Return the server of a folder, or None if none answers."""
+    """Return the server of a folder, or None if it does not answer."""
     found = condition(data_dir)
     return found.server if found.state == "answers" else None
 
 
 def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
-    """Start a server in the background and wait until it answers; return the one that runs already, if there is one.
+    """Start a server in the background and wait until it answers; return the running one, if any.
 
     Args:
         data_dir: The server's folder; one server per folder.
-        port: TCP port; 0 takes any free one.
-        options: More options of `python -m localcloud`, e.g. `["--duplicate-event-rate", "0"]`.
+        port: TCP port; 0 selects a free one.
+        options: Additional options of `python -m localcloud`, for example `["--duplicate-event-rate", "0"]`.
 
     Returns:
         The server.
 
     Raises:
-        LifecycleError: It ended or did not answer in time, or another one runs in the folder and does not answer.
+        LifecycleError: If it ended or did not answer in time, or another server in the folder does not answer.
     """
     found = condition(data_dir)
     if found.server and found.state == "answers":
         return found.server
     if found.server and found.state == "silent":
         raise LifecycleError(
-            f"{silence(found.server)} No second one is started.", "Wait, or stop it: traingrid local down."
+            f"{silence(found.server)} No second server was started.", "Wait, or stop it: traingrid local down."
         )
     folder = data_dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,16 +99,16 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
 
 
 def down(data_dir: Path) -> bool:
-    """Stop the server of a folder and confirm that it is gone.
+    """Stop the server of a folder and verify that it has ended.
 
     Args:
         data_dir: The server's folder.
 
     Returns:
-        True if a server was stopped, False if none ran.
+        True if a server was stopped, False if none was running.
 
     Raises:
-        LifecycleError: The process is still there after SIGKILL.
+        LifecycleError: If the process still exists after SIGKILL.
     """
     pid = holder_of(data_dir)
     if not pid:
@@ -120,11 +119,11 @@ def down(data_dir: Path) -> bool:
         if _wait_until_gone(pid, data_dir, patience):
             remove_state(data_dir)
             return True
-    raise LifecycleError(f"localcloud (process {pid}) does not end.", f"Look at it: ps -fp {pid}.")
+    raise LifecycleError(f"localcloud (process {pid}) did not end after SIGKILL.", f"Check the process: ps -fp {pid}.")
 
 
 def silence(server: Running) -> str:
-    """Return a sentence about a server that runs and does not answer."""
+    """Return a sentence about a server that runs but does not answer."""
     return (
         f"localcloud (process {server.pid}) runs in {server.data_dir}, but did not answer within "
         f"{_ANSWER_SECONDS:.0f} s: this machine may be too busy."
@@ -135,7 +134,7 @@ def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
     """Grant quota increases in a server (see `localcloud.limits.granting`); return a line for each.
 
     Raises:
-        LifecycleError: The server refuses it.
+        LifecycleError: If the server refuses the grant.
     """
     try:
         answer = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(wanted).encode())
@@ -145,7 +144,7 @@ def grant(server: Running, wanted: Mapping[str, object]) -> list[str]:
 
 
 def export_lines(server: Running) -> str:
-    """Return shell lines after which `aws`, `cdk` and every SDK in that shell work on the server, and on no other."""
+    """Return shell lines that make `aws`, `cdk` and every SDK in a shell use only this server."""
     variables = user_environment(server.endpoint, secret=server.secret)
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     other_endpoints = sorted(name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_"))
@@ -191,11 +190,11 @@ def _wait_until_gone(pid: int, data_dir: Path, patience: float) -> bool:
 
 
 def runs(pid: int) -> bool:
-    """Return True if there is a process of this id."""
+    """Return True if a process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
+    except PermissionError:  # another user's process
         return True
     return True

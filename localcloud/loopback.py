@@ -1,4 +1,4 @@
-"""Keeps a process on this machine. Standard library only: a Lambda function's process loads this file by its path."""
+"""Confines a process to this machine. Standard library only: a Lambda function's process loads this file by path."""
 
 import ipaddress
 from typing import Any
@@ -11,30 +11,30 @@ _TARGET_OF = {
     "socket.gethostbyname": 0,
     "socket.gethostbyaddr": 0,
 }
-"""Audit events that reach out, and which argument names the target (docs.python.org, "Audit events table")."""
+"""Audit events of network access, and the index of the argument with the target (Python, "Audit events table")."""
 
 
 def refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
-    """Audit hook (`sys.addaudithook`) that lets only loopback addresses and Unix sockets pass.
+    """Audit hook (`sys.addaudithook`) that allows only loopback addresses and Unix sockets.
 
     Args:
         event: Name of the audit event.
         arguments: The event's arguments.
 
     Raises:
-        PermissionError: The call would leave this machine.
+        PermissionError: If the call would reach another machine.
     """
     if event not in _TARGET_OF:
         return
     target = arguments[_TARGET_OF[event]]
     host = target[0] if isinstance(target, tuple) else target
     if not is_local(host):
-        message = f"localcloud does not talk to other machines, but something in it tried to reach {host!r}"
+        message = f"localcloud refuses connections to other machines; this process tried to reach {host!r}"
         raise PermissionError(message)
 
 
 def is_local(host: object) -> bool:
-    """Whether an address given to a socket call stays on this machine (loopback, or the path of a Unix socket)."""
+    """Return True if a socket address is on this machine (loopback, or the path of a Unix socket)."""
     if host is None:
         return True
     name = host.decode() if isinstance(host, bytes) else str(host)

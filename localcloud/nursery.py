@@ -1,8 +1,8 @@
-"""A process that children are forked from: each is a real process that can be killed, without the cost of its imports.
+"""The nursery: a process that forks children, which are real, killable processes without the cost of imports.
 
 `python -m localcloud.nursery [module:function]` reads requests from the Unix socket on its stdin: one datagram with the
-environment and the folder, and the write end of a pipe for what the child prints. It answers with the child's process
-id, and later with its exit status. The function, if one is named, is called in every child before the orchestrator.
+environment, the folder, and the write end of a pipe for the child's output. It answers with the child's process id, and
+later with its exit status. Every child calls the named function, if any, before the orchestrator.
 """
 
 import gc
@@ -29,10 +29,10 @@ def main(first: str = "") -> None:
     """Fork children until the other end of the socket closes.
 
     Args:
-        first: What every child calls first, as "module:function"; nothing where it is empty.
+        first: Function that every child calls first, as "module:function"; empty for none.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a child lets it through once it listens
-    os.nice(5)  # the localcloud answers all children, so it comes first
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a child unblocks it after installing its handler
+    os.nice(5)  # the localcloud answers all children, so it has priority
     control = socket.socket(fileno=os.dup(0))
     call_first = _function(first)
     _warm_up()
@@ -54,9 +54,9 @@ def main(first: str = "") -> None:
 
 
 def _warm_up() -> None:
-    """Read what every child would read, into the session that they inherit: AWS's service models, and botocore's names.
+    """Load AWS's service models and botocore's data into the session that all children inherit.
 
-    The clients themselves are thrown away. Keys are given, because a session remembers those that it has looked for.
+    The clients themselves are discarded. Keys are passed, because a session would cache the result of a key lookup.
     """
     boto3.setup_default_session()
     keys = {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
@@ -75,7 +75,7 @@ def _begin(control: socket.socket, request: dict[str, Any], output: int, first: 
     pid = os.fork()
     if pid == 0:
         _live(control, request, output, first)
-    os.setpgid(pid, pid)  # here too: whoever reads the answer may kill the group before the child has run at all
+    os.setpgid(pid, pid)  # also here: the reader of the answer may kill the group before the child has run
     os.close(output)
     control.send(json.dumps({"request": request["number"], "pid": pid}).encode())
 

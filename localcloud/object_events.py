@@ -1,4 +1,4 @@
-"""S3's events for EventBridge, with the detail that AWS documents."""
+"""S3's events for EventBridge, with the details that AWS documents."""
 
 import itertools
 import threading
@@ -29,14 +29,14 @@ _DELETION = {"Delete": "Permanently Deleted", "DeleteMarkerCreated": "Delete Mar
 def install(cloud: "LocalCloud") -> None:
     """Send S3's events to the default bus of the bucket's Region.
 
-    moto 5.2.5 sends them to the rules of every bus, with a constant sequencer and "Put" for the reason "PutObject",
-    from a private function without a seam, so that function is replaced.
+    moto 5.2.5 sends them to the rules of every bus, with a constant sequencer, and with the reason "Put" instead of
+    "PutObject". It uses a private function without a hook, so that function is replaced.
     """
 
     def send(account_id: str, bucket: Any, event_name: Any, key: Any) -> None:
         if event_name.value.removeprefix("s3:").startswith(
             ("ObjectCreated", "ObjectRemoved")
-        ):  # moto tells of tags at each put
+        ):  # moto also reports tags at each put
             cloud.put_event(bucket.region_name, object_event(bucket, str(event_name.value), key), account_id)
 
     notifications._send_event_bridge_message = send
@@ -44,13 +44,13 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class Objects(S3Backend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 sends a PutObject event as well when a multipart upload is completed; AWS sends one event."""
+    """Sends one event for a completed multipart upload, as AWS does; moto 5.2.5 also sends one for PutObject."""
 
     _url_module = s3_urls
     _completing: ClassVar[threading.local] = threading.local()
 
     def complete_multipart_upload(self, *arguments: Any, **options: Any) -> Any:
-        """CompleteMultipartUpload, which moto builds on its own PutObject."""
+        """CompleteMultipartUpload, which moto implements with its PutObject."""
         self._completing.now = True
         try:
             return super().complete_multipart_upload(*arguments, **options)
@@ -58,7 +58,7 @@ class Objects(S3Backend):  # type: ignore[misc] # moto is untyped to us
             self._completing.now = False
 
     def put_object(self, *arguments: Any, **options: Any) -> Any:
-        """PutObject, silent while it is a part of something else."""
+        """PutObject, without an event while it is part of another operation."""
         if getattr(self._completing, "now", False):
             options["disable_notification"] = True
         return super().put_object(*arguments, **options)
@@ -68,11 +68,11 @@ _sequence = itertools.count()
 
 
 def object_event(bucket: Any, event_name: str, key: Any) -> dict[str, Any]:
-    """One event of an object (Amazon S3, "EventBridge event message structure"); the key is plain text there.
+    """Return the event of an object (Amazon S3, "EventBridge event message structure"), with a plain-text key.
 
     Args:
         bucket: moto's bucket.
-        event_name: Name of the classic notification, e.g. "s3:ObjectCreated:Put".
+        event_name: Name of the classic notification, for example "s3:ObjectCreated:Put".
         key: moto's object.
     """
     kind = event_name.rsplit(":", 1)[-1]
@@ -99,5 +99,5 @@ def object_event(bucket: Any, event_name: str, key: Any) -> dict[str, Any]:
 
 
 def _sequencer() -> str:
-    """Hexadecimal, and greater for the later event of a key."""
+    """Return a hexadecimal number that is greater for later events of a key."""
     return f"{int(time.time() * 1000):012X}{next(_sequence) % 0x10000:04X}"

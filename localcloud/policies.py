@@ -1,4 +1,4 @@
-"""Resource policies, as far as EventBridge needs them: may the service act on this resource for this rule?"""
+"""Resource policies for EventBridge: decides whether the service may act on a resource for a rule."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -8,14 +8,14 @@ _SERVICE = "events.amazonaws.com"
 
 
 def allows(statements: Iterable[dict[str, Any]], action: str, source_arn: str) -> bool:
-    """Whether a resource policy lets EventBridge do something for a rule.
+    """Return True if a resource policy allows EventBridge an action for a rule.
 
-    Reads Effect, Principal, Action and a condition on aws:SourceArn; any other condition is taken as met. A Deny on
-    `aws:SecureTransport` therefore does not count, nor does any other Deny.
+    It evaluates Effect, Principal, Action and a condition on aws:SourceArn; it assumes that any other condition is met.
+    Deny statements have no effect, including a Deny on `aws:SecureTransport`.
 
     Args:
         statements: The policy's statements.
-        action: E.g. "sqs:SendMessage".
+        action: For example "sqs:SendMessage".
         source_arn: ARN of the rule.
     """
     return any(_fits(statement, action, source_arn) for statement in statements)

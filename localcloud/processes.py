@@ -1,4 +1,4 @@
-"""Containers of localcloud: groups of processes that start, speak, stop and end together."""
+"""Containers of localcloud: process groups whose processes start, print, stop and end together."""
 
 import atexit
 import contextlib
@@ -15,12 +15,12 @@ from localcloud.leash import Leash, kill_group
 from localcloud.programs import Program
 
 LINE_BYTES = 256 * 1024
-"""Longest line handed on in one piece (CloudWatch Logs quotas: an event is at most 256 KB); longer ones are cut."""
+"""Maximum length of a line (CloudWatch Logs quotas: an event is at most 256 KB); longer lines are split."""
 
 _DRAIN_SECONDS = 2.0
 
 Spawn = Callable[[Sequence[str], Mapping[str, str], str | Path], Program]
-"""Starts a program in a session of its own, with stdout and stderr in one pipe: command, environment, folder."""
+"""Starts a program in its own session, with stdout and stderr in one pipe: command, environment, folder."""
 
 _groups: "WeakValueDictionary[str, ProcessGroup]" = WeakValueDictionary()
 _leash = Leash()
@@ -28,15 +28,15 @@ atexit.register(_leash.close)
 
 
 class ProcessGroup:
-    """A program and everything it starts, in a session of its own, as a container is.
+    """A program and its child processes, in their own session, like a container.
 
     Attributes:
         pid: Process id of the program, which is also the id of its process group and session.
-        label: What runs in it, e.g. "batch/<job id>/<attempt>"; "" where nobody needs to know.
-        lost: Whether it was killed as by the loss of its host.
+        label: Identifies the workload, for example "batch/<job id>/<attempt>"; "" if it is not needed.
+        lost: True if it was killed to simulate the loss of its host.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the command are named
+    def __init__(  # noqa: PLR0913 - all except the command are keyword-only
         self,
         command: Sequence[str],
         *,
@@ -50,53 +50,53 @@ class ProcessGroup:
 
         Args:
             command: Program and arguments.
-            environment: Its whole environment; nothing of ours is inherited.
+            environment: Its complete environment; it inherits no other variables.
             working_directory: Folder to start in.
-            on_line: Called, in a thread of this group, with each line of stdout and stderr, without its end.
-            label: What runs in it; with one, the group is found by its access key (`group_of`).
-            spawn: How to start the program.
+            on_line: Called, in a thread of this group, with each line of stdout and stderr, without the line break.
+            label: Identifies the workload; with a label, `group_of` finds the group by its access key.
+            spawn: Function that starts the program.
 
         Raises:
-            OSError: The program or the folder does not exist, or may not be used.
+            OSError: If the program or the folder does not exist, or cannot be used.
         """
         self.label, self.lost = label, False
         self._spawned, self._ended, self._reaping = threading.Event(), threading.Event(), threading.Lock()
-        if label:  # before the program runs, which may call at once
+        if label:  # before the program runs, because its first call may come immediately
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, environment, working_directory)
         self.pid = self._process.program
         _leash.hold(self.pid)
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
-        self._spawned.set()  # last: whoever finds the group by its label may stop it, or wait for it, from now on
+        self._spawned.set()  # last: callers that find the group by its label may stop it or wait for it from now on
 
     @property
     def runs(self) -> bool:
-        """Whether the program was started and has not ended."""
+        """Return True if the program has started and not ended."""
         return self._spawned.is_set() and self.wait(0) is None
 
     def terminate(self) -> None:
-        """Send SIGTERM to the program alone, as container runtimes do to PID 1; passing it on is the program's duty."""
+        """Send SIGTERM to the program only, as container runtimes do to PID 1; the program must forward it."""
         if not self._ended.is_set():
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL the program's process group at once; its keeper then kills what has left that group."""
+        """Send SIGKILL to the program's process group; its keeper then kills processes that have left the group."""
         kill_group(self.pid)
 
     def lose(self, *, host_lost: bool) -> None:
-        """SIGKILL the whole group, without a word to the program.
+        """Send SIGKILL to the whole group without a warning.
 
         Args:
-            host_lost: Whether the host is lost, rather than the program killed.
+            host_lost: True if the host is lost; False if only the program is killed.
         """
         self.lost = host_lost
         self._spawned.wait()
         self.kill()
 
     def stop(self, grace_seconds: float) -> None:
-        """SIGTERM now, SIGKILL to whatever is left after the grace. Returns at once: `wait` tells the end.
+        """Send SIGTERM now, and SIGKILL after the grace period. Returns at once; `wait` waits for the end.
 
         Args:
             grace_seconds: Time between the two signals.
@@ -105,13 +105,13 @@ class ProcessGroup:
         threading.Thread(target=self._kill_after, args=(grace_seconds,), name=f"stop-{self.pid}", daemon=True).start()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait until the program has ended and nothing of its group is left.
+        """Wait until the program has ended and all processes of its group are gone.
 
         Args:
-            timeout: Seconds to wait at most; None waits for ever.
+            timeout: Maximum seconds to wait; None waits without a limit.
 
         Returns:
-            The exit code as a container runtime gives it (128 + signal for a killed program), or None while it runs.
+            The exit code as container runtimes report it (128 + signal for a killed program), or None while it runs.
         """
         try:
             code = self._process.wait(timeout)
@@ -123,7 +123,7 @@ class ProcessGroup:
         return 128 - code if code < 0 else code
 
     def _reap(self) -> None:
-        """End what the program left behind, as the end of PID 1 ends its container, and hear its last words."""
+        """End the remaining processes, as the end of PID 1 ends its container, and read the rest of the output."""
         self.kill()
         _leash.release(self.pid)
         if self._process.stdin:
@@ -145,21 +145,21 @@ class ProcessGroup:
 
 
 def group_of(access_key: str) -> ProcessGroup | None:
-    """The labelled group that was started with an access key, as long as somebody holds it."""
+    """Return the labelled group that was started with an access key, while it is referenced."""
     return _groups.get(access_key)
 
 
 def groups(pattern: str) -> list[ProcessGroup]:
-    """The labelled groups that run now.
+    """Return the running labelled groups.
 
     Args:
-        pattern: Glob of the label, e.g. "batch/*".
+        pattern: Glob of the label, for example "batch/*".
     """
     return [group for group in list(_groups.values()) if fnmatchcase(group.label, pattern) and group.runs]
 
 
 def signal_name(exit_code: int) -> str | None:
-    """The signal behind a container's exit code ("SIGKILL" for 137), or None."""
+    """Return the signal of a container's exit code ("SIGKILL" for 137), or None."""
     try:
         return signal.Signals(exit_code - 128).name
     except ValueError:
@@ -167,5 +167,5 @@ def signal_name(exit_code: int) -> str | None:
 
 
 def search_path(first: str | Path, rest: str) -> str:
-    """A PATH with one folder put in front."""
+    """Return a PATH with one folder added in front."""
     return f"{first}{os.pathsep}{rest}"

@@ -1,4 +1,4 @@
-"""Programs as localcloud starts them: each in a session of its own, below a keeper where the system is Linux."""
+"""Programs started by localcloud: each in its own session and, on Linux, under a keeper."""
 
 import os
 import subprocess
@@ -10,25 +10,25 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class Program(subprocess.Popen[bytes]):
-    """A program whose output, both streams in one, is `stdout`.
+    """A program whose `stdout` contains both of its output streams.
 
-    Below a keeper, what Popen does concerns the keeper: `wait` returns when nothing of the program is left, and a
-    signal is passed on to the program.
+    Under a keeper, Popen's methods act on the keeper: `wait` returns after all processes of the program have ended,
+    and the keeper forwards signals to the program.
 
     Attributes:
-        program: The program's own process id, and the id of its process group and session.
+        program: The program's process id, which is also the id of its process group and session.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str | Path) -> None:
-        """Start it.
+        """Start the program.
 
         Args:
             command: Program and arguments.
-            environment: Its whole environment.
+            environment: Its complete environment.
             folder: Folder to start in.
 
         Raises:
-            OSError: The program or the folder does not exist, or may not be used.
+            OSError: If the program or the folder does not exist, or cannot be used.
         """
         if sys.platform != "linux":
             self._start(command, environment, folder, stdin=subprocess.DEVNULL)
@@ -41,7 +41,7 @@ class Program(subprocess.Popen[bytes]):
                 self._start([*keeper, *command], environment, folder, stdin=subprocess.PIPE, pass_fds=(report,))
             finally:
                 os.close(report)
-            words = reports.read().split()  # ends when the program runs, or cannot
+            words = reports.read().split()  # the pipe closes when the program runs or has failed to start
         self.program = next(int(word) for word in words if not word.startswith("!"))
         if failure := [word for word in words if word.startswith("!")]:
             self.end()
@@ -49,7 +49,7 @@ class Program(subprocess.Popen[bytes]):
             raise OSError(number, os.strerror(number), command[0])
 
     def end(self) -> None:
-        """Let the keeper end with all that is below it, and wait for that."""
+        """End the keeper with all its descendants, and wait for it."""
         if self.stdin:
             self.stdin.close()
         self.wait()

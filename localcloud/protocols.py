@@ -1,7 +1,7 @@
-"""What an HTTP request asks of AWS: operation and parameters, in any of AWS's wire protocols.
+"""AWS's wire protocols: reads the operation and its parameters from an HTTP request.
 
-The protocols: query (an Action in a form), JSON (an X-Amz-Target header), RPC v2 CBOR (both in the path), and REST
-(method and path, looked up in botocore's service models).
+The protocols: query (an Action in a form), JSON (an X-Amz-Target header), RPC v2 CBOR (the path), and REST (method and
+path, looked up in botocore's service models).
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _JSON_TYPES = ("application/json", "application/x-amz-json")
 
 @dataclass(frozen=True)
 class Request:
-    """An HTTP request as its WSGI environment and whole body tell it; `headers` are their names in lower case."""
+    """An HTTP request from a WSGI environment and its whole body; `headers` contains header names in lower case."""
 
     method: str
     path: str
@@ -37,14 +37,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Call:
-    """One AWS operation with its parameters; binary data, and long texts unless asked for, are size and SHA-256."""
+    """One AWS operation with its parameters; binary data and, by default, long texts become size and SHA-256."""
 
     action: str
     parameters: dict[str, Any]
 
 
 def read_call(service: str, request: Request, *, whole_texts: bool = False) -> Call | None:
-    """Find the operation that a request names.
+    """Find the operation of a request.
 
     Args:
         service: The service's signing name.
@@ -52,14 +52,14 @@ def read_call(service: str, request: Request, *, whole_texts: bool = False) -> C
         whole_texts: Keep long texts, for a caller that reads them; the record does not.
 
     Returns:
-        The call; None where nothing in it names an operation that botocore knows.
+        The call; None if the request contains no operation that botocore knows.
     """
     found = _named_call(service, request)
     return found and Call(found[0], abridged(found[1], whole_texts=whole_texts))
 
 
 def _named_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | None:
-    """Return the operation that a request names, and its parameters as they were sent."""
+    """Return the operation of a request, and its unchanged parameters."""
     if request.target:
         return request.target.rsplit(".", 1)[-1], _json(request.body)
     if cbor := _CBOR_PATH.search(request.path):
@@ -70,7 +70,7 @@ def _named_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | 
 
 
 def abridged(value: Any, *, whole_texts: bool = False) -> Any:
-    """Return any JSON value with binary data, and long texts, replaced by `{"size": bytes, "sha256": hex}`."""
+    """Return a JSON value in which `{"size": bytes, "sha256": hex}` replaces binary data and long texts."""
     if isinstance(value, dict):
         return {str(key): abridged(item, whole_texts=whole_texts) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -83,7 +83,7 @@ def abridged(value: Any, *, whole_texts: bool = False) -> Any:
 
 
 def _form(request: Request) -> dict[str, str]:
-    """The parameters of a call in the query protocol: in the body, or in the address, when presigned."""
+    """Return the parameters of a call in the query protocol: in the body, or in the URL if presigned."""
     body = request.body.decode(errors="replace") if "form-urlencoded" in request.content_type else ""
     pairs = [*parse_qsl(request.query), *parse_qsl(body)]
     return {name: value for name, value in pairs if not name.startswith("X-Amz-")}
@@ -115,12 +115,12 @@ class _Route:
     required: frozenset[str]
 
     def rank(self) -> tuple[int, int]:
-        """Most specific first: what must be in query and headers, then the longer fixed part of the path."""
+        """Return a sort key, most specific first: required query and headers, then the path's fixed length."""
         fixed = re.sub(r"\(.*?\)", "", self.path.pattern)
         return -len(self.constants) - len(self.required), -len(fixed)
 
     def leads(self, method: str, query: dict[str, str], headers: frozenset[str]) -> bool:
-        """Whether a request with a fitting path goes here; S3 tells CopyObject from PutObject by a header."""
+        """Return True if a request with a matching path has this route; S3 distinguishes CopyObject by a header."""
         return (
             self.method == method and self.constants <= frozenset(query.items()) and self.required <= {*query, *headers}
         )

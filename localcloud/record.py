@@ -1,8 +1,8 @@
-"""The record: every accepted mutating call, in the order in which it was accepted, never changed afterwards.
+"""The record: all accepted mutating calls, in the order of acceptance; entries never change.
 
-It sees what comes over HTTP: from users, Lambda functions, orchestrators, training containers, and from CloudFormation
-(principal "cloudformation.amazonaws.com") for the types that `cloudformation.providers` provision. What happens inside
-the server does not pass here: networks and other types that moto's own models create, an event on its way.
+It contains calls over HTTP: from users, Lambda functions, orchestrators, training containers, and from CloudFormation
+(principal "cloudformation.amazonaws.com") for the types that `cloudformation.providers` provision. It does not contain
+actions inside the server, such as networks and other types that moto's own models create, or event deliveries.
 """
 
 import io
@@ -27,20 +27,20 @@ _READING = (
     "Describe", "Get", "List", "Head", "BatchGet", "TransactGet", "Query", "Scan", "Select", "Search", "Lookup",
     "Filter", "Test", "Validate", "Estimate", "Simulate", "Check", "Preview", "Receive", "Assume", "BatchCheck",
 )  # fmt: skip
-"""How the names of operations begin that change nothing a test would ask for (botocore's service models)."""
+"""Prefixes of the operations that change nothing that a test would check (botocore's service models)."""
 
 _SECRETS = frozenset({"SecretAccessKey", "SessionToken", "secretAccessKey", "sessionToken", "authorizationToken"})
 _LONGEST_RESPONSE = 4096
 
 _RESERVE_BYTES = 32 * 2**20
-"""A call that changes something is refused where less is free: an entry is at most a few KiB, and others write, too."""
+"""Minimum free space for a mutating call: an entry is at most a few KiB, and other processes also write."""
 
 StartResponse = Callable[..., Any]
 WsgiApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 
 class RecordError(Exception):
-    """The record cannot be written; the text says where and why."""
+    """The record cannot be written; the message gives the place and the reason."""
 
 
 class Record:
@@ -48,7 +48,7 @@ class Record:
 
     An entry has `seq` (from 1), `time` (seconds since 1970), `service` (signing name), `action`, `region`,
     `principal` (an ARN, or CloudFormation's service name), `access_key`, `parameters`, `status` (HTTP), `request_id`
-    and `response` (a short JSON answer, else null).
+    and `response` (a short JSON response, otherwise null).
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,16 +59,16 @@ class Record:
         self._unwritten = b""
 
     def begin(self) -> None:
-        """Start empty, as the server does; the record of the server before stays as `record.previous.jsonl`."""
+        """Start an empty record; the previous server's record becomes `record.previous.jsonl`."""
         with self._lock:
             self._entries.clear()
             self._unwritten = b""
             if self._path.exists():
                 self._path.replace(self._path.with_suffix(".previous.jsonl"))
-            self._file = io.FileIO(self._path, "a")  # unbuffered: each line is on disk at once
+            self._file = io.FileIO(self._path, "a")  # unbuffered: each line is written at once
 
     def end(self) -> None:
-        """Close the file, as the server does when it stops."""
+        """Close the file when the server stops."""
         with self._lock:
             if self._file:
                 self._file.close()
@@ -78,7 +78,7 @@ class Record:
         """Check that another entry can be written, before a call takes effect.
 
         Raises:
-            RecordError: The disk is full, or an earlier entry is still not on disk.
+            RecordError: If the disk is full, or an earlier entry has not been written yet.
         """
         with self._lock:
             if not self._file:
@@ -94,9 +94,9 @@ class Record:
                 raise RecordError(message)
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Add one entry; number and time are given here.
+        """Add one entry, with its number and time.
 
-        An entry that does not reach the disk although there was room is written before the next call is accepted.
+        An entry that cannot be written despite the earlier check is written before the next call is accepted.
         """
         with self._lock:
             numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
@@ -114,11 +114,11 @@ class Record:
             self._unwritten = self._unwritten[written:]
 
     def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
-        """The entries so far, oldest first.
+        """Return the entries so far, oldest first.
 
         Args:
-            service: Only this service (signing name, e.g. "batch", "sagemaker").
-            action: Only this operation, e.g. "SubmitJob".
+            service: Only this service (signing name, for example "batch", "sagemaker").
+            action: Only this operation, for example "SubmitJob".
             after: Only entries with a higher `seq`.
         """
         with self._lock:
@@ -127,14 +127,14 @@ class Record:
 
 
 class Recorder:
-    """WSGI middleware that writes the record of the application behind it."""
+    """WSGI middleware that records the calls of the application behind it."""
 
     def __init__(self, application: WsgiApp, record: Record) -> None:
         self._application = application
         self._record = record
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Pass a request on and record it once the application has accepted it, before the answer leaves."""
+        """Forward a request and record it after the application has accepted it, before the response is sent."""
         signature = signature_of(environ)
         if signature is None or _only_reads(environ):
             return self._application(environ, start_response)
@@ -164,19 +164,19 @@ class Recorder:
 
 
 def _not_recorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
-    """Refuse a call that cannot be recorded. Not with 500 or 503, after which SDKs would silently try again."""
-    message = f"localcloud cannot record {call.action}, and has not done it: {error}. Free some space and try again."
+    """Refuse a call that cannot be recorded; not with 500 or 503, because SDKs would retry those silently."""
+    message = f"localcloud cannot record {call.action} and did not run it: {error}. Free some space and try again."
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, signature.service)
 
 
 def _only_reads(environ: dict[str, Any]) -> bool:
-    """Whether the method says so; only the query protocol lets a GET change something."""
+    """Return True if the HTTP method is read-only; only the query protocol allows a GET that changes something."""
     method, query = environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "")
     return method in ("HEAD", "OPTIONS") or (method == "GET" and "Action=" not in query)
 
 
 def buffered(environ: dict[str, Any]) -> Request:
-    """The whole request; the body is put back for the application."""
+    """Return the whole request; the application can read the body again."""
     length = environ.get("CONTENT_LENGTH")
     stream = environ["wsgi.input"]
     body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""

@@ -1,4 +1,4 @@
-"""AWS's errors, each in the protocol of the request that it answers."""
+"""AWS's errors, in the wire protocol of the refused request."""
 
 import json
 from http import HTTPStatus
@@ -10,18 +10,18 @@ from werkzeug.wrappers import Response
 XML_SERVICES = frozenset(
     {"s3", "iam", "sts", "sns", "ec2", "cloudformation", "autoscaling", "elasticloadbalancing", "rds", "email"}
 )
-"""Signing names of the services that answer in XML (protocols query, ec2 and rest-xml in botocore's models)."""
+"""Signing names of the services that respond in XML (protocols query, ec2 and rest-xml in botocore's models)."""
 
 
 def refusal(environ: dict[str, Any], status: HTTPStatus, code: str, message: str, service: str) -> Response:
-    """An error in the protocol of a request.
+    """Return an error in the protocol of a request.
 
     Args:
         environ: WSGI environment of the request.
         status: HTTP status.
         code: AWS's error code.
-        message: AWS's words, and what to do.
-        service: Signing name of the service; "" where nothing says which.
+        message: AWS's text, and the next step.
+        service: Signing name of the service; "" if it is unknown.
     """
     headers = {"x-amzn-ErrorType": code, "x-amzn-query-error": f"{code};Sender"}
     if "cbor" in environ.get("CONTENT_TYPE", ""):
@@ -35,6 +35,6 @@ def refusal(environ: dict[str, Any], status: HTTPStatus, code: str, message: str
 
 
 def _cbor_text(text: str) -> bytes:
-    """A text of up to 65,535 bytes as CBOR (RFC 8949, major type 3 with a two-byte length)."""
+    """Return a text of up to 65,535 bytes as CBOR (RFC 8949, major type 3 with a two-byte length)."""
     encoded = text.encode()
     return b"\x79" + len(encoded).to_bytes(2, "big") + encoded

@@ -1,4 +1,4 @@
-"""ECR: what moto's repositories leave out."""
+"""ECR: replication, immutable tags, content digests and access across accounts, which moto lacks."""
 
 import hashlib
 import json
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our backend in moto's place."""
+    """Replace moto's ECR backend with ours."""
     Registry.cloud = cloud
     ecr_backends.backend = Registry
 
 
 class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto is untyped to us
-    """An immutable tag names another image (API reference, PutImage); moto 5.2.5 answers with another error."""
+    """An immutable tag belongs to another image (API reference, PutImage); moto 5.2.5 returns a different error."""
 
     code = "ImageTagAlreadyExistsException"
 
@@ -36,8 +36,10 @@ class ImageTagAlreadyExistsError(ServiceException):  # type: ignore[misc] # moto
 
 
 class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 answers a push to a repository that does not exist with an internal error, makes digests up, and
-    replicates nothing."""
+    """moto's registry with replication and real digests.
+
+    moto 5.2.5 also returns an internal error for a push to a missing repository.
+    """
 
     cloud: ClassVar["LocalCloud"]
     _url_module = urls
@@ -50,11 +52,11 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         image_manifest_mediatype: str | None = None,
         digest: str | None = None,
     ) -> Image:
-        """PutImage, and after a while the same in the Regions that the registry's rules name.
+        """PutImage; after a delay, it also puts the image into the destinations of the registry's rules.
 
         Raises:
-            RepositoryNotFoundException: There is no such repository.
-            ImageTagAlreadyExistsError: The tag has another image, and the repository's tags are immutable.
+            RepositoryNotFoundException: If the repository does not exist.
+            ImageTagAlreadyExistsError: If the tag has another image, and the repository's tags are immutable.
         """
         repository = self._get_repository(repository_name)
         digest = digest or f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
@@ -73,7 +75,7 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
     def describe_images(
         self, repository_name: str, registry_id: str | None = None, image_ids: list[dict[str, str]] | None = None
     ) -> Iterable[Image]:
-        """DescribeImages; in another account's registry where the repository's policy lets this account in."""
+        """DescribeImages; in another account's registry, if the repository's policy allows this account."""
         there = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
         found = there.repositories.get(repository_name)
         if there is not self and not (found and _lets_account(found.policy, "ecr:DescribeImages", self.account_id)):
@@ -82,7 +84,7 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         return images
 
     def _destinations(self, repository_name: str) -> set[tuple[str, str]]:
-        """Account and Region of every registry that an image pushed here is replicated to."""
+        """Return account and Region of every registry to which an image pushed here is replicated."""
         return {
             (destination["registryId"], destination["region"])
             for rule in self.replication_config["rules"]
@@ -92,10 +94,10 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
         }
 
     def _replicate(self, place: tuple[str, str], repository_name: str, *image: str | None) -> None:
-        """Put an image into another Region, whose repository is made if there is none, with tags that move.
+        """Put an image into another Region; create the repository, with mutable tags, if it is missing.
 
-        Into another account only if the policy of its registry lets this one; what is missing there is not made. What
-        was replicated is not replicated again (Amazon ECR User Guide, "Private image replication").
+        In another account, the policy of its registry must allow this account, and a missing repository is not created.
+        Replicated images are not replicated again (Amazon ECR User Guide, "Private image replication").
         """
         account_id, region = place
         there = ecr_backends[account_id][region]
@@ -108,12 +110,12 @@ class Registry(ECRBackend):  # type: ignore[misc] # moto is untyped to us
             there.create_repository(repository_name, self.account_id, None, None, "MUTABLE", [])
         try:
             ECRBackend.put_image(there, repository_name, *image)
-        except (ImageAlreadyExistsException, ImageTagAlreadyExistsError):  # it was pushed there
+        except (ImageAlreadyExistsException, ImageTagAlreadyExistsError):  # the image was pushed there
             return
 
 
 def _lets_account(policy: str | None, action: str, account_id: str) -> bool:
-    """Whether a policy lets an account in; which of its roles it was is not known where the registry itself asks."""
+    """Return True if a policy allows an account; the caller's role is unknown if the registry itself calls."""
     statements = json.loads(policy or "{}").get("Statement", [])
     plain = [{**statement, "Condition": {}} for statement in statements]
     return lets({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")

@@ -1,8 +1,8 @@
-"""Execution environments of Lambda functions: one process each, started empty and kept warm between events.
+"""Execution environments of Lambda functions: one process each, kept warm between events.
 
-As on AWS one environment serves one event at a time and is used again; it is replaced when the function changes.
-The memory size is not enforced, and initialisation may take a minute instead of 10 seconds, because one laptop runs
-everything at once.
+As on AWS, an environment serves one event at a time and is reused; it is replaced when the function changes. The memory
+size is not enforced. Initialisation may take a minute instead of 10 seconds, because a single laptop runs the whole
+cloud.
 """
 
 import json
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 INIT_SECONDS = 60.0
 _LAST_LINE_SECONDS = 2.0
-_LOG_TAIL_BYTES = 4096  # AWS Lambda, Invoke: LogResult holds the last 4 KB
+_LOG_TAIL_BYTES = 4096  # AWS Lambda, Invoke: LogResult contains the last 4 KB
 
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSpec:
-    """What an execution environment is made from; another spec needs another environment.
+    """The properties of an execution environment; a different spec requires a different environment.
 
     Attributes:
         name: Function name.
@@ -42,10 +42,10 @@ class FunctionSpec:
         role: ARN of its execution role.
         handler: Handler string.
         timeout: Seconds.
-        memory: MB; told to the function, not enforced.
+        memory: MB; passed to the function, not enforced.
         variables: Its environment variables, as sorted pairs.
         code: Folder with the unpacked asset.
-        import_path: Folders to import from, first wins.
+        import_path: Folders to import from, in order of precedence.
     """
 
     name: str
@@ -63,12 +63,12 @@ class FunctionSpec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one invocation ended.
+    """The result of one invocation.
 
     Attributes:
-        payload: The handler's answer, or AWS's error object, as JSON.
+        payload: The handler's result, or AWS's error object, as JSON.
         error: "Unhandled" or None.
-        log_tail: The last 4 KB of what was logged.
+        log_tail: The last 4 KB of the log.
         request_id: The invocation's id.
     """
 
@@ -84,7 +84,7 @@ class Sandbox:
     def __init__(self, cloud: "LocalCloud", spec: FunctionSpec, by_token: dict[str, "Sandbox"]) -> None:
         self.spec = spec
         self.token = uuid.uuid4().hex
-        by_token[self.token] = self  # before the process starts, which asks for events under this name
+        by_token[self.token] = self  # before the process starts, because it requests events with this token
         self._idle_since = time.monotonic()
         self._events: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
         self._answers: queue.Queue[tuple[str, bytes]] = queue.Queue()
@@ -113,7 +113,7 @@ class Sandbox:
 
         Args:
             event: JSON.
-            request_id: Id of the invocation; a retry keeps it.
+            request_id: Id of the invocation; a retry has the same id.
         """
         self._tail.clear()
         self._last_line.clear()
@@ -138,23 +138,23 @@ class Sandbox:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another event; a process that was killed may still take a moment to end."""
+        """Return True if it can accept another event; a killed process may take a moment to end."""
         return not self._spent and self._process.wait(0) is None
 
     @property
     def idle_seconds(self) -> float:
-        """Time since its last event."""
+        """Return the seconds since its last event."""
         return time.monotonic() - self._idle_since
 
     def close(self) -> None:
-        """End the process at once; AWS gives no notice either when it takes an idle environment away."""
+        """Kill the process; AWS also removes idle environments without notice."""
         self._events.put(None)
         self._process.kill()
         self._process.wait()
         self._log.flush()
 
     def serve(self, path: str, request: Request) -> Response:
-        """Answer a call of the runtime API from the process."""
+        """Answer a runtime API call of the process."""
         if path.endswith("/invocation/next"):
             return self._next()
         if path.endswith("/init/error"):
@@ -179,7 +179,7 @@ class Sandbox:
         return Response(event, headers=headers, mimetype="application/json")
 
     def _wait_until_ready(self) -> float:
-        """Wait for the runtime's first call; the function's own timeout counts from then on."""
+        """Wait for the runtime's first call, which starts the function's own timeout."""
         self._ready.wait(INIT_SECONDS)
         return time.monotonic()
 
@@ -197,7 +197,7 @@ class Sandbox:
 
     def _hear(self, line: str) -> None:
         text, ended, _ = line.partition(f"\0{self._request_id}")
-        if text or not ended:  # what was printed without an end of line stands before the runtime's mark
+        if text or not ended:  # output without a line break precedes the runtime's mark on its line
             self._write(text)
         if ended:
             self._last_line.set()
@@ -219,7 +219,7 @@ class Sandbox:
         return b"".join(self._tail)[-_LOG_TAIL_BYTES:]
 
     def _variables(self, cloud: "LocalCloud", group: str, stream: str) -> dict[str, str]:
-        """AWS Lambda, "Defined runtime environment variables"; the function's own come last, as there."""
+        """Return the variables of AWS Lambda, "Defined runtime environment variables", then the function's own."""
         spec = self.spec
         address = cloud.endpoint_url.removeprefix("http://")
         return {

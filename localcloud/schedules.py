@@ -1,7 +1,7 @@
-"""EventBridge's scheduled rules: `rate(...)` only, on the default buses, as AWS has them.
+"""EventBridge's scheduled rules: `rate(...)` only, on the default buses, as in AWS.
 
-The first event comes one period after the rule was first seen here, later ones at the same distance. What the server
-missed because the machine slept is not made up for. `cron(...)` is not built.
+The first event occurs one period after the rule was first seen, and later events one period after the previous one.
+Events missed while the machine slept are not sent later. `cron(...)` is not built.
 """
 
 import re
@@ -19,17 +19,17 @@ _LOOK_SECONDS = 1.0
 
 
 def period_seconds(expression: str | None) -> float | None:
-    """The seconds between two events of a schedule expression; None for one that is no rate."""
+    """Return the seconds between two events of a schedule expression, or None if it is not a rate."""
     match = _RATE.fullmatch(expression or "")
     return timedelta(**{f"{match[2]}s": int(match[1])}).total_seconds() if match else None
 
 
 class Schedules:
-    """Fires scheduled rules from a thread of its own.
+    """Fires scheduled rules from its own thread.
 
     Args:
-        fire: Called with a rule whose time has come.
-        now: Seconds that only ever grow.
+        fire: Called with each due rule.
+        now: Returns monotonic seconds.
     """
 
     def __init__(self, fire: Callable[[Rule], None], now: Callable[[], float] = time.monotonic) -> None:
@@ -39,15 +39,15 @@ class Schedules:
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to look at the clock."""
+        """Start checking the schedules."""
         threading.Thread(target=self._run, name="eventbridge-schedules", daemon=True).start()
 
     def stop(self) -> None:
-        """Fire nothing any more."""
+        """Stop firing rules."""
         self._stopped.set()
 
     def tick(self) -> None:
-        """Fire every rule whose time has come. A rule that is gone, or disabled, begins anew when it comes back."""
+        """Fire every due rule. A rule that was deleted or disabled starts a new period when it returns."""
         due: dict[str, float] = {}
         for rule, period in _scheduled():
             at = self._due.get(rule.arn, self._now() + period)

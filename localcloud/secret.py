@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 RANDOM_SECRET = secrets.token_urlsafe(32)
-"""256 random bits: the secret of the servers of this process, of which one runs at a time. It stays the same from one
-to the next, because boto3's default session reads the environment's keys once."""
+"""256 random bits: the secret of the servers of this process, which run one at a time. All of them share it, because
+boto3's default session reads the environment's keys only once."""
 
 _issued: list[str] = []
 
 
 @contextmanager
 def issued(secret: str) -> Iterator[None]:
-    """Make `secret` the one of this process's server while the block runs."""
+    """Set the secret of this process's server while the block runs."""
     _issued.append(secret)
     try:
         yield
@@ -25,9 +25,9 @@ def server_secret() -> str:
     """Return the secret of the server that runs in this process.
 
     Raises:
-        RuntimeError: No server runs in this process; the secret of another one is in its state file.
+        RuntimeError: If no server runs in this process; the state file contains the secret of another process's server.
     """
     if not _issued:
-        message = "no localcloud runs in this process: read the secret of another process's with lifecycle.status()"
+        message = "no localcloud runs in this process; lifecycle.status() returns the secret of another server"
         raise RuntimeError(message)
     return _issued[-1]

@@ -1,4 +1,4 @@
-"""The server: moto's own application inside our process, on 127.0.0.1 only."""
+"""The server: runs moto's application in this process, on 127.0.0.1 only."""
 
 import importlib
 import os
@@ -58,35 +58,35 @@ FEATURES = (
 
 
 class Feature(Protocol):
-    """A module that fills one of moto's gaps."""
+    """A module that replaces or extends a part of moto."""
 
     def install(self, cloud: "LocalCloud") -> None:
-        """Replace or extend moto's backends; called before every start, so it must bear being called again."""
+        """Replace or extend moto's backends; it runs before every start, so it must be repeatable."""
 
 
 class LocalCloud:
-    """An AWS on this machine, of one account and of any other that somebody calls with a key of.
+    """An AWS on this machine, with one account and any other account whose key a caller uses.
 
-    State lives in memory and ends with the server; `data_dir` keeps files.
+    State is in memory and ends with the server; `data_dir` keeps files.
 
-    Only one may run at a time in a process, because moto's state is global to the process; several may follow one
-    another, each starting from nothing.
+    Only one server can run at a time in a process, because moto's state is global to the process; further servers can
+    follow, each with empty state.
 
     Attributes:
-        settings: The settings it was made with.
+        settings: Its settings.
         data_dir: Absolute path of the folder for work files, logs and the record.
         secret: The secret access key of its users.
         events: The EventBridge of this account.
-        faults: What goes wrong on purpose; nothing, unless the settings or somebody says so.
-        limits: The quotas of its accounts, as the profile of the settings has them at first.
-        functions: Its Lambda, once started.
-        pages: Handlers of paths outside AWS's APIs, by the beginning of the path.
-        record: Every accepted mutating call; empty again after each start.
-        spawn: How a Batch container's program is started; who starts thousands may have a quicker way.
+        faults: The injected faults; none by default.
+        limits: The quotas of its accounts; initially those of the profile in the settings.
+        functions: Its Lambda, after the start.
+        pages: Handlers of paths outside AWS's APIs, by path prefix.
+        record: Every accepted mutating call; empty after each start.
+        spawn: Function that starts a Batch container's program; replace it to start thousands faster.
     """
 
     def __init__(self, settings: Settings | None = None, secret: str = "") -> None:
-        """Make a server.
+        """Create a server.
 
         Args:
             settings: Its settings.
@@ -108,7 +108,7 @@ class LocalCloud:
 
     @property
     def endpoint_url(self) -> str:
-        """The address for `AWS_ENDPOINT_URL`; S3 is addressed by path, so no resolver is needed."""
+        """Return the address for `AWS_ENDPOINT_URL`; S3 uses path-style addresses, so no resolver is needed."""
         if self._server is None:
             message = "this localcloud is not running: call start() first"
             raise RuntimeError(message)
@@ -118,11 +118,11 @@ class LocalCloud:
         """Start serving in a thread of this process, with empty state.
 
         Raises:
-            OSError: The port is taken, or another server runs in the folder.
-            RuntimeError: One runs in this process already.
+            OSError: If the port is in use, or another server runs in the folder.
+            RuntimeError: If a server already runs in this process.
         """
         if not _ONE_PER_PROCESS.acquire(blocking=False):
-            message = "a localcloud runs in this process already: stop it first, or start this one in another process"
+            message = "a localcloud already runs in this process: stop it first, or start this one in another process"
             raise RuntimeError(message)
         self._resources.callback(_ONE_PER_PROCESS.release)
         try:
@@ -140,13 +140,13 @@ class LocalCloud:
         self._resources.enter_context(isolation.loopback_only())
         moto_api_backends["global"].reset()
         self.limits = AccountLimits(self.settings.account_profile)
-        werkzeug_app.DISABLE_GLOBAL_CORS = True  # moto would let every web page read its answers
+        werkzeug_app.DISABLE_GLOBAL_CORS = True  # otherwise moto would let every web page read its responses
         self.record.begin()
         self._resources.callback(self.record.end)
         application = Enforcer(Recorder(_Dispatcher(create_backend_app), self.record))
         faulty = FaultyCalls(application, self.faults, group_of)
         gate = Gate(Throttle(faulty, TokenBuckets()), self.record, str(self.data_dir), self.pages)
-        # Bound here, because werkzeug ends the whole process where the port is taken.
+        # Bound here, because werkzeug exits the whole process if the port is in use.
         listener = self._resources.enter_context(socket.create_server((HOST, self.settings.port)))
         self._server = make_server(HOST, 0, gate, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
         self._resources.callback(self._server.server_close)
@@ -161,7 +161,7 @@ class LocalCloud:
         self._resources.callback(remove_state, self.data_dir)
 
     def stop(self) -> None:
-        """Stop serving and run every callback of `on_stop`, the last registered first; nothing is left running."""
+        """Stop serving and run every callback of `on_stop`, last registered first."""
         if self._server is None:
             return
         server = self._server
@@ -173,11 +173,11 @@ class LocalCloud:
         self._server = None
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register what must be cleaned up when the server stops; the server still answers while it runs."""
+        """Register a clean-up function for the stop; the server still answers while it runs."""
         self._stop_callbacks.append(callback)
 
     def environment_for(self, region: str, role_arn: str | None, extra: Mapping[str, str]) -> dict[str, str]:
-        """A complete environment for a child process; see `isolation.child_environment`."""
+        """Return the complete environment of a child process; see `isolation.child_environment`."""
         return isolation.child_environment(self.endpoint_url, self.data_dir / "home", region, role_arn, extra)
 
     def put_event(self, region: str, event: dict[str, Any], account_id: str = "") -> None:
@@ -185,9 +185,9 @@ class LocalCloud:
 
         Args:
             region: Region of the bus.
-            account_id: Account of the bus; the server's own where none is given.
-            event: `source`, `detail-type` and `detail` (a dict); `resources`, `time` (a datetime's ISO form) and
-                `id` are filled in when missing, `account`, `region` and `version` always.
+            account_id: Account of the bus; by default, the server's own.
+            event: `source`, `detail-type` and `detail` (a dict); missing `resources`, `time` (a datetime's ISO form)
+                and `id` are added, `account`, `region` and `version` are always set.
         """
         self.events.put(region, "default", event, account_id or account())
 
@@ -202,17 +202,17 @@ class LocalCloud:
 
 
 class _Dispatcher(DomainDispatcherApplication):  # type: ignore[misc] # moto is untyped to us
-    """moto's dispatcher, which would look through the folders of all its services for each request, under its lock."""
+    """moto's dispatcher with a cache; moto searches the folders of all services for each request, under its lock."""
 
-    @cache  # noqa: B019 - it lives as long as the server
+    @cache  # noqa: B019 - the cache exists as long as the server
     def get_backend_for_host(self, host: str | None) -> Any:
         return super().get_backend_for_host(host)
 
 
 class _RequestHandler(MotoRequestHandler):  # type: ignore[misc] # moto is untyped to us
-    """moto's handler, without an access log, and with connections that end when the server does."""
+    """moto's handler without an access log; its connections end with the server."""
 
-    disable_nagle_algorithm = True  # header and body are two writes; with Nagle each answer waits 40 ms for an ACK
+    disable_nagle_algorithm = True  # header and body are two writes; with Nagle, each response waits 40 ms for an ACK
     _open: ClassVar[dict[BaseWSGIServer, set[socket.socket]]] = {}
     _lock = threading.Lock()
 
@@ -227,14 +227,14 @@ class _RequestHandler(MotoRequestHandler):  # type: ignore[misc] # moto is untyp
         super().finish()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Stay silent: the record says more, and a page of GETs hides the line that matters."""
+        """Print nothing: the record has more details, and many GETs would hide important lines."""
 
     @classmethod
     def close_connections(cls, server: BaseWSGIServer) -> None:
-        """End kept-alive connections, whose threads would go on answering from the old state."""
+        """Close kept-alive connections, whose threads would continue to answer from the old state."""
         with cls._lock:
             for connection in cls._open.pop(server, set()):
                 try:
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:  # the client was faster
+                except OSError:  # the client has already closed it
                     continue

@@ -1,4 +1,4 @@
-"""Credentials of GetSessionToken and GetFederationToken: random ones, where moto 5.2.5 answers with constants."""
+"""Random credentials for GetSessionToken and GetFederationToken; moto 5.2.5 returns constants."""
 
 import functools
 import secrets
@@ -17,7 +17,7 @@ Answer = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Issued:
-    """Temporary credentials and the principal that they belong to."""
+    """Temporary credentials and their principal."""
 
     credentials: Credentials
     arn: str
@@ -35,7 +35,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 def issued(access_key: str) -> Issued | None:
-    """Return the credentials of an access key that these operations gave to a caller."""
+    """Return the credentials of an access key that these operations issued, or None."""
     return _issued.get(access_key)
 
 

@@ -1,4 +1,4 @@
-"""What a person may set about a localcloud server."""
+"""Settings: the options of a localcloud server."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,31 +9,31 @@ from localcloud.limits.quota import PROFILES, AccountProfile
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of one server; the defaults are AWS's own figures where AWS has one.
+    """Settings of one server; the defaults are AWS's documented values if AWS has one.
 
     Attributes:
-        data_dir: Folder for the record, unpacked code, work folders and logs; created when missing.
-        port: TCP port on 127.0.0.1; 0 takes any free one.
+        data_dir: Folder for the record, unpacked code, work folders and logs; created if missing.
+        port: TCP port on 127.0.0.1; 0 selects a free one.
         batch_stop_grace_seconds: Time between SIGTERM and SIGKILL of a Batch job (AWS Batch, "Job timeouts": 30 s).
         training_stop_grace_seconds: The same for a training job (SageMaker, StopTrainingJob: 120 s).
-        lambda_retry_delays_seconds: Waits before the second and third try of an asynchronous invocation
+        lambda_retry_delays_seconds: Delays before the second and third attempt of an asynchronous invocation
             (AWS Lambda, "Error handling for asynchronous invocation": one minute, then two).
-        duplicate_event_rate: Share of SageMaker's events that are delivered twice. EventBridge delivers at least
+        duplicate_event_rate: Fraction of SageMaker's events that are delivered twice. EventBridge delivers at least
             once; SageMaker "may send multiple events for each state change".
-        replication_seconds: How long an image takes to another Region ("the majority replicate in less than 30
+        replication_seconds: Time to replicate an image to another Region ("the majority replicate in less than 30
             minutes", Amazon ECR User Guide).
-        batch_max_processes: How many Batch containers run at once at most, whatever the compute environments allow:
-            this machine's size. More wait in RUNNABLE, as they do in AWS when Fargate has no capacity.
-        training_hosts: How many hosts of training jobs run at once at most; more wait in Pending. 0 derives it from the
-            machine's cores and memory. Stubs of trainings take no room.
-        keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, to look into it.
-        faults: A plan of faults in JSON, in force from the start (see `localcloud.faults`); empty for none.
+        batch_max_processes: Maximum number of concurrent Batch containers, according to the size of this machine and
+            regardless of the compute environments. Others wait in RUNNABLE, as in AWS if Fargate has no capacity.
+        training_hosts: Maximum number of concurrent hosts of training jobs; others wait in Pending. 0 derives it from
+            the machine's cores and memory. Stubs of training jobs use no hosts.
+        keep_training_folders: Keep a training job's /opt/ml after its artifacts are uploaded, for inspection.
+        faults: An initial fault plan in JSON (see `localcloud.faults`); empty for none.
         seed: Seed of every random choice, so that a run can be repeated.
-        account: The twelve digits of the AWS account that the server is.
-        account_profile: Which quotas every account has at first, `young` or `grown` (see `localcloud.limits`).
+        account: The 12-digit id of the server's AWS account.
+        account_profile: Initial quotas of every account, `young` or `grown` (see `localcloud.limits`).
 
     Raises:
-        ValueError: The account has no twelve digits, or there is no such profile.
+        ValueError: If `account` does not have 12 digits, or the profile does not exist.
     """
 
     data_dir: Path = field(default_factory=lambda: Path(".localcloud"))
@@ -53,8 +53,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d{12}", self.account, re.ASCII):
-            message = f"account {self.account!r}: an AWS account has twelve digits"
+            message = f"account must have 12 digits; got {self.account!r}"
             raise ValueError(message)
         if self.account_profile not in PROFILES:
-            message = f"account_profile {self.account_profile!r}: must be one of {', '.join(PROFILES)}"
+            message = f"account_profile must be one of {', '.join(PROFILES)}; got {self.account_profile!r}"
             raise ValueError(message)

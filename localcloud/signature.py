@@ -9,17 +9,17 @@ _CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/(\d{8})/([^/,\s]+)/([^/,\s]+)/a
 _PART = re.compile(r"(SignedHeaders|Signature)=([^,\s]+)")
 _VERSION_2 = re.compile(r"AWS ([^:\s]+):(\S*)")
 _REGION_OF_VERSION_2 = "us-east-1"
-"""Version 2 signs for no Region. Presigned URLs of S3 still use it (boto3's default in us-east-1)."""
+"""Version 2 signatures have no Region. Presigned URLs of S3 still use version 2 (boto3's default in us-east-1)."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Scope and signature of a request, as its sender states them.
+    """Scope and signature of a request, as stated by its sender.
 
     Attributes:
         access_key: Access key id.
-        region: Region it was signed for.
-        service: Signing name of the service, e.g. "monitoring" for CloudWatch.
+        region: Region of the scope.
+        service: Signing name of the service, for example "monitoring" for CloudWatch.
         version: 4 or 2.
         presigned: True if the signature is in the query.
         date: The date of the scope, YYYYMMDD; empty in version 2.

@@ -32,7 +32,7 @@ class Running:
 
 
 def read_state(data_dir: Path) -> Running | None:
-    """Return the state of a folder's server; None if none was started, or if it was stopped."""
+    """Return the state of a folder's server; None if it was stopped or never started."""
     try:
         return Running(**json.loads(_path(data_dir).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
@@ -40,7 +40,7 @@ def read_state(data_dir: Path) -> Running | None:
 
 
 def write_state(running: Running) -> None:
-    """Write the state file; it exists with these rights only, and readers see it whole."""
+    """Write the state file atomically and with restricted permissions from the start."""
     path = _path(Path(running.data_dir))
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
@@ -50,21 +50,21 @@ def write_state(running: Running) -> None:
 
 
 def remove_state(data_dir: Path) -> None:
-    """Remove the state file, as a server that stops does."""
+    """Remove the state file when the server stops."""
     _path(data_dir).unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(data_dir: Path) -> Iterator[None]:
-    """Hold the lock of a server's folder; the kernel releases it when the process ends, however it ends.
+    """Hold the lock of a server's folder; the kernel releases it when the process ends for any reason.
 
     Raises:
-        FolderInUseError: Another process holds it.
+        FolderInUseError: If another process holds it.
     """
     with _lock_file(data_dir).open("a+") as file:
         if not _taken(file):
             pid = _pid_in(file)
-            message = f"process {pid} runs in {data_dir} already, and a folder has one server"
+            message = f"process {pid} already runs in {data_dir}, and a folder can have only one server"
             raise FolderInUseError(message)
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -73,10 +73,10 @@ def locked(data_dir: Path) -> Iterator[None]:
 
 
 def holder_of(data_dir: Path) -> int | None:
-    """Return the process of the server that runs in a folder, even of one that does not answer.
+    """Return the process of the server that runs in a folder, even if it does not answer.
 
     Returns:
-        The process id; 0 for the moment in which a server begins; None if no server runs there.
+        The process id; 0 while a server is starting; None if no server runs there.
     """
     try:
         with _lock_file(data_dir).open("r+") as file:

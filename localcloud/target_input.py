@@ -1,4 +1,4 @@
-"""What an EventBridge rule gives its target: the event, a part of it, a constant, or a text made from it."""
+"""Input of an EventBridge rule's target: the event, a part of it, a constant, or a text made from it."""
 
 import json
 import re
@@ -12,10 +12,10 @@ _VARIABLE = re.compile(r"<([^<>]+)>")
 
 
 def target_input(target: Mapping[str, Any], event: Mapping[str, Any], rule_name: str, rule_arn: str) -> str:
-    """The text that a target receives (EventBridge User Guide, "Target input" and "Input transformation").
+    """Return the input of a target (EventBridge User Guide, "Target input" and "Input transformation").
 
     Args:
-        target: The target as PutTargets took it.
+        target: The target in the form of PutTargets.
         event: The event in EventBridge's form.
         rule_name: Name of the rule.
         rule_arn: Its ARN.
@@ -32,7 +32,7 @@ def target_input(target: Mapping[str, Any], event: Mapping[str, Any], rule_name:
 
 
 def value_at(path: str, event: Any) -> Any:
-    """The value at a JSON path of dots, names in brackets and indices; None where there is none."""
+    """Return the value at a JSON path of dots, names in brackets and indices, or None."""
     value = event
     for name, quoted, index in _STEP.findall(path.removeprefix("$")):
         try:
@@ -43,10 +43,10 @@ def value_at(path: str, event: Any) -> Any:
 
 
 def transformed(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its variables filled in.
+    """Return a template with its variables replaced.
 
-    Inside a string of the template a variable stands for its text, elsewhere for its JSON. A path that the event does
-    not have leaves an empty text; a variable that is not defined stays as it is written.
+    Inside a string of the template, a variable becomes its text, elsewhere its JSON. A path that does not exist in the
+    event becomes an empty text; an undefined variable is not replaced.
     """
 
     def text_of(found: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Verification of signatures: a call counts only if its sender has the secret of the access key that it names.
+"""Verification of signatures: accepts a call only if its sender knows the secret of the stated access key.
 
-botocore's own signers compute the expected signature, over the headers that the request states as signed.
+botocore's own signers compute the expected signature, over the headers that the request declares as signed.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -26,7 +26,7 @@ _CLOCK_SKEW_SECONDS = 15 * 60
 _LONGEST_PRESIGNED_SECONDS = 7 * 24 * 3600
 """https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html: X-Amz-Expires is at most seven days."""
 _RAW_PATH_SERVICES = frozenset({"s3", "s3-outposts", "s3-object-lambda", "s3express"})
-"""S3 signs the path as it is sent; every other service encodes it once more (botocore.auth.S3SigV4Auth)."""
+"""S3 signs the path as sent; every other service encodes it once more (botocore.auth.S3SigV4Auth)."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. "
@@ -37,16 +37,16 @@ _MISMATCH = (
 def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credentials) -> str | None:
     """Verify the signature of a request.
 
-    The signatures of the single chunks of an `aws-chunked` body are not verified: that of the headers, which it starts
-    with, already takes the secret.
+    The chunk signatures of an `aws-chunked` body are not verified, because the signature of the headers, which starts
+    their chain, already requires the secret.
 
     Args:
         environ: WSGI environment of the request; its body can be read again afterwards.
-        signature: The signature, as the request states it.
+        signature: The signature, as stated in the request.
         credentials: Secret and session token of its access key.
 
     Returns:
-        Why the request is refused; None if its sender has the secret and it is fresh.
+        The reason to refuse the request; None if its signature is valid and recent.
     """
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if signature.version == 2:
@@ -69,7 +69,7 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
 
 
 class _Version4(SigV4Auth):
-    """botocore's signer, over exactly the headers and the payload hash that a request states."""
+    """botocore's signer, restricted to the headers and the payload hash that a request states."""
 
     def __init__(self, credentials: Credentials, signature: Signature, payload: str) -> None:
         super().__init__(credentials, signature.service, signature.region)
@@ -86,7 +86,7 @@ class _Version4(SigV4Auth):
 
 
 class _Version2(HmacV1Auth):
-    """botocore's signer of version 2, at the time that a request states."""
+    """botocore's signer of version 2, with the time that a request states."""
 
     def __init__(self, credentials: Credentials, date: str) -> None:
         super().__init__(credentials)
@@ -99,7 +99,7 @@ class _Version2(HmacV1Auth):
 def _flaw_of_version_2(
     environ: dict[str, Any], signature: Signature, credentials: Credentials, query: dict[str, list[str]]
 ) -> str | None:
-    """https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html"""
+    """Verify a version 2 signature: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html"""
     expires = query.get("Expires", ["0"])[0]
     names = [name for name in environ if name.startswith(("HTTP_X_AMZ_", "HTTP_CONTENT_MD5", "CONTENT_TYPE"))]
     headers = {name.removeprefix("HTTP_").replace("_", "-").lower(): environ[name] for name in names if environ[name]}
@@ -123,27 +123,27 @@ def _time_flaw(stated: str, scope_date: str, expires: str | None) -> str | None:
         age = time.time() - timegm(time.strptime(stated, "%Y%m%dT%H%M%SZ"))
         longest = _CLOCK_SKEW_SECONDS if expires is None else min(int(expires), _LONGEST_PRESIGNED_SECONDS)
     except ValueError:
-        return "The request has no date, or not one in the form 20261231T235959Z."
+        return "The request has no date in the form 20261231T235959Z."
     if scope_date and not stated.startswith(scope_date):
         return "The date in the credential scope does not match the date of the request."
     if age > longest or age < -_CLOCK_SKEW_SECONDS:
-        return "Signature expired: the request is older than it may be. Check this machine's clock."
+        return "Signature expired: the request is too old, or from the future. Check this machine's clock."
     return None
 
 
 def _payload_hash(environ: dict[str, Any], signature: Signature) -> str | None:
-    """The payload's place in the canonical request; None if the body is not the one that was signed."""
+    """Return the payload hash for the canonical request; None if the body differs from the signed one."""
     stated = str(environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""))
     if signature.presigned and signature.service in _RAW_PATH_SERVICES and not stated:
         return UNSIGNED_PAYLOAD
-    if stated and not _HASH.fullmatch(stated):  # UNSIGNED-PAYLOAD and STREAMING-..., which S3 alone takes
+    if stated and not _HASH.fullmatch(stated):  # UNSIGNED-PAYLOAD and STREAMING-..., which only S3 accepts
         return stated if signature.service in _RAW_PATH_SERVICES else None
     computed = hashlib.sha256(buffered(environ).body).hexdigest()
     return computed if stated in ("", computed) else None
 
 
 def _request(environ: dict[str, Any], headers: dict[str, str]) -> Any:
-    """The request as botocore's signers read one, without its body."""
+    """Return the request in the form that botocore's signers read, without its body."""
     address = str(environ["RAW_URI"])
     url = address if address.startswith("http") else f"http://{environ.get('HTTP_HOST', '')}{address}"
     return AWSRequest(method=environ["REQUEST_METHOD"], url=url, headers=headers)
@@ -156,7 +156,7 @@ def _header(environ: dict[str, Any], name: str) -> str:
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:
-    """Names and values of a query; `+` is not a space here (Signature Version 4, "Create a canonical request")."""
+    """Return names and values of a query; `+` is not a space (Signature Version 4, "Create a canonical request")."""
     pairs = [pair.partition("=") for pair in query.split("&")] if query else []
     return [(unquote(name), unquote(value)) for name, _, value in pairs if name != "X-Amz-Signature"]
 

@@ -1,4 +1,4 @@
-"""AWS Batch: queues, jobs and arrays that really run, as processes of this machine."""
+"""AWS Batch: queues, jobs and array jobs that run as processes on this machine."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our Batch in the place of moto's and start its schedulers."""
+    """Replace moto's Batch with ours and start the schedulers."""
     scheduler, services = Scheduler(cloud), ServiceScheduler(cloud)
     backend.replace(scheduler, services)
     cloud.limits.on_change(scheduler.poke)

@@ -1,4 +1,4 @@
-"""One attempt of a Batch job: a process of its image, from the pull to the exit code."""
+"""One attempt of a Batch job: pulls the image, runs it as a process and reports the exit code."""
 
 import threading
 import uuid
@@ -24,26 +24,26 @@ EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
 HOST_LOST = "ECS is performing maintenance on the underlying infrastructure hosting the task."
 TIMED_OUT = "Job attempt duration exceeded timeout"
-"""Reasons as DescribeJobs shows them (AWS Batch User Guide, "Job timeouts" and "Automated job retries"); a lost host as
-Fargate tells it (Amazon ECS Developer Guide, "Task retirement and maintenance for AWS Fargate")."""
+"""Reasons as DescribeJobs returns them (AWS Batch User Guide, "Job timeouts" and "Automated job retries"); HOST_LOST is
+Fargate's (Amazon ECS Developer Guide, "Task retirement and maintenance for AWS Fargate")."""
 
 _RESERVED = "AWS_BATCH"
-"""Prefix of variables that Batch alone sets (API reference, SubmitJob, containerOverrides). Batch accepts others in
-definitions and overrides, and their containers do not get them
+"""Prefix of variables that only Batch may set (API reference, SubmitJob, containerOverrides). Batch accepts such names
+in definitions and overrides but does not pass them to the container
 (https://github.com/raster-foundry/raster-foundry/pull/2525, https://github.com/azavea/raster-vision/pull/926)."""
 
 
 class CannotStartError(Exception):
-    """The container could not be started; the text is the container's reason."""
+    """The container could not be started; the message is the container's reason."""
 
 
 class Attempt:
-    """Runs one attempt in a thread of its own.
+    """Runs one attempt in its own thread.
 
     Attributes:
-        job: The job it belongs to.
-        environment: The compute environment whose vCPUs it holds.
-        timed_out: Whether the job's timeout ended it.
+        job: The attempted job.
+        environment: The compute environment whose vCPUs the attempt uses.
+        timed_out: True if the job's timeout ended the attempt.
     """
 
     def __init__(
@@ -65,25 +65,25 @@ class Attempt:
         self._thread = threading.Thread(target=self._run, name=f"batch-{job.id}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the attempt's thread."""
         self._thread.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """SIGTERM, then SIGKILL after the grace; an attempt that has not started yet does not start any more."""
+        """Send SIGTERM, then SIGKILL after the grace period. An attempt that has not started will not start."""
         self._stop_after = grace_seconds
         if self._group:
             self._group.stop(grace_seconds)
 
     def kill(self) -> None:
-        """SIGKILL at once."""
+        """Send SIGKILL immediately."""
         self.stop(0)
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait for the attempt to end."""
         self._thread.join()
 
     def describe(self, started_at: int | None, outcome: Outcome) -> dict[str, Any]:
-        """The finished attempt as DescribeJobs shows it (AttemptDetail)."""
+        """Return the finished attempt as DescribeJobs shows it (AttemptDetail)."""
         container = {"exitCode": outcome.exit_code, "reason": outcome.reason, "logStreamName": self._log_stream}
         region, account = self._place
         container["taskArn"] = f"arn:aws:ecs:{region}:{account}:task/{self.environment.name}/{self._task}"
@@ -110,7 +110,7 @@ class Attempt:
         image = self._image()
         log = self._log()
         self._group = self._spawn(image, log)
-        if self._stop_after is not None:  # stopped between the check in _spawn and this line, or just now
+        if self._stop_after is not None:  # stopped after the check in _spawn
             self._group.stop(self._stop_after)
         self._on_running(self.job, self._log_stream or "")
         limit = (self.job.submission.timeout or {}).get("attemptDurationSeconds")
@@ -191,10 +191,10 @@ class Attempt:
         return role_arn
 
     def _batch_variables(self) -> dict[str, str]:
-        """Return the variables that Batch sets; those of the array in children only.
+        """Return the variables that Batch sets; the array variables exist in children only.
 
-        Source: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html. Those of Kubernetes and of
-        multi-node parallel jobs are left out, because localcloud runs neither.
+        Source: https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html. The variables of Kubernetes and
+        multi-node parallel jobs are omitted, because localcloud runs neither.
         """
         variables = {
             "AWS_BATCH_JOB_ID": self.job.id,

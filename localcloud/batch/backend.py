@@ -1,8 +1,8 @@
-"""AWS Batch that runs jobs: moto's backend and API with its jobs replaced.
+"""AWS Batch that runs jobs: moto's backend and API with the job handling replaced.
 
-Compute environments, queues and job definitions stay moto's own. What moto 5.2.5 lacks, and each override adds: jobs
-run without a container engine; array children do not cost a thread each; retryStrategy, evaluateOnExit and vCPU limits
-are honoured; TerminateJob signals; DescribeJobs and ListJobs answer as AWS does, in pages.
+Compute environments, queues and job definitions remain moto's. The overrides add features that moto 5.2.5 lacks: jobs
+run without a container engine; array children do not need one thread each; retryStrategy, evaluateOnExit and vCPU
+limits apply; TerminateJob sends signals; DescribeJobs and ListJobs answer in pages, as AWS does.
 """
 
 import json
@@ -40,15 +40,15 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
 
     @property
     def _url_module(self) -> Any:
-        """moto derives the module of its URLs from the class's own module, which is ours."""
+        """Return moto's URL module, because moto derives it from the class's module, which is ours."""
         return urls
 
     def reset(self) -> None:
-        """moto's reset joins its job threads, which do not exist here."""
+        """Discard all state. moto's reset joins its job threads, which do not exist here."""
         self.__init__(self.region_name, self.account_id)  # type: ignore[misc]
 
     def submit(self, request: Mapping[str, Any]) -> Job:
-        """SubmitJob; moto knows neither retryStrategy nor propagateTags and checks no size, state or timeout."""
+        """SubmitJob. moto ignores retryStrategy and propagateTags, and does not check size, state or timeout."""
         asked = submission.read(self, request)
         job_id = str(uuid.uuid4())
         job = Job(id=job_id, arn=self._arn(job_id), submission=asked)
@@ -64,7 +64,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return job
 
     def find(self, identifier: str) -> Job | None:
-        """A job by id or ARN; "<id>:<index>" is an array's child."""
+        """Return a job by id or ARN, or None; "<id>:<index>" is the child of an array job."""
         parent_id, _, index = identifier.rpartition("/")[2].partition(":")
         job = self._jobs.get(parent_id)
         if job is None or not index:
@@ -72,13 +72,13 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return job.children[int(index)] if index.isdigit() and int(index) < len(job.children) else None
 
     def describe_all(self, identifiers: Iterable[str]) -> list[dict[str, Any]]:
-        """DescribeJobs: unknown ids are left out, and no ids means no jobs (moto: all)."""
+        """DescribeJobs: omits unknown ids, and returns no jobs without ids (moto returns all)."""
         with self.scheduler.lock:
             found = (self.find(identifier) for identifier in identifiers)
             return [job.describe() | {"tags": self._tags_of(job)} for job in found if job]
 
     def list_page(self, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
-        """ListJobs, with the filters and pages that moto leaves out."""
+        """ListJobs, with the filters and pages that moto lacks."""
         with self.scheduler.lock:
             jobs, token = listing.page(listing.select(self._listed(request), request), request)
             return [job.summary() for job in jobs], token
@@ -102,14 +102,14 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return str(make_arn_for_job(self.account_id, job_id, self.region_name))
 
     def cancel_job(self, job_id: str, reason: str) -> None:
-        """CancelJob; moto's terminates a whole array and has no isCancelled."""
+        """CancelJob. moto's version terminates a whole array and does not set isCancelled."""
         self._require(job_id, reason)
         job = self.find(job_id)
         if job:
             self.scheduler.cancel(job, reason)
 
     def terminate_job(self, job_id: str, reason: str) -> None:
-        """TerminateJob; moto's sends no signal and has no isTerminated."""
+        """TerminateJob. moto's version sends no signal and does not set isTerminated."""
         self._require(job_id, reason)
         job = self.find(job_id)
         if job:
@@ -130,7 +130,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         service_role: str,
         tags: dict[str, str] | None = None,
     ) -> Any:
-        """moto demands a service role; AWS takes its service-linked one, and creates that (see `linked_roles`)."""
+        """Use the service-linked role as AWS does, and create it (see `linked_roles`); moto requires a service role."""
         reason = linked_roles.first_use(self.account_id)
         role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
         made = super().create_compute_environment(
@@ -140,7 +140,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return made
 
     def describe_compute_environments(self, environments: list[str] | None = None) -> list[dict[str, Any]]:
-        """moto calls every environment VALID."""
+        """Report an environment with a recorded problem as INVALID; moto reports every environment as VALID."""
         found: list[dict[str, Any]] = super().describe_compute_environments(environments)
         for one in found:
             if reason := self._compute_environments[one["computeEnvironmentArn"]].invalid_because:
@@ -148,13 +148,13 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         return found
 
     def update_compute_environment(self, *args: Any, **kwargs: Any) -> tuple[str, str]:
-        """moto's own; then waiting jobs look whether they fit now."""
+        """Update with moto, then let the scheduler check whether waiting jobs fit now."""
         answer: tuple[str, str] = super().update_compute_environment(*args, **kwargs)
         self.scheduler.poke()
         return answer
 
     def create_any_queue(self, request: Mapping[str, Any]) -> Any:
-        """CreateJobQueue: of service jobs our own, else moto's, which demands the optional state."""
+        """CreateJobQueue: ours for service jobs, otherwise moto's, which requires the optional state."""
         if request.get("serviceEnvironmentOrder"):
             made = self.services.places.create_queue(request)
             if request.get("tags"):
@@ -170,14 +170,14 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         )
 
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
-        """moto's own, and those of service jobs."""
+        """Return moto's queues and the queues of service jobs."""
         wanted = {name.rpartition("/")[2] for name in job_queues or ()}
         ours = [queue for queue in self.services.places.queues.values() if not wanted or queue.name in wanted]
         tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
         return [*super().describe_job_queues(job_queues), *tagged]
 
     def delete_job_queue(self, queue_name: str) -> None:
-        """Of service jobs or moto's own: see `_delete_compute_queue`."""
+        """Delete a queue of service jobs, or one of moto's with `_delete_compute_queue`."""
         queue = self.services.places.queue(queue_name)
         if queue is None:
             self._delete_compute_queue(queue_name)
@@ -189,7 +189,7 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
         del self.services.places.queues[queue.name]
 
     def _delete_compute_queue(self, queue_name: str) -> None:
-        """moto's own; AWS refuses to delete a queue that is ENABLED, and ends the jobs of one that is not."""
+        """Delete one of moto's queues as AWS does: refuse an ENABLED queue; terminate the jobs of a DISABLED one."""
         queue = self.get_job_queue(queue_name)
         if queue is not None and queue.state == "ENABLED":
             raise ClientException(
@@ -202,24 +202,24 @@ class BatchCompute(BatchBackend):  # type: ignore[misc] # moto is untyped to us
 
 
 class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
-    """The HTTP side of what moto's response class does not pass on to the backend."""
+    """HTTP handlers for requests whose members moto's response class does not pass to the backend."""
 
     @property
     def _request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
 
     def registerjobdefinition(self) -> str:
-        """moto checks neither the retry strategy nor the timeout."""
+        """Check the retry strategy and the timeout, which moto does not."""
         submission.check_definition(self._request)
         return str(super().registerjobdefinition())
 
     def createjobqueue(self) -> str:
-        """moto knows no service environments."""
+        """Create any kind of queue; moto does not support service environments."""
         made = self.batch_backend.create_any_queue(self._request)
         return json.dumps({"jobQueueArn": made.arn, "jobQueueName": made.name})
 
     def updatejobqueue(self) -> str:
-        """moto knows no queues of service jobs."""
+        """Update any kind of queue; moto does not support queues of service jobs."""
         queue = self.batch_backend.services.places.queue(str(self._request.get("jobQueue") or ""))
         if queue is None:
             return str(super().updatejobqueue())
@@ -227,19 +227,19 @@ class BatchComputeResponse(BatchResponse):  # type: ignore[misc]
         return json.dumps({"jobQueueArn": queue.arn, "jobQueueName": queue.name})
 
     def submitjob(self) -> str:
-        """Pass the whole request on; moto's picks some of its members."""
+        """Pass the whole request to the backend; moto passes only some members."""
         job = self.batch_backend.submit(self._request)
         return json.dumps({"jobArn": job.arn, "jobName": job.submission.name, "jobId": job.id})
 
     def describejobs(self) -> str:
-        """moto has no limit of ids."""
+        """Refuse too many ids; moto has no limit."""
         identifiers = self._request.get("jobs") or []
         if len(identifiers) > DESCRIBE_LIMIT:
-            raise ClientException(f"jobs holds {len(identifiers)} ids; DescribeJobs takes at most {DESCRIBE_LIMIT}")
+            raise ClientException(f"jobs has {len(identifiers)} ids; DescribeJobs accepts at most {DESCRIBE_LIMIT}")
         return json.dumps({"jobs": self.batch_backend.describe_all(identifiers)})
 
     def listjobs(self) -> str:
-        """moto has no pages."""
+        """Return one page; moto has no pages."""
         summaries, token = self.batch_backend.list_page(self._request)
         return json.dumps({"jobSummaryList": summaries} | ({"nextToken": token} if token else {}))
 
@@ -251,15 +251,15 @@ def _answer(operation: str) -> Callable[[BatchComputeResponse], str]:
     return lambda response: json.dumps(response.batch_backend.services.answer(operation, response._request))
 
 
-for _action, _operation in _SERVICE_ACTIONS.items():  # moto calls a method of the action's name, which it looks for
+for _action, _operation in _SERVICE_ACTIONS.items():  # moto looks for a method with the action's name
     setattr(BatchComputeResponse, _action, _answer(_operation))
 
 
 def replace(scheduler: Scheduler, services: ServiceScheduler) -> None:
-    """Make moto create and serve our backend, with these schedulers."""
+    """Make moto create and serve our backend with these schedulers."""
     BatchCompute.scheduler, Services.scheduler = scheduler, services
-    # moto's codes for wrong requests are none of Batch's service model, which has this one and ServerException;
-    # https://github.com/Netflix/metaflow/issues/70 shows it for a wrong instance type.
+    # moto's error codes for invalid requests are not in Batch's service model, which defines this one and
+    # ServerException; https://github.com/Netflix/metaflow/issues/70 shows it for an invalid instance type.
     InvalidParameterValueException.TYPE = InvalidRequestException.TYPE = ClientException.TYPE
     batch_backends.backend = BatchCompute
     batch_backends.clear()

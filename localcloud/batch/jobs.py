@@ -1,4 +1,4 @@
-"""Jobs of AWS Batch as data: a submission, its jobs or children, and what DescribeJobs says of them."""
+"""Jobs of AWS Batch as data: submissions, jobs, array children, and their form in DescribeJobs."""
 
 import time
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ NOT_STARTED = frozenset({"SUBMITTED", "PENDING", "RUNNABLE"})
 
 
 def now_ms() -> int:
-    """The time in Batch's unit: milliseconds since 1970."""
+    """Return the time in Batch's unit: milliseconds since 1970."""
     return int(time.time() * 1000)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Submission:
-    """What one SubmitJob call asked for, shared by an array job and all its children.
+    """The content of one SubmitJob call, shared by an array job and all its children.
 
     Attributes:
         container: containerProperties with the overrides and parameters applied.
-        size: Array size, None for a plain job.
-        milli_vcpus: CPU that one attempt takes, in thousandths of a vCPU.
-        share: Its shareIdentifier; empty in a queue that has no scheduling policy.
+        size: Array size; None for a plain job.
+        milli_vcpus: CPU of one attempt, in thousandths of a vCPU.
+        share: Its shareIdentifier; empty if the queue has no scheduling policy.
         priority: Its scheduling priority within the share.
     """
 
@@ -47,15 +47,15 @@ class Submission:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Job:
-    """A plain job, an array child, or an array parent. It changes under the scheduler's lock only.
+    """A plain job, an array child, or an array parent. Change it only while holding the scheduler's lock.
 
     Attributes:
         index: Array index of a child.
         parent: The array job of a child.
         children: The children of an array job, by index.
-        tally: How many children are in which status; kept by every change, so that no one ever counts 10,000 of them.
+        tally: Number of children by status; updated at every change to avoid counting 10,000 children.
         attempts: Finished attempts, as DescribeJobs shows them.
-        stop_reason: Reason of TerminateJob or CancelJob; its presence forbids a retry.
+        stop_reason: Reason of TerminateJob or CancelJob; if set, the job is not retried.
     """
 
     id: str
@@ -79,16 +79,16 @@ class Job:
 
     @property
     def is_array(self) -> bool:
-        """Whether this is an array parent, which never runs itself."""
+        """Return True if this is an array parent, which never runs itself."""
         return self.submission.size is not None and self.index is None
 
     @property
     def attempt(self) -> int:
-        """Number of the current or next attempt, from 1."""
+        """Return the number of the current or next attempt, from 1."""
         return len(self.attempts) + 1
 
     def summary(self) -> dict[str, Any]:
-        """The job as ListJobs shows it (JobSummary of the API reference)."""
+        """Return the job as ListJobs shows it (JobSummary of the API reference)."""
         answer = _without_none(
             {
                 "jobArn": self.arn,
@@ -111,7 +111,7 @@ class Job:
         return answer
 
     def describe(self) -> dict[str, Any]:
-        """The job as DescribeJobs shows it (JobDetail of the API reference)."""
+        """Return the job as DescribeJobs shows it (JobDetail of the API reference)."""
         asked = self.submission
         answer = self.summary() | {
             "jobQueue": asked.queue.arn,
@@ -137,7 +137,7 @@ class Job:
         return {**self.submission.container, **_without_none(ran)}
 
     def ids(self) -> "Iterator[Job]":
-        """The job itself and, for an array, its children."""
+        """Iterate over the job itself and, for an array, its children."""
         yield self
         yield from self.children
 

@@ -1,4 +1,4 @@
-"""ListJobs: which jobs a request means, in which order and on which page."""
+"""ListJobs: selects, orders and pages the jobs of a request."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -13,14 +13,14 @@ PAGE, FILTERED_PAGE = 1000, 100
 
 
 def select(jobs: Iterable[Job], request: Mapping[str, Any]) -> Iterable[Job]:
-    """The jobs of a queue or an array that a ListJobs request asks for.
+    """Return the jobs of a queue or an array that match a ListJobs request.
 
     Args:
         jobs: Jobs of the queue (oldest first), or children of the array.
         request: The request's body.
 
     Raises:
-        ClientException: A status or filter that does not exist.
+        ClientException: If the status or the filter does not exist.
     """
     filters = request.get("filters") or []
     if filters and not request.get("arrayJobId"):
@@ -35,12 +35,12 @@ def select(jobs: Iterable[Job], request: Mapping[str, Any]) -> Iterable[Job]:
 
 
 def page(jobs: Iterable[Job], request: Mapping[str, Any]) -> tuple[list[Job], str | None]:
-    """One page and the token of the next, None at the end."""
+    """Return one page and the token of the next page, or None on the last page."""
     largest = FILTERED_PAGE if request.get("filters") else PAGE
     size = min(int(request.get("maxResults") or largest), largest)
     token = str(request.get("nextToken") or "0")
     if size < 1 or not token.isdigit():
-        raise ClientException("maxResults must be at least 1 and nextToken one that ListJobs returned")
+        raise ClientException("maxResults must be at least 1, and nextToken must be a token that ListJobs returned")
     start = int(token)
     found = list(islice(jobs, start, start + size + 1))
     return found[:size], str(start + size) if len(found) > size else None

@@ -1,7 +1,8 @@
-"""The scheduler of AWS Batch: states of jobs, queues, and the vCPUs of compute environments.
+"""The scheduler of AWS Batch: job states, queues, and the vCPUs of compute environments.
 
-One thread starts what fits; a job has a thread only while an attempt of it runs, so an array of 10,000 costs 10,000
-small objects. Every change of a job goes through `_move`, which keeps the parent's tally and tells EventBridge.
+One thread starts the jobs that fit. A job has a thread only while one of its attempts runs, so an array of 10,000
+children costs 10,000 small objects. Every status change goes through `_move`, which updates the parent's tally and
+sends an event to EventBridge.
 """
 
 import threading
@@ -27,10 +28,10 @@ _UNTIL_NEXT_LAUNCH = 1 / FARGATE_LAUNCHES.per_second
 
 
 class Scheduler:
-    """All jobs of one localcloud, in every Region.
+    """Schedules all jobs of one localcloud, in every Region.
 
     Attributes:
-        lock: Held by whoever reads or changes a job.
+        lock: Required to read or change a job.
     """
 
     def __init__(self, cloud: "LocalCloud") -> None:
@@ -38,7 +39,7 @@ class Scheduler:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._arrived: deque[Job] = deque()
-        self._runnable: dict[JobQueue, Waiting[Job]] = {}  # not by ARN: a queue may be deleted and created again
+        self._runnable: dict[JobQueue, Waiting[Job]] = {}  # not by ARN: a deleted queue may be created again
         self._used: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._launches = TokenBuckets()
@@ -48,11 +49,11 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="batch-scheduler", daemon=True)
 
     def start(self) -> None:
-        """Begin to schedule."""
+        """Start scheduling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Kill every attempt and end the scheduler's threads; jobs stay in the state they have."""
+        """Kill every attempt and end the scheduler's threads; jobs keep their status."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -64,7 +65,7 @@ class Scheduler:
         self._thread.join()
 
     def submit(self, job: Job) -> None:
-        """Take a job, or an array parent with its children, in status SUBMITTED."""
+        """Accept a job, or an array parent with its children, in status SUBMITTED."""
         with self._changed:
             if job.is_array:
                 job.tally = dict.fromkeys(STATUSES, 0) | {"SUBMITTED": len(job.children)}
@@ -72,12 +73,12 @@ class Scheduler:
             self._notify()
 
     def poke(self) -> None:
-        """Look again: a queue or compute environment may have changed."""
+        """Schedule again, because a queue or a compute environment may have changed."""
         with self._changed:
             self._notify()
 
     def cancel(self, job: Job, reason: str) -> None:
-        """CancelJob: end what has not started; what is STARTING or RUNNING goes on, and the call succeeds anyway."""
+        """CancelJob: end jobs that have not started. STARTING and RUNNING jobs continue, and the call succeeds."""
         with self._changed:
             for one in job.ids():
                 if one.status in NOT_STARTED:
@@ -85,7 +86,7 @@ class Scheduler:
                     self._end_unstarted(one, reason)
 
     def terminate(self, job: Job, reason: str) -> None:
-        """TerminateJob: end what has not started, stop what runs; neither is retried."""
+        """TerminateJob: end jobs that have not started and stop running ones; neither are retried."""
         with self._changed:
             for one in job.ids():
                 if one.status in ENDED:
@@ -99,14 +100,14 @@ class Scheduler:
                     self._end_unstarted(one, reason)
 
     def running(self, job: Job, log_stream: str) -> None:
-        """An attempt's process has started."""
+        """Record that an attempt's process has started."""
         with self.lock:
             job.started_at = now_ms()
             job.log_stream = log_stream
             self._move(job, "RUNNING")
 
     def finished(self, attempt: Attempt, outcome: Outcome) -> None:
-        """An attempt is over: free its vCPUs, then succeed, fail or queue its job again."""
+        """Record the end of an attempt: free its vCPUs, then end its job or queue it again."""
         job = attempt.job
         with self._changed:
             self._used[attempt.environment.arn] -= job.submission.milli_vcpus
@@ -157,12 +158,12 @@ class Scheduler:
         self._move(job, "RUNNABLE", reason)
 
     def _dispatch(self) -> None:
-        """Start from the head of every queue while there is room, queues of higher priority first."""
+        """Start jobs from the head of every queue while capacity is available, highest queue priority first."""
         for queue, waiting in sorted(self._runnable.items(), key=lambda pair: -int(pair[0].priority)):
             weights = weights_of(queue.backend, queue.schedule_policy)
             while not self._stopping and (shares := waiting.shares(weights)):
                 job = waiting.first(shares[0])
-                if job.status == "RUNNABLE":  # else cancelled or terminated while it waited
+                if job.status == "RUNNABLE":  # otherwise it was cancelled or terminated while it waited
                     environment = self._room(queue.environments, job.submission.milli_vcpus)
                     if environment is None or not self._may_launch(environment):
                         break
@@ -175,16 +176,16 @@ class Scheduler:
             return None
         for environment in environments:
             used = self._used.get(environment.arn, 0)
-            # moto keeps None where the caller left the state out; AWS: ENABLED
+            # moto stores None if the caller omitted the state; AWS uses ENABLED
             usable = environment.state != "DISABLED" and not environment.invalid_because
             if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
                 return environment
         return None
 
     def _within_quota(self, environment: ComputeEnvironment, needed: int) -> bool:
-        """Return True if the account's Fargate quota has room in the environment's Region; else jobs stay RUNNABLE.
+        """Return True if the Region's Fargate quota has room for the job; otherwise the job stays RUNNABLE.
 
-        The quota is on the vCPUs of all tasks (https://docs.aws.amazon.com/general/latest/gr/ecs-service.html).
+        The quota limits the vCPUs of all tasks (https://docs.aws.amazon.com/general/latest/gr/ecs-service.html).
         """
         if (environment.compute_resources or {}).get("type") != "FARGATE":
             return True
@@ -193,7 +194,7 @@ class Scheduler:
         return used + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
 
     def _may_launch(self, environment: ComputeEnvironment) -> bool:
-        """Return True if Fargate launches another task of the account in this Region now; else jobs stay RUNNABLE."""
+        """Return True if Fargate launches another task in this Region now; otherwise jobs stay RUNNABLE."""
         kind = str((environment.compute_resources or {}).get("type"))
         if not kind.startswith("FARGATE"):
             return True
@@ -235,7 +236,7 @@ class Scheduler:
             self._move(parent, "FAILED" if failed else "SUCCEEDED", CHILD_FAILED if failed else None)
 
     def _tell(self, job: Job) -> None:
-        """AWS Batch User Guide, "AWS Batch job state change events"."""
+        """Send the event of the AWS Batch User Guide, "AWS Batch job state change events"."""
         event: dict[str, Any] = {
             "source": "aws.batch",
             "detail-type": "Batch Job State Change",
@@ -246,6 +247,6 @@ class Scheduler:
 
 
 def _milli_vcpus(environment: ComputeEnvironment) -> int:
-    """The environment's limit; an unmanaged one has none that Batch knows of."""
+    """Return the environment's vCPU limit; Batch knows none for an unmanaged environment."""
     limit = (environment.compute_resources or {}).get("maxvCpus")
     return 10**9 if limit is None else int(limit) * 1000

@@ -1,4 +1,4 @@
-"""SubmitJob: what AWS Batch checks, and what a job's container is after overrides and parameters."""
+"""SubmitJob: checks the request as AWS Batch does, and applies overrides and parameters to the container."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _PARAMETER = re.compile(r"Ref::([A-Za-z0-9_-]+)")
 
 
 class InvalidTagError(AWSError):  # type: ignore[misc] # moto is untyped to us
-    """AWS Batch's answer to a tag with other characters (https://github.com/Netflix/metaflow/issues/1345)."""
+    """AWS Batch's error for a tag with invalid characters (https://github.com/Netflix/metaflow/issues/1345)."""
 
     TYPE = "BadRequestException"
 
@@ -36,19 +36,19 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     """Check a SubmitJob request against a Region's queues and definitions.
 
     Args:
-        backend: The Region's Batch.
-        request: The request's body, in the API's own names.
+        backend: The Batch backend of the Region.
+        request: The request's body, with the API's member names.
 
     Raises:
-        ClientException: AWS would refuse the request, or it needs a part of Batch that localcloud leaves out.
-        InvalidTagError: A tag has a character that AWS does not allow.
+        ClientException: If AWS would refuse the request, or it needs a part of Batch that localcloud lacks.
+        InvalidTagError: If a tag has a character that AWS does not allow.
     """
     payload = len(json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode())
     if payload > MAX_PAYLOAD_BYTES:
-        _refuse(f"the request has {payload} bytes; SubmitJob takes at most {MAX_PAYLOAD_BYTES}")
+        _refuse(f"the request has {payload} bytes; SubmitJob accepts at most {MAX_PAYLOAD_BYTES}")
     name = str(request.get("jobName") or "")
     if not _NAME.fullmatch(name):
-        _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")
+        _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     for left_out in ("dependsOn", "nodeOverrides", "eksPropertiesOverride", "ecsPropertiesOverride"):
         if request.get(left_out):
             _refuse(f"{left_out} is not supported by localcloud; submit the job without it")
@@ -61,7 +61,7 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     container = _container(definition, request.get("containerOverrides") or {}, parameters)
     propagate, queue = request.get("propagateTags"), _queue(backend, str(request.get("jobQueue") or ""))
     if bool(request.get("shareIdentifier")) != bool(queue.schedule_policy):  # API reference, SubmitJob, shareIdentifier
-        _refuse(f"shareIdentifier is for queues with a scheduling policy, which demand it; {queue.name} was asked")
+        _refuse(f"shareIdentifier must be given for queues with a scheduling policy only; got jobQueue {queue.name}")
     return Submission(
         name=name,
         definition=definition,
@@ -80,10 +80,10 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
 
 
 def check_definition(request: Mapping[str, Any]) -> None:
-    """Check the parts of a RegisterJobDefinition request that a job takes over.
+    """Check the parts of a RegisterJobDefinition request that its jobs inherit.
 
     Raises:
-        ClientException: AWS would refuse the request.
+        ClientException: If AWS would refuse the request.
     """
     problem = problem_with(request.get("retryStrategy"))
     if problem:
@@ -100,7 +100,7 @@ def _definition(backend: BatchBackend, identifier: str) -> JobDefinition:
     if definition is None or definition.status != "ACTIVE":
         raise ClientException(f"JobDefinition {identifier!r} does not exist or is not ACTIVE in {backend.region_name}")
     if definition.container_properties is None:
-        raise ClientException(f"localcloud runs container jobs only, and {definition.arn} has no containerProperties")
+        raise ClientException(f"localcloud runs only container jobs; {definition.arn} has no containerProperties")
     return definition
 
 
@@ -116,7 +116,7 @@ def _queue(backend: BatchBackend, identifier: str) -> JobQueue:
 def _size(array: Mapping[str, Any]) -> int | None:
     size = array.get("size")
     if size is not None and not MIN_ARRAY <= int(size) <= MAX_ARRAY:
-        _refuse(f"arrayProperties.size must be between {MIN_ARRAY} and {MAX_ARRAY}, not {size}")
+        _refuse(f"arrayProperties.size must be between {MIN_ARRAY} and {MAX_ARRAY}; got {size}")
     return None if size is None else int(size)
 
 
@@ -125,13 +125,13 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
         return None
     seconds = int(timeout["attemptDurationSeconds"])
     if seconds < MIN_TIMEOUT_SECONDS:
-        _refuse(f"timeout.attemptDurationSeconds must be at least {MIN_TIMEOUT_SECONDS}, not {seconds}")
+        _refuse(f"timeout.attemptDurationSeconds must be at least {MIN_TIMEOUT_SECONDS}; got {seconds}")
     return {"attemptDurationSeconds": seconds}
 
 
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
     if tags is not None and not 1 <= len(tags) <= 50:
-        _refuse(f"tags must hold 1 to 50 entries, not {len(tags)}")
+        _refuse(f"tags must have 1 to 50 entries; got {len(tags)}")
     for key, value in (tags or {}).items():
         for kind, text in (("TagKey", key), ("TagValue", value)):
             if not _TAG.fullmatch(text):
@@ -142,7 +142,7 @@ def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
 def _container(
     definition: JobDefinition, overrides: Mapping[str, Any], parameters: Mapping[str, str]
 ) -> dict[str, Any]:
-    """containerProperties with containerOverrides applied: environment and resources by name, the rest as a whole."""
+    """Apply containerOverrides to containerProperties: merge environment and resources by name, replace the rest."""
     container: dict[str, Any] = dict(definition.container_properties or {})
     for whole in ("command", "instanceType", "vcpus", "memory"):
         if overrides.get(whole) is not None:
@@ -161,7 +161,7 @@ def _by(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[s
 
 
 def _with_parameters(part: str, parameters: Mapping[str, str]) -> str:
-    """`Ref::name` becomes the parameter's value; an unknown one stays as it is (User Guide, job parameters)."""
+    """Replace `Ref::name` with the parameter's value; keep an unknown one (User Guide, job parameters)."""
     return _PARAMETER.sub(lambda match: parameters.get(match[1], match[0]), str(part))
 
 
@@ -173,5 +173,5 @@ def _milli_vcpus(container: Mapping[str, Any]) -> int:
     except InvalidOperation:
         milli = 0
     if milli <= 0:
-        _refuse(f"VCPU must be a positive number, not {value!r}")
+        _refuse(f"VCPU must be a positive number; got {value!r}")
     return milli

@@ -1,11 +1,11 @@
-"""CloudFormation: real templates deploy through the real CDK CLI, and a failed resource is a failed deploy.
+"""CloudFormation: deploys real templates through the real CDK CLI; a failed resource fails the deployment.
 
-moto 5.2.5 resolves templates and keeps stacks, and both stay. What it lacks is replaced: it skips unknown resource
-types, drops most properties of the ones it knows, deletes and creates where AWS updates in place, and reports success
-where a resource raised. Here a resource is provisioned through its service's own API, as on AWS (`providers`), or
-where there is no provider by moto's own model (`native`); a type that neither knows fails.
+moto 5.2.5 resolves templates and stores stacks, and both are kept. Four of its behaviours are replaced: it skips
+unknown resource types, drops most properties of the types it knows, deletes and creates where AWS updates in place, and
+reports success if a resource raised an exception. Here, a resource is provisioned through its service's API, as on AWS
+(`providers`), or by moto's own model if it has no provider (`native`); any other type fails.
 
-Not built: drift, nested stacks, stack sets, macros, rollback triggers, `--no-rollback`, stack policies.
+Not built: drift detection, nested stacks, stack sets, macros, rollback triggers, `--no-rollback`, stack policies.
 """
 
 from typing import TYPE_CHECKING
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our backend in moto's place.
+    """Replace moto's CloudFormation backend with ours.
 
-    `get_stack_from_s3_url` is a function that three modules of moto import by name; it takes an address like
-    http://127.0.0.1:PORT/bucket/key for a host-style one.
+    Three modules of moto import the function `get_stack_from_s3_url` by name; it mistakes an address such as
+    http://127.0.0.1:PORT/bucket/key for a virtual-hosted-style one.
     """
     StackBackend.clients = Clients(cloud)
     cloud.pages[custom.PAGE] = custom.serve_answers

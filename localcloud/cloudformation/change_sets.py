@@ -1,4 +1,4 @@
-"""Change sets by stack and name, as AWS's API finds them."""
+"""Change sets, looked up by stack and name as in AWS's API."""
 
 from types import SimpleNamespace
 
@@ -10,15 +10,16 @@ from moto.core.responses import ActionResult, EmptyResult
 
 
 class ChangeSetNotFoundError(ServiceException):  # type: ignore[misc] # moto is untyped to us
-    """CloudFormation's service model: error code ChangeSetNotFound. The CDK CLI waits for it after a deletion."""
+    """CloudFormation's error code ChangeSetNotFound. The CDK CLI waits for it after a deletion."""
 
     code = "ChangeSetNotFoundException"
 
 
 def _say_which_properties(change_set: ChangeSet) -> None:
-    """Give every change of a resource the properties that differ; `cdk diff` believes that no other one does.
+    """Add the differing properties to every change of a resource; `cdk diff` shows only these properties.
 
-    Whether the resource would be replaced is not known here: "Conditionally", as where AWS cannot tell.
+    localcloud does not determine whether the resource would be replaced, so it reports "Conditionally", as AWS does
+    in undetermined cases.
     """
     before, after = (one.get("Resources", {}) for one in (change_set.stack.template_dict, change_set.template_dict))
     for change in change_set.changes:
@@ -33,10 +34,10 @@ def _say_which_properties(change_set: ChangeSet) -> None:
 
 
 class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 looks a change set up by its name alone, and the CDK gives every stack's the same name."""
+    """Looks up change sets by stack. moto 5.2.5 uses the name alone, and the CDK reuses one name for every stack."""
 
     def create_change_set(self) -> ActionResult:
-        """CreateChangeSet; ImportExistingResources is kept for its execution."""
+        """CreateChangeSet. Stores ImportExistingResources for the execution."""
         made = super().create_change_set()
         change_set = self.cloudformation_backend.change_sets[made.result["Id"]]
         change_set.importing = bool(self._get_bool_param("ImportExistingResources", False))
@@ -48,7 +49,7 @@ class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is unt
         return made
 
     def delete_stack(self) -> ActionResult:
-        """DeleteStack with its DeletionMode."""
+        """DeleteStack, with its DeletionMode."""
         by_force = self._get_param("DeletionMode") == "FORCE_DELETE_STACK"
         self.cloudformation_backend.delete_stack(self._get_param("StackName"), by_force=by_force)
         return EmptyResult()
@@ -64,7 +65,7 @@ class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is unt
         return super().execute_change_set()
 
     def delete_change_set(self) -> ActionResult:
-        """DeleteChangeSet; one that is not there is no error."""
+        """DeleteChangeSet; succeeds if the change set does not exist."""
         try:
             self._put_identifier()
         except ChangeSetNotFoundError:
@@ -72,7 +73,7 @@ class StackResponse(CloudFormationResponse):  # type: ignore[misc] # moto is unt
         return super().delete_change_set()
 
     def _put_identifier(self) -> None:
-        """Replace the name in the request by the ARN of the change set of the request's stack."""
+        """Replace the name in the request with the ARN of the stack's change set."""
         name, stack = self._get_param("ChangeSetName"), self._get_param("StackName")
         for identifier, known in reversed(self.cloudformation_backend.change_sets.items()):
             if name == identifier or (name == known.change_set_name and stack in (known.stack_name, known.stack_id)):
@@ -88,4 +89,4 @@ URLS = SimpleNamespace(
         for path, handler in urls.url_paths.items()
     },
 )
-"""moto's routes, with our response class in the place of its own."""
+"""moto's routes, with our response class instead of moto's."""

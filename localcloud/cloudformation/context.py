@@ -1,4 +1,4 @@
-"""What a provider is given to work with."""
+"""Context of provisioning: clients, the stack's place, and the provisioned resource."""
 
 import functools
 import re
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ProvisioningError(Exception):
-    """A resource cannot be provisioned; the text becomes its ResourceStatusReason."""
+    """A resource cannot be provisioned; the message becomes its ResourceStatusReason."""
 
 
 class Clients:
-    """Clients of the server's own APIs, made once per service, Region and account."""
+    """Creates clients of the server's own APIs, one per service, Region and account."""
 
     def __init__(self, cloud: "LocalCloud") -> None:
         self._cloud = cloud
@@ -33,7 +33,7 @@ class Clients:
 
     @property
     def endpoint_url(self) -> str:
-        """The server's address."""
+        """Return the server's address."""
         return self._cloud.endpoint_url
 
     def _make(self, service: str, region: str, account: str) -> Any:
@@ -52,17 +52,17 @@ class Clients:
 
 @dataclass
 class Provisioned:
-    """A resource that exists.
+    """A provisioned resource.
 
     Attributes:
         logical_resource_id: Its name in the template.
         cf_resource_type: Its type.
-        physical_resource_id: What `Ref` gives.
-        attributes: What `Fn::GetAtt` gives.
-        properties: The resolved properties it was made or last updated with.
+        physical_resource_id: The value of `Ref`.
+        attributes: The values of `Fn::GetAtt`.
+        properties: The resolved properties of its creation or last update.
         definition: Its entry in the template.
-        native: moto's object, where moto's own model provisioned it.
-        imported: Whether it was there before its stack took it over.
+        native: moto's object, if moto's own model provisioned it.
+        imported: True if the stack imported an existing resource.
     """
 
     logical_resource_id: str
@@ -75,7 +75,7 @@ class Provisioned:
     imported: bool = False
 
     def get_cfn_attribute(self, name: str) -> Any:
-        """The value of `Fn::GetAtt`; moto turns the exception into CloudFormation's message."""
+        """Return the value of `Fn::GetAtt`; moto converts the exception into CloudFormation's message."""
         if self.native is not None:
             return self.native.get_cfn_attribute(name)
         if name not in self.attributes:
@@ -85,7 +85,7 @@ class Provisioned:
 
 @dataclass(frozen=True)
 class Context:
-    """One resource of one stack while it is provisioned."""
+    """One resource of one stack during provisioning."""
 
     clients: Clients
     account: str
@@ -95,19 +95,19 @@ class Context:
     logical_id: str
 
     def client(self, service: str) -> Any:
-        """A boto3 client of the stack's Region."""
+        """Return a boto3 client for the stack's Region."""
         return self.clients.get(service, self.region, self.account)
 
     def arn(self, service: str, resource: str, *, is_global: bool = False) -> str:
-        """An ARN in the stack's account and Region."""
+        """Return an ARN in the stack's account and Region."""
         return f"arn:aws:{service}:{'' if is_global else self.region}:{self.account}:{resource}"
 
     def name(self, longest: int = 255, *, lower: bool = False) -> str:
-        """Return a name for a resource whose template gives none: stack, logical id and a random end.
+        """Return a name for an unnamed resource: stack name, logical id and a random suffix.
 
-        Where that is longer than the service allows, the stack's name and the logical id share the room equally, and
-        each takes the room that the other does not need; for a limit of 64 that is 25, 25 and 12 characters. AWS does
-        not document the rule. It reproduces the names of real accounts in
+        If the name exceeds the service's limit, the stack name and the logical id share the available characters
+        equally, and each may use the characters that the other does not need; a limit of 64 gives 25, 25 and 12. AWS
+        does not document the rule. It reproduces the names of real accounts in
         https://github.com/KensioSoftware/yulin/issues/1113 and in https://github.com/convox/rack/issues/2297.
         """
         end = random_suffix()
@@ -118,15 +118,15 @@ class Context:
         return name.lower() if lower else name
 
     def request(self, service: str, operation: str, properties: dict[str, Any]) -> dict[str, Any]:
-        """Properties in the form of an API operation's input.
+        """Convert properties to the input of an API operation.
 
         Args:
             service: Service.
-            operation: Operation, e.g. "CreateFunction".
+            operation: Operation, for example "CreateFunction".
             properties: CloudFormation's properties, whose names differ from the API's only in case.
 
         Raises:
-            ProvisioningError: A property has no counterpart in the operation.
+            ProvisioningError: If the operation has no counterpart of a property.
         """
         shape = self.client(service).meta.service_model.operation_model(operation).input_shape
         converted = _as_shape(properties, shape)
@@ -134,7 +134,7 @@ class Context:
 
 
 def _as_shape(value: Any, shape: Shape) -> Any:
-    """Convert as CloudFormation does, which takes "true" and "5" for a boolean and a number."""
+    """Convert a value as CloudFormation does, which accepts "true" and "5" as a boolean and a number."""
     if isinstance(shape, StructureShape):
         members = {name.lower(): name for name in shape.members}
         unknown = [key for key in value if key.lower() not in members]
@@ -164,16 +164,16 @@ def _as_scalar(value: Any, kind: str) -> Any:
 
 
 def tag_map(properties: dict[str, Any]) -> dict[str, str]:
-    """CloudFormation's list of tags (or map) as a map."""
+    """Return CloudFormation's list (or map) of tags as a map."""
     tags = properties.get("Tags", {})
     return dict(tags) if isinstance(tags, dict) else {tag["Key"]: str(tag["Value"]) for tag in tags}
 
 
 def without(properties: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Properties without some of them."""
+    """Return the properties except the named ones."""
     return {key: value for key, value in properties.items() if key not in names}
 
 
 def snake(operation: str) -> str:
-    """The method of a boto3 client for an operation."""
+    """Return the name of the boto3 method for an operation."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation).lower()

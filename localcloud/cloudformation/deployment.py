@@ -1,4 +1,4 @@
-"""One deployment of one stack: every resource in order, updates where something changed, removals last."""
+"""Deployment of one stack: creates and updates resources in order, then deletes the obsolete ones."""
 
 import logging
 from collections.abc import Callable
@@ -20,18 +20,18 @@ _EXPECTED = (ClientError, BotoCoreError, ProvisioningError, ValidationError, Ser
 _RETAINED = ("Retain", "RetainExceptOnCreate")
 
 _DRIFTED = "localcloud:drifted"
-"""A property that no template has, so that a drifted resource differs from its template."""
+"""A property that no template has. It makes a drifted resource differ from its template."""
 
 Note = Callable[[str, str, str, str, str | None], None]
 
 
 class DeploymentError(Exception):
-    """A resource failed; the text is the stack's status reason."""
+    """A resource failed; the message is the stack's status reason."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Provisions what a stack's template wants.
+    """Provisions the resources of a stack's template.
 
     Attributes:
         resources: The stack's resources and its template.
@@ -39,9 +39,9 @@ class Deployment:
         account: Account.
         region: Region.
         stack_name: Name of the stack.
-        kind: "CREATE", "UPDATE" or "DELETE", for the words in the events.
-        note: Takes the events: logical id, physical id, type, status, reason.
-        importing: Whether resources that are there already are taken over, as ImportExistingResources asks
+        kind: "CREATE", "UPDATE" or "DELETE", for the event texts.
+        note: Receives the events: logical id, physical id, type, status, reason.
+        importing: True if existing resources are imported, as ImportExistingResources requests
             (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
 
@@ -56,10 +56,10 @@ class Deployment:
     _deleted_first: list[Provisioned] = field(default_factory=list)
 
     def run(self) -> None:
-        """Create and update in order, then delete what the template no longer has or has replaced.
+        """Create and update resources in order, then delete the replaced ones and those no longer in the template.
 
         Raises:
-            DeploymentError: A resource could not be created or updated; nothing was deleted.
+            DeploymentError: If a resource could not be created or updated; nothing was deleted.
         """
         undone = self.resources.take_back_replacements()
         wanted = self.resources.wanted()
@@ -74,15 +74,15 @@ class Deployment:
         self.resources.replaced.clear()
 
     def remove_all(self, keeping: tuple[str, ...] = _RETAINED, *, by_force: bool = False) -> None:
-        """Delete every resource that is not retained, the last created first, going on where one refuses.
+        """Delete every resource that is not retained, newest first, and continue after a failed deletion.
 
         Args:
-            keeping: Deletion policies that retain; a stack whose creation failed keeps `Retain` alone, and what it
-                had not made itself.
-            by_force: Leave what refuses, and forget it.
+            keeping: Deletion policies that retain a resource. A stack whose creation failed retains only `Retain`, and
+                resources that it had imported.
+            by_force: Forget resources that cannot be deleted.
 
         Raises:
-            DeploymentError: Some could not be deleted.
+            DeploymentError: If some resources could not be deleted.
         """
         failed = []
         for name in reversed(self._known()):
@@ -98,7 +98,7 @@ class Deployment:
             raise DeploymentError(message)
 
     def drifted(self) -> list[str]:
-        """Return the names of resources that were deleted or changed outside of the stack."""
+        """Return the names of resources that were deleted or changed outside the stack."""
         return [name for name in self._known() if self._drift(name)]
 
     def revert_drift(self) -> None:
@@ -117,15 +117,15 @@ class Deployment:
         return provider_for(resource.cf_resource_type).drift(self._context(name), resource)
 
     def _known(self) -> list[str]:
-        """Names of the provisioned resources, in the order in which they were provisioned."""
+        """Return the names of the provisioned resources, in the order of provisioning."""
         return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
 
     def _bring_all_up(self, wanted: list[str]) -> None:
-        """Create and update in order; custom resources that do not depend on each other at the same time.
+        """Create and update resources in order; independent custom resources run in parallel.
 
-        CloudFormation works on all resources that do not depend on each other in parallel
-        (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html). Here only
-        those do whose time is spent elsewhere.
+        CloudFormation processes all independent resources in parallel
+        (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html). Here
+        only custom resources run in parallel, because they spend their time waiting for a function.
         """
         asked: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(max(1, len(wanted)), thread_name_prefix="custom-resource") as pool:
@@ -141,7 +141,7 @@ class Deployment:
             future.result()
 
     def _bring_up(self, name: str) -> None:
-        """Create, update or replace one resource; an old one that was replaced is deleted when the update is over."""
+        """Create, update or replace one resource. A replaced resource is deleted after the update."""
         definition = self.resources.definition(name)
         old = self.resources[name]
         kind = definition["Type"]
@@ -162,8 +162,8 @@ class Deployment:
             message = f"The following resource(s) failed to {verb.lower()}: [{name}]. {reason}"
             raise DeploymentError(message) from error
         except Exception as error:
-            # A defect of moto or ours inside one resource must be that resource's failure: anything else would
-            # leave the stack in progress for ever, and the CLI waiting.
+            # A defect of moto or localcloud inside one resource must fail that resource. Otherwise the stack would
+            # stay in progress, and the CLI would wait forever.
             _log.exception("provisioning %s (%s) raised", name, kind)
             self.note(name, physical_id, kind, f"{verb}_FAILED", f"Internal error in localcloud: {error!r}")
             message = f"The following resource(s) failed to {verb.lower()}: [{name}]. Internal error: {error!r}"
@@ -177,8 +177,8 @@ class Deployment:
     def _provision(self, name: str, kind: str, old: Provisioned | None, properties: dict[str, object]) -> Provisioned:
         """Create a resource, update it in place, or create its replacement.
 
-        CloudFormation creates a replacement before it deletes the old resource, and so refuses to replace a resource
-        under the same custom name (https://github.com/convox/rack/issues/2941,
+        CloudFormation creates a replacement before it deletes the old resource, and therefore refuses to replace a
+        resource with the same custom name (https://github.com/convox/rack/issues/2941,
         https://github.com/aws-samples/aws-genomics-workflows/issues/105).
         """
         provider = provider_for(kind)
@@ -201,7 +201,7 @@ class Deployment:
         return provider.create(context, kind, properties)
 
     def _existing(self, name: str, properties: dict[str, object]) -> Provisioned | None:
-        """Return what a resource takes over: something of its own name, which must stand as it is in the template."""
+        """Return the existing resource to import; its name must be static in the template."""
         definition = self.resources.definition(name)
         if not self.importing or definition.get("DeletionPolicy") not in _RETAINED:
             return None
@@ -235,7 +235,7 @@ class Deployment:
 
 
 def _is_gone(error: Exception) -> bool:
-    """Whether a deletion failed because somebody else did it; CloudFormation takes that for success."""
+    """Return True if a deletion failed because the resource no longer exists; CloudFormation treats it as success."""
     code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
     return any(word in code for word in ("NotFound", "NoSuch", "NonExistent", "DoesNotExist"))
 

@@ -1,8 +1,8 @@
-"""What CloudFormation's own schemas state about a resource type: which changes replace a resource, and its name.
+"""CloudFormation's resource schemas: the changes that replace a resource, and the property with its name.
 
 The schemas are those of CloudFormation's registry, which cfn-lint ships as JSON
-(https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html). They are read one by one:
-importing cfn-lint takes two seconds.
+(https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html). They are read one by one,
+because importing cfn-lint takes two seconds.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 Properties = Mapping[str, Any]
 
 _NAMED_OTHERWISE = {"AWS::EC2::SecurityGroup": "GroupName", "AWS::Logs::MetricFilter": "FilterName"}
-"""Types whose name is in a property that is not called after the type."""
+"""Types whose name is in a property with a different name than the type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +24,12 @@ class ResourceSchema:
     """The schema of one type.
 
     Attributes:
-        kind: The type, e.g. "AWS::IAM::Role".
+        kind: The type, for example "AWS::IAM::Role".
         create_only: Paths of the properties that cannot be updated ("createOnlyProperties").
-        perhaps_create_only: Paths of those that only some updates leave in place ("conditionalCreateOnlyProperties").
-        delete_first: Whether a replacement deletes the old resource before it creates the new one
+        perhaps_create_only: Paths of properties that only some updates keep ("conditionalCreateOnlyProperties").
+        delete_first: True if a replacement deletes the old resource before it creates the new one
             ("replacementStrategy": "delete_then_create").
-        longest_name: The most characters of the name; None where the schema gives no limit.
+        longest_name: Maximum length of the name; None if the schema has no limit.
     """
 
     kind: str
@@ -44,11 +44,11 @@ class ResourceSchema:
 
     @property
     def name_path(self) -> str:
-        """The path of the property that holds the resource's name; "" for a type without one."""
+        """Return the path of the property that contains the resource's name; "" if the type has none."""
         return next((path for path in self.create_only if self._is_name(path)), "")
 
     def name(self, properties: Properties) -> str:
-        """Return the name that a template gives to a resource; "" if CloudFormation chooses it."""
+        """Return the name of a resource in a template; "" if CloudFormation chooses it."""
         return str(_at(properties, self.name_path) or "") if self.name_path else ""
 
     def _fixed(self, wanted: Properties) -> Iterator[str]:
@@ -66,7 +66,7 @@ class ResourceSchema:
 
 @cache
 def resource_schema(kind: str) -> ResourceSchema:
-    """Return the schema of a type; an empty one for a type that the registry does not have, e.g. a custom resource."""
+    """Return the schema of a type; an empty one if the registry lacks the type, for example a custom resource."""
     known = _known()
     if kind not in known:
         return ResourceSchema(kind=kind)
@@ -86,7 +86,7 @@ def _paths(schema: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _at(properties: Properties, path: str) -> Any:
-    """Return the value at a path such as "Budget/BudgetName"; None where there is none."""
+    """Return the value at a path such as "Budget/BudgetName", or None."""
     value: Any = properties
     for key in path.split("/"):
         if not isinstance(value, Mapping):
@@ -97,7 +97,7 @@ def _at(properties: Properties, path: str) -> Any:
 
 @cache
 def _known() -> dict[str, str]:
-    """The names of the schemas' files, by type."""
+    """Return the names of the schema files by type."""
     return dict(json.loads((_folder() / "providers" / "us-east-1.json").read_text()))
 
 

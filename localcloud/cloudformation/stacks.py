@@ -1,4 +1,4 @@
-"""Stacks and change sets: what moto's backend keeps, with our deployment in the middle."""
+"""Stacks and change sets: moto's backend with our deployment of resources."""
 
 import threading
 from typing import Any, ClassVar
@@ -16,13 +16,13 @@ _NO_CHANGES = "The submitted information didn't contain changes. Submit differen
 
 
 class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
-    """A stack of moto's whose resources we provision."""
+    """A stack of moto whose resources localcloud provisions."""
 
     clients: ClassVar[Clients]
     stack_status_reason: str | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.busy = threading.RLock()  # one operation at a time; the next waits for its end
+        self.busy = threading.RLock()  # one operation at a time; the next one waits
         super().__init__(*arguments, **options)
 
     def _create_resource_map(self) -> Resources:
@@ -41,18 +41,18 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
 
     @property
     def stack_parameters(self) -> dict[str, Any]:
-        """The parameters as they were given, which UsePreviousValue means; moto takes an SSM parameter's value."""
+        """Return the parameters as given, for UsePreviousValue; moto returns the value of an SSM parameter."""
         defaults = {name: slot.get("Default") for name, slot in self.template_dict.get("Parameters", {}).items()}
         return {**defaults, **self.parameters}
 
     def deploy(self, template: str, parameters: dict[str, Any], kind: str, *, importing: bool = False) -> None:
-        """Bring the stack to a template, or back where that fails; either shows in status and events.
+        """Deploy a template, and roll back if that fails; status and events show the result.
 
         Args:
             template: The template's text.
             parameters: Its parameters.
             kind: "CREATE" or "UPDATE".
-            importing: Whether it takes over resources that are there already.
+            importing: True if existing resources are imported.
         """
         before = (self.template, self.template_dict, self.parameters)
         self._enter(f"{kind}_IN_PROGRESS", "User Initiated")
@@ -66,7 +66,7 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
         self._enter(f"{kind}_COMPLETE", None)
 
     def remove(self, *, by_force: bool = False) -> None:
-        """Delete every resource that is not retained; `by_force` leaves those that refuse."""
+        """Delete every resource that is not retained; `by_force` skips resources that cannot be deleted."""
         self._enter("DELETE_IN_PROGRESS", "User Initiated")
         try:
             self._deployment("DELETE").remove_all(by_force=by_force)
@@ -84,7 +84,7 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
             self.template, self.template_dict, self.parameters = template, parsed, parameters
             self.description = parsed.get("Description")
             self.output_map = self._create_output_map()
-            list(self.output_map.values())  # resolved when looked at
+            list(self.output_map.values())  # reading the values resolves them
         except CloudFormationError as error:
             raise DeploymentError(error.message) from error
 
@@ -129,7 +129,7 @@ class DeployedStack(Stack):  # type: ignore[misc] # moto is untyped to us
 
 
 class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto's backend, with stacks that are deployed before they are called complete."""
+    """moto's backend, with stacks whose resources are deployed before the stack is complete."""
 
     clients: ClassVar[Clients]
     _url_module = URLS
@@ -137,7 +137,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
     def create_stack(
         self, name: str, template: str, parameters: dict[str, Any], *arguments: Any, **options: Any
     ) -> Stack:
-        """CreateStack, deployed when it returns; a failure shows as ROLLBACK_COMPLETE, as to a caller who waits."""
+        """CreateStack: returns after the deployment; a failure leads to ROLLBACK_COMPLETE."""
         if any(stack.name == name for stack in self.stacks.values()):
             raise AlreadyExistsException(f"Stack [{name}] already exists")
         stack = self._new_stack(name, parameters, *arguments, **options)
@@ -152,7 +152,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         parameters: list[dict[str, Any]],
         tags: dict[str, str] | None,
     ) -> Stack:
-        """UpdateStack, deployed when it returns."""
+        """UpdateStack: returns after the deployment."""
         stack = self.get_stack(name)
         _refuse_after_failed_creation(stack)
         stack.role_arn, stack.tags = role_arn, tags if tags is not None else stack.tags
@@ -171,7 +171,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         tags: dict[str, str] | None = None,
         role_arn: str | None = None,
     ) -> tuple[str, str]:
-        """CreateChangeSet; for a new stack it makes the stack too, in REVIEW_IN_PROGRESS."""
+        """CreateChangeSet; for a new stack, it also creates the stack in REVIEW_IN_PROGRESS."""
         validate_create_change_set(change_set_name)
         if change_set_type == "UPDATE":
             stack = self.get_stack(stack_name)
@@ -192,7 +192,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         return identifier, stack.stack_id
 
     def execute_change_set(self, change_set_name: str, stack_name: str | None = None) -> None:
-        """ExecuteChangeSet, deployed when it returns."""
+        """ExecuteChangeSet: returns after the deployment."""
         change_set = self.describe_change_set(change_set_name)
         if change_set is None:
             raise ValidationError(stack_name)
@@ -206,9 +206,9 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
         change_set.execution_status = "EXECUTE_FAILED" if failed else "EXECUTE_COMPLETE"
 
     def delete_stack(self, name_or_stack_id: str, *, by_force: bool = False) -> None:
-        """DeleteStack, done when it returns; a resource that cannot be deleted leaves the stack in DELETE_FAILED.
+        """DeleteStack: returns after the deletion; a resource that cannot be deleted leads to DELETE_FAILED.
 
-        `by_force` is FORCE_DELETE_STACK, which is for such a stack only.
+        `by_force` is FORCE_DELETE_STACK, which is valid only for a stack in DELETE_FAILED.
         """
         for stack in list(self.stacks.values()):
             if name_or_stack_id in (stack.name, stack.stack_id):
@@ -218,14 +218,14 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
                     self._delete(stack, by_force=by_force)
 
     def _delete(self, stack: DeployedStack, *, by_force: bool) -> None:
-        if stack.stack_id not in self.stacks:  # somebody else was faster
+        if stack.stack_id not in self.stacks:  # a concurrent call has deleted it
             return
         stack.remove(by_force=by_force)
         self._forget_exports(stack)
         if stack.status == "DELETE_COMPLETE":
             self.deleted_stacks[stack.stack_id] = self.stacks.pop(stack.stack_id)
             for identifier, change_set in list(self.change_sets.items()):
-                if change_set.stack_id == stack.stack_id:  # else the next stack of this name would seem to have it
+                if change_set.stack_id == stack.stack_id:  # otherwise the next stack of this name would have it
                     del self.change_sets[identifier]
 
     def _new_stack(
@@ -250,7 +250,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
             role_arn=role_arn,
             **options,
         )
-        # The map itself, not what it holds now: moto takes an empty one for none and then never sees an export.
+        # Pass the map itself, not its content: moto treats an empty map as none and then never sees an export.
         stack.cross_stack_resources = stack.resource_map.cross_stack_resources = self.exports
         self.stacks[stack.stack_id] = stack
         return stack
@@ -276,7 +276,7 @@ class StackBackend(CloudFormationBackend):  # type: ignore[misc] # moto is untyp
 
 
 def _refuse_after_failed_creation(stack: Stack) -> None:
-    """Raise ValidationError for the update of a stack that was never created: it can only be deleted.
+    """Raise ValidationError if the stack's creation failed, because such a stack can only be deleted.
 
     https://github.com/aws/aws-cli/issues/6216,
     https://github.com/aws-solutions-library-samples/data-lakes-on-aws/issues/109

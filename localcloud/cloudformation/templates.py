@@ -1,4 +1,4 @@
-"""Templates: where they come from, what refers to what in them, and what their expressions come to."""
+"""Templates: loads them, finds references between their resources, and resolves their expressions."""
 
 import graphlib
 import re
@@ -17,10 +17,10 @@ _DYNAMIC = re.compile(r"\{\{resolve:ssm:([^:}]+)(?::\d+)?\}\}")
 
 
 def template_from_url(template_url: str, account_id: str, partition: str) -> str:
-    """Read a template from S3, by a path-style or a host-style address.
+    """Read a template from S3 by a path-style or virtual-hosted-style URL.
 
     Args:
-        template_url: The address; the SDKs use path style with an endpoint that is an IP address.
+        template_url: The URL; the SDKs use path style if the endpoint is an IP address.
         account_id: Account of the bucket.
         partition: Partition of the bucket.
     """
@@ -37,13 +37,13 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
 
 
 def deployment_order(resources: dict[str, Any]) -> list[str]:
-    """Logical ids so that each comes after everything it refers to or depends on.
+    """Return the logical ids in an order in which each follows its references and dependencies.
 
     Args:
         resources: The template's Resources.
 
     Raises:
-        ValidationError: The references go round in a circle.
+        ValidationError: If the references are circular.
     """
     graph = {name: set(references(resource)) & set(resources) - {name} for name, resource in resources.items()}
     try:
@@ -68,10 +68,10 @@ def references(value: Any) -> Iterator[str]:
 
 
 class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
-    """moto's map, which resolves expressions; here it never creates a resource by being looked at.
+    """moto's map, which resolves expressions; unlike moto's, it does not create a resource on access.
 
     Attributes:
-        replaced: Resources that the current update has replaced, by logical id; they exist until it is over.
+        replaced: Resources replaced by the current update, by logical id; they exist until the update ends.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -79,7 +79,7 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
         self.replaced: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
-        """A parameter's value, or a provisioned resource (None while its condition is false)."""
+        """Return a parameter's value, or a provisioned resource (None if its condition is false)."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         if key in self._resource_json_map:
@@ -88,21 +88,21 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
 
     @property
     def resources(self) -> list[str]:
-        """Logical ids of what is provisioned."""
+        """Return the logical ids of the provisioned resources."""
         return [name for name in self._resource_json_map if name in self._parsed_resources]
 
     def validate_outputs(self) -> None:
-        """Nothing: moto asks its own model classes; a wrong attribute shows when it is resolved."""
+        """Do nothing: moto would check its own model classes. Resolving an output reports an invalid attribute."""
 
     def parse_ssm_parameter(self, value: str, value_type: str) -> Any:
-        """The value of an SSM parameter that a template's parameter names; moto raises AttributeError for none."""
+        """Return the value of an SSM parameter; moto raises AttributeError if the parameter does not exist."""
         found = ssm_backends[self._account_id][self._region_name].get_parameter(value)
         if found is None:
             raise ValidationError(message=f"Unable to fetch parameters [{value}] from parameter store")
         return found.value.split(",") if "List<" in value_type or "StringList" in value_type else found.value
 
     def take(self, template: dict[str, Any], parameters: dict[str, Any]) -> None:
-        """Take the template that is deployed next, keeping what is provisioned."""
+        """Replace the template with the one to deploy next, and keep the provisioned resources."""
         self._template = template
         self._resource_json_map = template["Resources"]
         self.input_parameters = parameters
@@ -110,7 +110,7 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
         self.load()
 
     def wanted(self) -> list[str]:
-        """Logical ids to provision, in order, without those whose condition is false."""
+        """Return the logical ids to provision, in order, without resources whose condition is false."""
         return [
             name
             for name in deployment_order(self._resource_json_map)
@@ -119,33 +119,33 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
         ]
 
     def definition(self, name: str) -> dict[str, Any]:
-        """A resource as the template has it."""
+        """Return a resource's entry in the template."""
         return dict(self._resource_json_map[name])
 
     def properties(self, name: str) -> dict[str, Any]:
-        """A resource's properties with every expression resolved."""
+        """Return a resource's properties with all expressions resolved."""
         raw = _with_zones(self._resource_json_map[name].get("Properties", {}), self._region_name)
         raw = self._with_outputs(raw)
         resolved = self._resolved(clean_json(raw, self))
         return resolved if isinstance(resolved, dict) else {}
 
     def keep(self, name: str, resource: Any) -> None:
-        """Remember a provisioned resource."""
+        """Store a provisioned resource."""
         self._parsed_resources[name] = resource
 
     def take_back_replacements(self) -> list[Any]:
-        """Put back the resources that a failed update replaced; return the replacements, which are to be deleted."""
+        """Restore the resources that a failed update replaced; return the replacements, which must be deleted."""
         undone = [self._parsed_resources[name] for name in self.replaced]
         self._parsed_resources.update(self.replaced)
         self.replaced.clear()
         return undone
 
     def forget(self, name: str) -> None:
-        """Forget a resource that is gone."""
+        """Remove a deleted resource from the map."""
         self._parsed_resources.pop(name, None)
 
     def _with_outputs(self, value: Any) -> Any:
-        """Fn::GetStackOutput of another stack, which moto 5.2.5 does not know."""
+        """Resolve Fn::GetStackOutput of another stack, which moto 5.2.5 does not support."""
         if isinstance(value, dict):
             if set(value) == {"Fn::GetStackOutput"}:
                 return self._output(value["Fn::GetStackOutput"])
@@ -175,7 +175,7 @@ class Resources(ResourceMap):  # type: ignore[misc] # moto is untyped to us
 
 
 def _with_zones(value: Any, region: str) -> Any:
-    """Fn::GetAZs of this Region; moto answers with us-east-1's everywhere."""
+    """Resolve Fn::GetAZs for this Region; moto always returns the zones of us-east-1."""
     if isinstance(value, dict):
         if set(value) == {"Fn::GetAZs"}:
             return [f"{region}{zone}" for zone in "abc"]

@@ -1,14 +1,14 @@
-"""CodeBuild: a build runs its buildspec's own commands, on this machine, with stand-ins for `docker` and the AWS CLI.
+"""CodeBuild: runs the buildspec's commands on this machine, with substitutes for `docker` and the AWS CLI.
 
-moto 5.2.5 keeps projects and calls every build a success. Here a build is a process: the commands of the buildspec's
-phases in one shell, with the project's variables and those of StartBuild, and the service role's keys. It ends in the
-state that the shell ends in, with its log in CloudWatch and an event on the default bus.
+moto 5.2.5 stores projects and reports success for every build. Here a build is a process: the commands of all phases in
+one shell, with the project's variables, the variables of StartBuild, and the keys of the service role. The build status
+is that of the shell; the log goes to CloudWatch, and an event to the default bus.
 
-An account runs so many builds of a size at the same time as its quotas allow (`localcloud.limits`).
+The account's quotas limit the number of concurrent builds of each compute type (`localcloud.limits`).
 
-`docker buildx build` looks for everything that the Dockerfile copies, and makes an image that is a process of this
-checkout (`programs`, `checkout_images`). Not built: sources other than NO_SOURCE, artifacts, reports, batch builds,
-webhooks, queues of builds, phases after one that failed, and the time limits.
+`docker buildx build` checks that all files that the Dockerfile copies exist, and creates an image that is a process of
+this checkout (`programs`, `checkout_images`). Not built: sources other than NO_SOURCE, artifacts, reports, batch
+builds, webhooks, build queues, phases after a failed one, and timeouts.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +22,6 @@ if TYPE_CHECKING:
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our backend in moto's place."""
+    """Replace moto's CodeBuild backend with ours."""
     Builds.cloud = cloud
     codebuild_backends.backend = Builds

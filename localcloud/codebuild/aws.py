@@ -1,5 +1,4 @@
-"""The part of the AWS CLI that builds use: `aws s3 cp`, `aws ecr describe-images` and `get-login-password`, and
-`aws events put-events`."""
+"""AWS CLI for builds: `aws s3 cp`, `aws ecr describe-images` and `get-login-password`, `aws events put-events`."""
 
 import argparse
 import json
@@ -12,7 +11,7 @@ from botocore.exceptions import ClientError
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; 254 says, as the CLI's does, that AWS refused it."""
+    """Run one command; return 254, the CLI's exit code, if AWS refused it."""
     parser = argparse.ArgumentParser(prog="aws")
     services = parser.add_subparsers(dest="service", required=True)
     s3 = services.add_parser("s3").add_subparsers(dest="command", required=True).add_parser("cp")

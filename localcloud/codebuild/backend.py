@@ -1,4 +1,4 @@
-"""Projects as moto keeps them, and builds that run."""
+"""The CodeBuild backend: moto's projects, and builds that run."""
 
 import threading
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped to us
-    """moto 5.2.5 ignores the variables of StartBuild, and wants a location even of NO_SOURCE."""
+    """Passes StartBuild's variables, which moto 5.2.5 ignores, and accepts NO_SOURCE without a location."""
 
     def _get_param(self, param_name: str, if_none: Any = None) -> Any:
         value = super()._get_param(param_name, if_none)
@@ -33,7 +33,7 @@ class BuildResponse(CodeBuildResponse):  # type: ignore[misc] # moto is untyped 
 
 
 class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
-    """moto's backend, whose builds really run and report how they ended."""
+    """moto's backend with builds that run and report their status."""
 
     cloud: ClassVar["LocalCloud"]
     _url_module = SimpleNamespace(url_bases=urls.url_bases, url_paths={"{0}/$": BuildResponse.dispatch})
@@ -50,10 +50,10 @@ class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
         source_version: str | None = None,  # noqa: ARG002 - moto's signature
         artifact_override: dict[str, Any] | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
-        """Start a build in a process of its own.
+        """Start a build in its own process.
 
         Raises:
-            AccountLimitExceededError: The account runs as many builds of this size as it may.
+            AccountLimitExceededError: If the account's quota of concurrent builds of this type is used up.
         """
         build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
         with self._starting:
@@ -67,10 +67,10 @@ class Builds(CodeBuildBackend):  # type: ignore[misc] # moto is untyped to us
         return build.described()
 
     def batch_get_builds(self, ids: list[str]) -> list[dict[str, Any]]:
-        """The builds as they are."""
+        """Return the current state of the builds."""
         return [self.builds[identifier].described() for identifier in ids if identifier in self.builds]
 
     def stop_build(self, build_id: str) -> dict[str, Any] | None:
-        """Stop a build that runs."""
+        """Stop a running build."""
         self.builds[build_id].stop()
         return self.builds[build_id].described()

@@ -1,4 +1,4 @@
-"""One build: the commands of its buildspec in a shell, and what CodeBuild says of it."""
+"""One build: runs the commands of its buildspec in a shell, and describes itself for CodeBuild's API."""
 
 import json
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PHASES = ("install", "pre_build", "build", "post_build")
 PROGRAMS = ("aws", "docker")
-"""What a build's host has that this machine may lack; each is a module of `localcloud.codebuild`."""
+"""Programs of a build's host that this machine may lack; each is a module of `localcloud.codebuild`."""
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -50,26 +50,26 @@ class Build:
 
     @property
     def runs(self) -> bool:
-        """True until the build has ended."""
+        """Return True until the build has ended."""
         return self._status == "IN_PROGRESS"
 
     @property
     def compute(self) -> str:
-        """The compute type of the build's host."""
+        """Return the compute type of the build's host."""
         return str(self._environment["computeType"])
 
     def start(self) -> None:
-        """Run it in a thread of its own."""
+        """Run the build in its own thread."""
         threading.Thread(target=self._run, name=f"codebuild-{self.id}", daemon=True).start()
 
     def stop(self) -> None:
-        """Kill it."""
+        """Kill the build."""
         self._stopped = True
         if self._group:
             self._group.kill()
 
     def described(self) -> dict[str, Any]:
-        """The build in the words of the API."""
+        """Return the build in the form of the API."""
         return {
             "id": self.id,
             "arn": self.arn,
@@ -100,9 +100,9 @@ class Build:
         self._tell()
 
     def _script(self) -> str:
-        """The commands of all phases in one shell.
+        """Return the commands of all phases as one shell script.
 
-        The first that fails ends its phase, whose `finally` commands run nevertheless, and then the build
+        A failed command ends its phase, whose `finally` commands still run, and then the build
         (https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html).
         """
         phases = yaml.safe_load(self._project["source"]["buildspec"])["phases"]
@@ -127,7 +127,7 @@ class Build:
         return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
 
     def _tell(self) -> None:
-        """Put the event that the build has ended (AWS CodeBuild User Guide, "Build notifications input format")."""
+        """Send the event of the build's end (AWS CodeBuild User Guide, "Build notifications input format")."""
         environment = self._environment
         variables = [{"type": "PLAINTEXT", **entry} for entry in environment["environmentVariables"]]
         event = {

@@ -1,7 +1,7 @@
-"""The part of docker that builds use: `docker login`, `docker buildx build`, `docker push`.
+"""Docker for builds: `docker login`, `docker buildx build`, `docker push`.
 
-Nothing is built: no registry is reachable for a base image. What is checked is what goes wrong with the sources of a
-build: that the Dockerfile has the target, and that all that it copies is there. The image that is pushed is the
+It builds no image, because no registry with a base image can be reached. It checks the errors that the sources of a
+build can have: the Dockerfile must have the target, and all files that it copies must exist. The pushed image is the
 checkout's own process, with a digest of those sources.
 """
 
@@ -32,7 +32,7 @@ class BuildError(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; 1 says, as docker's does, that it failed."""
+    """Run one command; return 1, docker's exit code, if it failed."""
     parser = argparse.ArgumentParser(prog="docker")
     commands = parser.add_subparsers(dest="command", required=True)
     login = commands.add_parser("login")
@@ -67,7 +67,7 @@ def _build(given: argparse.Namespace) -> None:
     text = dockerfile.read_text().replace("\\\n", " ")
     targets = [match["name"] for match in _FROM.finditer(text) if match["name"]]
     if given.target and given.target not in targets:
-        raise BuildError(f"target stage {given.target} could not be found; there are {', '.join(targets)}")
+        raise BuildError(f"target stage {given.target} could not be found; the stages are {', '.join(targets)}")
     for match in _COPY.finditer(text):
         words = shlex.split(match["words"])
         if any(word.startswith("--from") for word in words):
@@ -77,7 +77,7 @@ def _build(given: argparse.Namespace) -> None:
                 raise BuildError(f"{match[0]}: {source} is not in the build context")
     name = dockerfile.relative_to(context).as_posix()
     if name not in IMAGES:
-        raise BuildError(f"{name}: this checkout has no process for it; it has {', '.join(IMAGES)}")
+        raise BuildError(f"{name}: this checkout has no process for it, only for {', '.join(IMAGES)}")
     _store(given.tag).write_text(json.dumps({"dockerfile": name, "source": f"{given.target} {_digest(context)}"}))
 
 
@@ -101,7 +101,7 @@ def _digest(context: Path) -> str:
 
 
 def _store(name: str) -> Path:
-    """Where the build's host keeps what it knows of an image or a registry."""
+    """Return the file in which the build's host stores the state of an image or a registry."""
     folder = Path(os.environ["TMPDIR"]) / "docker"
     folder.mkdir(exist_ok=True)
     return folder / hashlib.sha256(name.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""The network between a training job's hosts, which are process groups of this machine.
+"""The network between a training job's hosts, which are process groups on this machine.
 
-Every host gets a folder with an `ssh` and an `sshd` program, put first on its PATH. `ssh algo-2 <command>` reaches the
-`sshd` that runs on algo-2 through a Unix socket and runs the command there, as Open MPI's launcher expects of ssh; the
-hosts' names need not resolve, and no port is opened.
+Every host gets a folder with an `ssh` and an `sshd` program, first on its PATH. `ssh algo-2 <command>` connects through
+a Unix socket to the `sshd` on algo-2 and runs the command there, as Open MPI's launcher expects of ssh. The host names
+need not resolve, and no port is opened.
 """
 
 import shlex
@@ -13,28 +13,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
-"""Interface that connects the hosts, as told in resourceconfig.json: they all live on this machine."""
+"""Network interface of the hosts in resourceconfig.json: all hosts are on this machine."""
 
 _PROGRAMS = Path(__file__).parent
 
 
 class HostNetwork:
-    """The hosts of one job and how they reach one another."""
+    """The hosts of one job and the connections between them."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        """Prepare the meeting place; a short path, because a Unix socket's may have 104 bytes only (macOS)."""
+        """Create the folder of the sockets; its path is short, because a socket's is limited to 104 bytes (macOS)."""
         self._sockets = Path(tempfile.mkdtemp(prefix="lc-"))
         (self._sockets / "hosts").write_text("\n".join(hosts))
 
     def programs_for(self, host: str, folder: Path) -> Path:
-        """Write `ssh` and `sshd` of one host.
+        """Write the `ssh` and `sshd` programs of one host.
 
         Args:
             host: The host they run on.
             folder: Folder to create.
 
         Returns:
-            The folder, to be put first on the host's PATH.
+            The folder, which must be first on the host's PATH.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("ssh", "sshd"):
@@ -45,11 +45,11 @@ class HostNetwork:
         return folder
 
     def temporary(self, host: str) -> Path:
-        """Return the folder that stands for /tmp of a host: Open MPI's daemons meet in /tmp by names of their own."""
+        """Return the folder that replaces a host's /tmp, where Open MPI's daemons create files with fixed names."""
         folder = self._sockets / f"{host}-tmp"
         folder.mkdir(exist_ok=True)
         return folder
 
     def close(self) -> None:
-        """Remove the meeting place."""
+        """Remove the folder of the sockets."""
         shutil.rmtree(self._sockets, ignore_errors=True)

@@ -2,9 +2,9 @@
 
     ssh [options] [user@]host [command ...]
 
-The words of the command are joined by blanks and given to /bin/sh on the other host, as ssh does. Its standard streams
-are this program's own, handed over by file descriptor; the exit status is the command's, or 255 when the host cannot
-be reached. Needs the standard library only.
+The words of the command are joined by spaces and passed to /bin/sh on the other host, as ssh does. The command uses
+this program's standard streams, passed as file descriptors. The exit status is that of the command, or 255 if the host
+cannot be reached. Requires only the standard library.
 """
 
 import os
@@ -17,12 +17,12 @@ WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
 
 FAILED = 255
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SAGEMAKER_BASE_DIR")
-"""What a command sees of the host it runs on. sshd gives its commands a login's environment and not the container's;
-PATH and the base folder stand for the host's own file system."""
+"""Variables of its host that a command inherits. sshd gives its commands the environment of a login, not that of the
+container; PATH and the base folder represent the host's own file system."""
 
 
 def login_environment() -> dict[str, str]:
-    """The environment of a command that ssh runs on this host."""
+    """Return the environment of a command that ssh runs on this host."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {"SHELL": "/bin/sh", "USER": "root", "LOGNAME": "root"}
 
@@ -31,7 +31,7 @@ def parse(arguments: list[str]) -> tuple[str, str, bool]:
     """Read a command line.
 
     Returns:
-        Host, command (empty: read one from stdin, as a login shell would) and whether -n was given.
+        Host, command (empty: read it from stdin, as a login shell does) and True if -n was given.
     """
     no_input = False
     position = 0
@@ -48,13 +48,13 @@ def parse(arguments: list[str]) -> tuple[str, str, bool]:
 
 
 def main(sockets: str, own_host: str, arguments: list[str]) -> int:
-    """Run a command on a host of the job; returns the exit status."""
+    """Run a command on a host of the job and return the exit status."""
     host, command, no_input = parse(arguments)
     if no_input:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if host == own_host:
         shell = ["/bin/sh", "-c", command] if command else ["/bin/sh"]
-        os.execve("/bin/sh", shell, login_environment())  # noqa: S606 - a shell is what ssh is asked for
+        os.execve("/bin/sh", shell, login_environment())  # noqa: S606 - ssh runs a shell by design
     if host not in (Path(sockets) / "hosts").read_text().split():
         sys.stderr.write(f"ssh: Could not resolve hostname {host}: Name or service not known\n")
         return FAILED

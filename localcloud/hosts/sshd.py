@@ -1,9 +1,9 @@
-"""`sshd` of one host of a training job: runs what `ssh` sends, each command in a session of its own.
+"""`sshd` of one host of a training job: runs the commands that `ssh` sends, each in its own session.
 
     sshd [-D] [options]
 
-With -D it stays in the foreground; without, it goes into the background as the real one does. Other options are
-accepted and mean nothing. Needs the standard library only.
+With -D, it stays in the foreground; without -D, it moves to the background as the real one does. Other options are
+ignored. Requires only the standard library.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # run isolated (-I), so the folder of its sibling is not on the path
+sys.path.insert(0, str(Path(__file__).parent))  # run isolated (-I), so this module's folder is not on the path
 from ssh import FAILED, login_environment  # type: ignore[import-not-found]
 
 LONGEST_COMMAND = 8 * 1024 * 1024
@@ -60,7 +60,7 @@ def _serve(connection: socket.socket) -> None:
         status = process.wait()
         try:
             connection.sendall(bytes([status if 0 <= status < FAILED else FAILED]))
-        except BrokenPipeError:  # the client was killed; without a terminal the command ran on, as with real sshd
+        except BrokenPipeError:  # the client was killed; without a terminal the command continues, as with real sshd
             return
 
 

@@ -1,1 +1,1 @@
-"""IAM: who may do what, decided for every call of a role as AWS decides it."""
+"""IAM: allows or denies every call of a role as AWS does."""

@@ -1,7 +1,7 @@
 """Condition operators of IAM's policies.
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html. Dates, addresses
-and binary data are left out: no policy here compares them, and an operator that is not known is an error.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html. Operators for
+dates, addresses and binary data are omitted, because no policy here uses them; an unknown operator is an error.
 """
 
 import operator
@@ -13,11 +13,11 @@ from localcloud.iam.request_keys import Context
 
 
 class UnknownOperatorError(Exception):
-    """A policy has a condition operator that localcloud does not evaluate."""
+    """A policy contains a condition operator that localcloud does not evaluate."""
 
 
 def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
-    """Whether all conditions of a statement are true of a request; keys compare without regard to case."""
+    """Return True if a request meets all conditions of a statement; keys are case-insensitive."""
     present = {key.lower(): value for key, value in context.items()}
     return all(
         _compares(name, [_text(value) for value in _listed(wanted)], present.get(key.lower()))
@@ -27,12 +27,12 @@ def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool
 
 
 def _compares(name: str, wanted: list[str], found: str | list[str] | None) -> bool:
-    """Return True if an operator is true of a key, which may be absent, or multivalued: then it is a list.
+    """Return True if an operator matches a key's value: None if absent, a list if multivalued.
 
-    A multivalued key needs ForAllValues or ForAnyValue even if the request has one value
+    A multivalued key requires ForAllValues or ForAnyValue even if the request has one value
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html).
-    Without one no operator matches it, a negated one neither: singleValueMatch of @cloud-copilot/iam-simulate 0.1.173
-    names AWS's confirmation (re:Inforce 2025, IAM431).
+    Without a quantifier, no operator matches it, not even a negated one: singleValueMatch of
+    @cloud-copilot/iam-simulate 0.1.173 cites AWS's confirmation (re:Inforce 2025, IAM431).
     """
     if name == "Null":
         return (found is None) == (wanted == ["true"])
@@ -64,7 +64,7 @@ def _like(value: str, pattern: str) -> bool:
 
 
 def _arn_like(value: str, pattern: str) -> bool:
-    """Each of an ARN's six parts by itself: a wildcard does not reach over a colon."""
+    """Match each of an ARN's six parts separately: a wildcard does not match a colon."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
     return len(values) == len(patterns) and all(map(_like, values, patterns))
 

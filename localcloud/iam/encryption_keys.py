@@ -1,7 +1,7 @@
-"""KMS keys behind a call: the key that a request uses, and its policy.
+"""KMS keys of a call: determines the key that a request uses, and evaluates its policy.
 
-A service that encrypts with a customer managed key calls KMS with the caller's permissions, which is
-`kms:ViaService` in policies (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html).
+A service that encrypts with a customer managed key calls KMS with the caller's permissions; policies see this as
+`kms:ViaService` (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html).
 """
 
 import json
@@ -19,7 +19,7 @@ from localcloud.iam.trust import lets
 
 
 def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region: str, account: str) -> Iterator[str]:
-    """Yield the ARN of the customer managed key that a call uses in S3, DynamoDB or SQS; none without such a key.
+    """Yield the ARN of the customer managed key that a call to S3, DynamoDB or SQS uses, if any.
 
     Args:
         service: The signing name of the service.
@@ -45,7 +45,7 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
 
 
 def key_arn(key: str, region: str, account: str) -> str | None:
-    """Return the ARN of a key by its id, its alias or an ARN of either; None if there is no such key."""
+    """Return a key's ARN by its id, alias or their ARN; None if the key does not exist."""
     if key.startswith("arn:"):
         region, account = key.split(":")[3:5]
     backend = kms_backends[account][region]
@@ -55,7 +55,7 @@ def key_arn(key: str, region: str, account: str) -> str | None:
 
 
 def key_context(key: str, service: str) -> Context:
-    """Return the condition keys with which a service calls KMS for a caller; `key` is the ARN of the key."""
+    """Return the condition keys of a service's call to KMS for a caller; `key` is the ARN of the key."""
     region, account = key.split(":")[3:5]
     made = kms_backends[account][region].keys.get(key.rpartition("/")[2])
     context: Context = {"kms:CallerAccount": account}
@@ -65,11 +65,11 @@ def key_context(key: str, service: str) -> Context:
 
 
 def key_policy_lets(key: str, action: str, principal: str, context: Context) -> bool:
-    """Return True if the policy of a key allows an action to a principal or to its account, whose IAM then decides.
+    """Return True if a key's policy allows an action to a principal, or to its account, whose IAM then decides.
 
     Args:
-        key: The ARN of the key; one that does not exist is allowed, so that KMS answers that it is not found.
-        action: E.g. "kms:Decrypt".
+        key: The ARN of the key; a key that does not exist is allowed, so that KMS returns its own error.
+        action: For example "kms:Decrypt".
         principal: The ARN of the role.
         context: The condition keys of the request.
     """
@@ -79,7 +79,7 @@ def key_policy_lets(key: str, action: str, principal: str, context: Context) -> 
 
 
 def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
-    """Return the key of the object that is read, or the bucket's default key for one that is written."""
+    """Return the key of the object to read, or the bucket's default key for an object to write."""
     name = str(parameters.get("Bucket") or "")
     if name not in s3_backends.bucket_accounts:
         return None

@@ -1,10 +1,10 @@
-"""WSGI middleware that refuses what a role's policies do not allow.
+"""WSGI middleware that refuses calls that a role's policies do not allow.
 
-It decides for the programs that a service runs with a role: functions, Batch children, training containers, what
-SageMaker moves for these, and whom of another account they become. An account's own user may do everything, and so may
-CloudFormation and the roles that a user assumes to deploy (the CDK's): who can deploy a grid is not the grid's to say.
-EventBridge asks for itself before it sends an event to another bus; what else happens inside the server (a lost event
-on its way to a queue) asks nobody.
+It checks the programs that a service runs with a role: functions, Batch children, training containers, SageMaker's
+data transfers for these, and roles of other accounts that they assume. An account's own user may do everything, and so
+may CloudFormation and the roles that a user assumes to deploy (the CDK's), because a grid does not control who deploys
+it. EventBridge itself checks permissions before it sends an event to another bus. Other actions inside the server (such
+as sending a failed event to a queue) are not checked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,24 +29,24 @@ from localcloud.signature import Signature, signature_of
 _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")
 UNSAID: Verdict = "ImplicitlyDenied"
-"""What S3 says to somebody whose own action is allowed, but who may not know whether there is such an object."""
+"""The verdict if S3 allows the caller's action but must not reveal whether the object exists."""
 KEY_POLICY = "DeniedByKeyPolicy"
 _BECAUSE: Mapping[str, str] = {
     "ImplicitlyDenied": "because no identity-based policy allows the {action} action",
     "ExplicitlyDenied": "with an explicit deny in an identity-based policy",
     KEY_POLICY: "because no resource-based policy allows the {action} action",
 }
-"""AWS's words (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
+"""AWS's texts (https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html)."""
 
 
 class Enforcer:
-    """Asks IAM for every permission that a call of a role takes, before the call reaches the service."""
+    """Evaluates every permission that a role's call requires, before the call reaches the service."""
 
     def __init__(self, application: WsgiApp) -> None:
         self._application = application
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Refuse a request, or pass it on."""
+        """Refuse or forward a request."""
         signature = signature_of(environ)
         principal = isolation.principal_of(signature.access_key) if signature else None
         if signature is None or principal is None or principal.endswith(".amazonaws.com"):
@@ -58,7 +58,7 @@ class Enforcer:
         for need in wanted:
             said = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
             if said == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
-                said = "ImplicitlyDenied"  # AWS says the same of a role that there is not
+                said = "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
             if said != "Allowed":
                 return _denied(environ, signature, _message(principal, need, said))(environ, start_response)
             if need.action.startswith("kms:") and not _key_lets(principal, need):
@@ -71,9 +71,9 @@ class Enforcer:
     def _without_telling(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature, message: str
     ) -> Iterable[bytes]:
-        """Read an object for somebody who may not list its bucket, and so is not told that there is none.
+        """Read an object for a caller who may not list its bucket, without revealing that the object is missing.
 
-        https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: without s3:ListBucket a missing key is
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: without s3:ListBucket, a missing key is
         AccessDenied.
         """
         head: list[Any] = []
@@ -87,8 +87,8 @@ class Enforcer:
 def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]:
     request = buffered(environ)
     if signature.service == "s3":
-        request = replace(request, body=b"")  # what a permission for S3 hangs on is not in an object's bytes
-    # Whole texts: the payload of a service job, which may be longer than the record keeps, names the role to pass.
+        request = replace(request, body=b"")  # permissions for S3 do not depend on an object's content
+    # Keep whole texts: the payload of a service job names the role to pass, and may exceed the record's limit.
     call = read_call(signature.service, request, whole_texts=True)
     if call is None:
         return [Permission(f"{signature.service}:?", "*", {})]
@@ -97,14 +97,14 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
 
 
 def _policies(principal: str) -> list[dict[str, Any]] | None:
-    """Return the policies of a role session; None for a user and for the CDK's roles, which may do everything."""
+    """Return the policies of a role session; None for users and the CDK's roles, which may do everything."""
     if _SESSION not in principal:
         return None
     return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])
 
 
 def _trusted(principal: str, role_arn: str) -> bool:
-    """Whether a role lets somebody become it; a session counts as its role (aws:PrincipalArn in the IAM User Guide)."""
+    """Return True if a principal may assume a role; a session counts as its role (aws:PrincipalArn, IAM User Guide)."""
     return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", _role_of(principal))
 
 
@@ -115,7 +115,7 @@ def _role_of(principal: str) -> str:
 
 
 def _key_lets(principal: str, need: Permission) -> bool:
-    """Return True if the key's own policy agrees: without it no identity-based policy counts
+    """Return True if the key's policy allows the action; otherwise identity-based policies have no effect
     (https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html)."""
     return key_policy_lets(need.resource, need.action, _role_of(principal), need.context)
 
@@ -130,7 +130,7 @@ def _message(principal: str, need: Permission, said: str) -> str:
 
 
 def _denied(environ: dict[str, Any], signature: Signature, message: str) -> Response:
-    """AWS, "Common errors": AccessDeniedException, HTTP 400 or, in REST, 403; S3 calls it AccessDenied."""
+    """Return AccessDeniedException, HTTP 400 or, in REST, 403 (AWS, "Common errors"); S3's code is AccessDenied."""
     code = "AccessDenied" if signature.service in ("s3", "sts", "sns") else "AccessDeniedException"
     status = HTTPStatus.BAD_REQUEST if environ.get("HTTP_X_AMZ_TARGET") else HTTPStatus.FORBIDDEN
     return refusal(environ, status, code, message, signature.service)

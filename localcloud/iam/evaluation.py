@@ -1,6 +1,6 @@
-"""Whether policies allow a request: the evaluation logic of identity-based policies in one account.
+"""Evaluation of identity-based policies for a request in one account.
 
-An explicit Deny wins, then an Allow, and what nothing allows is denied
+An explicit Deny takes precedence, then an Allow; all other requests are denied
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html).
 """
 
@@ -16,16 +16,16 @@ Verdict = Literal["Allowed", "ImplicitlyDenied", "ExplicitlyDenied"]
 
 
 def verdict(documents: Iterable[Mapping[str, Any]], action: str, resource: str, context: Context) -> Verdict:
-    """Return what policies say to a request.
+    """Return the decision of policies on a request.
 
     Args:
-        documents: The policies of who asks.
-        action: E.g. "s3:GetObject".
+        documents: The caller's policies.
+        action: For example "s3:GetObject".
         resource: The ARN, or "*" for an action without a resource.
         context: The condition keys of the request.
 
     Raises:
-        UnknownOperatorError: A policy has a condition that localcloud does not know.
+        UnknownOperatorError: If a policy has a condition operator that localcloud does not support.
     """
     allowed = False
     for document in documents:
@@ -39,7 +39,7 @@ def verdict(documents: Iterable[Mapping[str, Any]], action: str, resource: str, 
 
 
 def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
-    """Whether a statement names an action (in any case, as IAM has it) and a resource."""
+    """Return True if a statement covers an action (case-insensitive, as in IAM) and a resource."""
     if "NotAction" in statement:
         named = not any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["NotAction"]))
     else:
@@ -52,7 +52,7 @@ def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text is what a pattern of IAM means: "*" any characters, "?" one; everything else stands for itself."""
+    """Return True if a text matches an IAM pattern: "*" is any text, "?" one character; all others are literal."""
     return pattern == text or (("*" in pattern or "?" in pattern) and _expression(pattern).fullmatch(text) is not None)
 
 
@@ -62,5 +62,5 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 def listed(value: Any) -> list[Any]:
-    """A value of a policy as a list: IAM takes one entry without brackets."""
+    """Return a policy value as a list, because IAM accepts a single entry without brackets."""
     return value if isinstance(value, list) else [value]

@@ -1,7 +1,7 @@
-"""Which resources a request names: maps the parameters of a call to ARNs, by resource type.
+"""Resources of a request: maps the parameters of a call to ARNs, by resource type.
 
-Types are those of the Service Authorization Reference, with the service's prefix: "batch:job-queue". Which of them a
-call needs permissions on is not decided here (`required_permissions`).
+Types are those of the Service Authorization Reference, with the service's prefix: "batch:job-queue".
+`required_permissions` decides which of them a call needs permissions on.
 """
 
 import json
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
         return f"arn:aws:{self.service}:{self.region}:{self.account}:{resource}"
 
     def text(self, name: str) -> str:
-        """Return a parameter as a text; empty if it is not given."""
+        """Return a parameter as text; empty if it is missing."""
         return str(self.parameters.get(name) or "")
 
 
@@ -34,7 +34,7 @@ Named = Iterator[tuple[str, str]]
 
 
 def named_resources(asked: Asked) -> dict[str, list[str]]:
-    """Return the ARNs of the resources that a request names or creates, by type."""
+    """Return the ARNs of the resources that a request uses or creates, by type."""
     found: dict[str, list[str]] = defaultdict(list)
     for kind, arn in (*_BY_SERVICE.get(asked.service, _nothing)(asked), *_keys(asked)):
         found[kind].append(arn)
@@ -105,7 +105,7 @@ def _called(asked: Asked, kind: str, named: str) -> str:
 def _logs(asked: Asked) -> Named:
     group = asked.text("logGroupName")
     if group:
-        # Refusals on a log group name it so, with an empty stream (tests/policies/refusals/logs.yaml).
+        # IAM's errors for a log group contain an empty stream name (tests/policies/refusals/logs.yaml).
         yield "logs:log-group", asked.arn(f"log-group:{group}:log-stream:")
         yield "logs:log-stream", asked.arn(f"log-group:{group}:log-stream:{asked.text('logStreamName')}")
 

@@ -1,7 +1,7 @@
-"""What IAM knows of a request: the condition keys of the calls that this grid's policies have conditions on.
+"""Condition keys of requests, for the actions that this grid's policies restrict with conditions.
 
-A key is there only if the request says something of it, as in AWS; which keys there are, and what they hold, is in the
-Service Authorization Reference (https://docs.aws.amazon.com/service-authorization/latest/reference/).
+As in AWS, a key exists only if the request contains its value. The Service Authorization Reference
+(https://docs.aws.amazon.com/service-authorization/latest/reference/) lists the keys and their values.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ Context = dict[str, str | list[str]]
 
 
 def training_job_keys(request: Mapping[str, Any]) -> Context:
-    """The keys of CreateTrainingJob; `request` is its arguments."""
+    """Return the keys of CreateTrainingJob; `request` is its arguments."""
     resources, network = request.get("ResourceConfig") or {}, request.get("VpcConfig") or {}
     groups = resources.get("InstanceGroups") or [resources]
     said = {
@@ -30,14 +30,14 @@ def training_job_keys(request: Mapping[str, Any]) -> Context:
 
 
 def tag_keys(tags: Mapping[str, str]) -> Context:
-    """The keys of what a request tags; none where it tags nothing."""
+    """Return the keys of a request's tags; empty without tags."""
     return (
         {"aws:TagKeys": list(tags), **{f"aws:RequestTag/{key}": value for key, value in tags.items()}} if tags else {}
     )
 
 
 def service_job_keys(request: Mapping[str, Any]) -> Context:
-    """The keys of SubmitServiceJob beside its tags; nothing in its payload is one."""
+    """Return the keys of SubmitServiceJob except its tags; the payload has none."""
     return _present(
         {
             "batch:ShareIdentifier": request.get("shareIdentifier"),
@@ -47,12 +47,12 @@ def service_job_keys(request: Mapping[str, Any]) -> Context:
 
 
 def metric_keys(request: Mapping[str, Any]) -> Context:
-    """The keys of CloudWatch's PutMetricData."""
+    """Return the keys of CloudWatch's PutMetricData."""
     return _present({"cloudwatch:namespace": request.get("Namespace")})
 
 
 def event_keys(request: Mapping[str, Any]) -> Context:
-    """The keys of EventBridge's PutEvents; each holds the values of all entries."""
+    """Return the keys of EventBridge's PutEvents; each contains the values of all entries."""
     entries = request.get("Entries") or []
     return _present(
         {
@@ -70,7 +70,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "cloudwatch:PutMetricData": metric_keys,
     "events:PutEvents": event_keys,
 }
-"""How to read the condition keys of an action from its request; an action that is not here has none of its own."""
+"""Functions that read an action's condition keys from its request; other actions have no keys here."""
 
 
 def _present(said: Mapping[str, Any]) -> Context:

@@ -1,8 +1,8 @@
-"""Permissions that a call requires: actions, resources and condition keys, as IAM is asked for them.
+"""Permissions that a call requires: actions, resources and condition keys for IAM.
 
-The table required_permissions.json holds them. `python -m tests.policies.derivation` derives it from the Service
+They are in the table required_permissions.json. `python -m tests.policies.derivation` derives it from the Service
 Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by hand. A call
-that is not in the table requires the action of its name on what the request names.
+that is not in the table requires the action with its own name on the request's resources.
 """
 
 import json
@@ -18,11 +18,11 @@ from localcloud.iam.resource_tags import of_batch
 TABLE = Path(__file__).with_suffix(".json")
 _CALLS: Mapping[str, list[Mapping[str, Any]]] = json.loads(TABLE.read_text())["calls"]
 _PREFIXES = {"monitoring": "cloudwatch"}
-"""The prefixes of actions, by signing name, where they differ."""
+"""The prefixes of actions, by signing name, if they differ."""
 
 
 class Permission(NamedTuple):
-    """One permission: `context` are the condition keys with which it is asked for."""
+    """One permission; `context` contains the condition keys for its evaluation."""
 
     action: str
     resource: str
@@ -30,7 +30,7 @@ class Permission(NamedTuple):
 
 
 def required_permissions(asked: Asked) -> list[Permission]:
-    """Return every permission that a call requires; none for a call that anybody may make."""
+    """Return every permission that a call requires; empty if anyone may make the call."""
     prefix = _PREFIXES.get(asked.service, asked.service)
     call = f"{prefix}:{asked.operation}"
     named = named_resources(asked)
@@ -46,7 +46,7 @@ def required_permissions(asked: Asked) -> list[Permission]:
 
 
 def _applies(entry: Mapping[str, Any], asked: Asked, named: Mapping[str, list[str]]) -> bool:
-    """Return True if a request has the parameter, or names the resource, that makes a permission necessary."""
+    """Return True if a request has the parameter or the resource that makes a permission necessary."""
     present = {*(name for name, value in asked.parameters.items() if value), *named}
     return ("when" not in entry or entry["when"] in present) and entry.get("unless") not in present
 

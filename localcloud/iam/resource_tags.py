@@ -1,4 +1,4 @@
-"""What IAM knows of the resource that a call is for: its tags, where this grid's policies have conditions on them."""
+"""Tags of a call's resource as condition keys, for the resources that this grid's policies restrict by tag."""
 
 from moto.batch.models import batch_backends
 
@@ -6,6 +6,6 @@ from localcloud.iam.request_keys import Context
 
 
 def of_batch(account: str, region: str, arn: str) -> Context:
-    """The keys aws:ResourceTag/... of something of Batch; none for what does not exist."""
+    """Return the keys aws:ResourceTag/... of a Batch resource; empty if it does not exist."""
     tags: dict[str, str] = batch_backends[account][region].list_tags_for_resource(arn)
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}

@@ -1,4 +1,4 @@
-"""The policies of a role, as moto keeps them."""
+"""Policies of a role, from moto's IAM."""
 
 import json
 from functools import lru_cache
@@ -8,11 +8,11 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.models import iam_backends
 
 OF_THE_CDK = "cdk-"
-"""How the names of the roles begin with which a user of the CDK deploys; the bootstrap stack makes them."""
+"""Prefix of the roles with which a user of the CDK deploys; the bootstrap stack creates them."""
 
 
 def policies_of(role_name: str, account_id: str) -> list[dict[str, Any]] | None:
-    """Return the policies of a role; None for one with which a user of the CDK deploys, and for one that is gone."""
+    """Return the policies of a role; None for the CDK's deployment roles and for a role that does not exist."""
     role = _role(role_name, account_id)
     if role is None or role_name.startswith(OF_THE_CDK):
         return None
@@ -21,7 +21,7 @@ def policies_of(role_name: str, account_id: str) -> list[dict[str, Any]] | None:
 
 
 def trust_of(role_name: str, account_id: str) -> dict[str, Any]:
-    """Who may become a role; an empty policy for a role that there is not."""
+    """Return a role's trust policy; an empty policy if the role does not exist."""
     role = _role(role_name, account_id)
     trust = role.assume_role_policy_document if role else "{}"
     return _read(trust) if isinstance(trust, str) else dict(trust)

@@ -1,4 +1,4 @@
-"""Trust policies of roles that a service assumes: which service may, and on behalf of which resource."""
+"""Trust policies for services: decides whether a service may assume a role on behalf of a resource."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from localcloud.iam.evaluation import listed, matches
 
 
 def service_may_assume(trust: Mapping[str, Any], service: str, source_arn: str) -> bool:
-    """Return True if a role's trust policy lets a service assume it for a resource.
+    """Return True if a role's trust policy allows a service to assume it for a resource.
 
     Args:
         trust: The role's trust policy.
-        service: E.g. "events.amazonaws.com".
-        source_arn: The resource; with its account it is in the request's context
+        service: For example "events.amazonaws.com".
+        source_arn: The resource; the request's context contains it and its account
             (https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html).
     """
     context: dict[str, str | list[str]] = {"aws:SourceArn": source_arn, "aws:SourceAccount": source_arn.split(":")[4]}

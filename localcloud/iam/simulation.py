@@ -31,12 +31,12 @@ _DECISIONS: Mapping[Verdict, str] = {
 
 
 class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped to us
-    """moto's IAM with SimulatePrincipalPolicy."""
+    """moto's IAM, extended by SimulatePrincipalPolicy."""
 
     def simulate_principal_policy(self) -> ActionResult:
         """Evaluate the policies of PolicySourceArn and those of the request.
 
-        Without ResourceArns the resource is "*", which only a policy for all resources allows
+        Without ResourceArns, the resource is "*", which only a policy for all resources allows
         (https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html).
         """
         documents = [*self._documents(str(self._get_param("PolicySourceArn"))), *self._given_documents()]
@@ -64,7 +64,7 @@ class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped t
         """Return the policies of a role or user.
 
         Raises:
-            NotFoundException: There is none of this ARN.
+            NotFoundException: If it does not exist.
         """
         kind, _, name = source.partition(":iam::")[2].partition(":")[2].partition("/")
         name = name.rpartition("/")[2]
@@ -79,11 +79,11 @@ class SimulatingResponse(IamResponse):  # type: ignore[misc] # moto is untyped t
 
 
 def _value(kind: str, values: list[str]) -> str | list[str]:
-    """Return the value of a key: a list if its ContextKeyType, e.g. "stringList", is that of a multivalued key."""
+    """Return the value of a key: a list if its ContextKeyType, for example "stringList", is multivalued."""
     return values if kind.endswith("List") else values[0]
 
 
 def install(_cloud: LocalCloud) -> None:
-    """Make moto serve our IAM."""
+    """Replace moto's IAM with ours."""
     for path in urls.url_paths:
         urls.url_paths[path] = SimulatingResponse.dispatch

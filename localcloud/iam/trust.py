@@ -1,4 +1,4 @@
-"""Policies of resources: which principals a role, a bus, a registry or a key lets in."""
+"""Resource-based policies: decides whether a role, a bus, a registry or a key allows a principal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +9,13 @@ from localcloud.iam.request_keys import Context
 
 
 def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
-    """Whether a policy lets a principal in: by its own ARN, or by its account's, whose IAM then has to agree.
+    """Return True if a policy allows a principal by its ARN or its account, whose IAM must agree.
 
     Args:
         document: The policy.
-        action: E.g. "sts:AssumeRole".
+        action: For example "sts:AssumeRole".
         principal: The ARN of a role, a user or an account's root.
-        keys: The condition keys of the request beside those of the principal.
+        keys: The condition keys of the request except those of the principal.
     """
     context: Context = {
         **(keys or {}),
@@ -33,7 +33,10 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
 
 
 def _names(said: Any, principal: str) -> bool:
-    """Whether a statement's Principal is one: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html."""
+    """Return True if a statement's Principal includes the principal.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
     named = listed(said.get("AWS", [])) if isinstance(said, dict) else [said]
     account = principal.split(":")[4]
     return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in named)

@@ -1,4 +1,4 @@
-"""The quotas of every account and Region of a localcloud: their values now, and requests for increases."""
+"""Quotas of every account and Region of a localcloud: current values and requests for increases."""
 
 import threading
 import uuid
@@ -11,8 +11,8 @@ from localcloud.limits.quota import QUOTAS, AccountProfile, Quota
 
 MAX_ACTIVE_REQUESTS, MAX_IN_OPT_IN_REGION = 20, 2
 """Active requests per account, and per account in an opt-in Region
-(https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html; that they count as well to the 20 of
-the account is our reading of "Global")."""
+(https://docs.aws.amazon.com/servicequotas/latest/userguide/reference_limits.html). That requests in opt-in Regions also
+count towards the account's 20 is our interpretation of "Global"."""
 
 DEFAULT_REGIONS = frozenset(
     {
@@ -21,17 +21,17 @@ DEFAULT_REGIONS = frozenset(
         *("ap-south-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-southeast-1", "ap-southeast-2"),
     }
 )
-"""Regions launched before March 20, 2019, which every account has; all others are opt-in Regions
+"""Regions launched before March 20, 2019, which are enabled in every account; all others are opt-in Regions
 (https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-regions.html,
 https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html)."""
 
 
 class NoSuchQuotaError(LookupError):
-    """The service has no quota of this code or name."""
+    """The service has no quota with this code or name."""
 
 
 class RequestRefusedError(ValueError):
-    """Service Quotas does not take a request for an increase.
+    """Service Quotas refuses a request for an increase.
 
     Args:
         code: The error's code, as in Service Quotas' service model.
@@ -51,10 +51,10 @@ class IncreaseRequest:
         account: The account.
         region: The Region.
         quota: The quota.
-        desired: The value asked for.
+        desired: The requested value.
         id: The request's id.
-        status: PENDING, or APPROVED once it is granted.
-        created: When it was made.
+        status: PENDING, or APPROVED after it is granted.
+        created: Creation time.
     """
 
     account: str
@@ -67,10 +67,10 @@ class IncreaseRequest:
 
 
 class AccountLimits:
-    """Quota values by account and Region. May be used from any thread.
+    """Stores quota values by account and Region. Thread-safe.
 
     Args:
-        profile: The profile that every account starts with.
+        profile: The initial profile of every account.
     """
 
     def __init__(self, profile: AccountProfile) -> None:
@@ -81,7 +81,7 @@ class AccountLimits:
         self._listeners: list[Callable[[], None]] = []
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call a function whenever a quota has a new value, without waiting for it to matter."""
+        """Register a function to call whenever a quota changes."""
         self._listeners.append(listener)
 
     def _changed(self) -> None:
@@ -89,7 +89,7 @@ class AccountLimits:
             listener()
 
     def value(self, account: str, region: str, quota: Quota) -> float:
-        """Return the value of a quota now."""
+        """Return the current value of a quota."""
         with self._lock:
             return self._value(account, region, quota)
 
@@ -98,7 +98,7 @@ class AccountLimits:
         return self._granted.get((account, region, quota), everywhere)
 
     def set(self, account: str, quota: Quota, value: float, region: str = "*") -> None:
-        """Give a quota a value, in one Region or in all."""
+        """Set a quota in one Region or in all."""
         with self._lock:
             if region == "*":
                 self._granted = {key: kept for key, kept in self._granted.items() if key[::2] != (account, quota)}
@@ -106,11 +106,11 @@ class AccountLimits:
         self._changed()
 
     def request(self, account: str, region: str, quota: Quota, desired: float) -> IncreaseRequest:
-        """Take a request for an increase; it stays PENDING until `grant`.
+        """Create a request for an increase; it stays PENDING until `grant`.
 
         Raises:
-            RequestRefusedError: The quota is not adjustable, has an active request or that value already, or there are
-                too many active requests.
+            RequestRefusedError: If the quota is not adjustable, already has an active request or that value, or the
+                account has too many active requests.
         """
         with self._lock:
             if not quota.adjustable:
@@ -120,26 +120,26 @@ class AccountLimits:
                 raise RequestRefusedError("IllegalArgumentException", words)
             active = [one for one in self._requests if one.account == account and one.status == "PENDING"]
             if any((one.region, one.quota) == (region, quota) for one in active):
-                words = f"A request for {quota.name} is active already in {region}"
+                words = f"A request for {quota.name} is already active in {region}"
                 raise RequestRefusedError("ResourceAlreadyExistsException", words)
             if len(active) >= MAX_ACTIVE_REQUESTS:
-                words = f"The account has {MAX_ACTIVE_REQUESTS} active requests for increases already"
+                words = f"The account already has {MAX_ACTIVE_REQUESTS} active requests for increases"
                 raise RequestRefusedError("QuotaExceededException", words)
             here = [one for one in active if one.region == region]
             if region not in DEFAULT_REGIONS and len(here) >= MAX_IN_OPT_IN_REGION:
-                words = f"The account has {MAX_IN_OPT_IN_REGION} active requests for increases in {region} already"
+                words = f"The account already has {MAX_IN_OPT_IN_REGION} active requests for increases in {region}"
                 raise RequestRefusedError("QuotaExceededException", words)
             made = IncreaseRequest(account=account, region=region, quota=quota, desired=desired)
             self._requests.append(made)
             return made
 
     def requests(self, account: str, region: str) -> list[IncreaseRequest]:
-        """Return all requests of an account in a Region, the latest first."""
+        """Return all requests of an account in a Region, newest first."""
         with self._lock:
             return [one for one in reversed(self._requests) if (one.account, one.region) == (account, region)]
 
     def grant(self) -> list[IncreaseRequest]:
-        """Grant every pending request; return them."""
+        """Grant every pending request and return them."""
         with self._lock:
             granted = [replace(one, status="APPROVED") for one in self._requests if one.status == "PENDING"]
             for one in granted:
@@ -154,7 +154,7 @@ def find_quota(service: str, code_or_name: str) -> Quota:
     """Return a quota by its code or its name.
 
     Raises:
-        NoSuchQuotaError: There is none.
+        NoSuchQuotaError: If it does not exist.
     """
     for quota in quotas_of(service):
         if code_or_name in (quota.code, quota.name):
@@ -163,6 +163,6 @@ def find_quota(service: str, code_or_name: str) -> Quota:
 
 
 def quotas_of(service: str) -> Iterator[Quota]:
-    """Yield the quotas of a service that localcloud knows."""
+    """Yield the quotas of a service that localcloud supports."""
     yield from training_quotas().values() if service == "sagemaker" else ()
     yield from (quota for quota in QUOTAS if quota.service == service)

@@ -1,4 +1,4 @@
-"""The page on which a person does what AWS does when it grants a quota increase."""
+"""The page with which a user grants quota increases in place of AWS."""
 
 import json
 from http import HTTPStatus
@@ -17,7 +17,7 @@ PAGE = "/localcloud/quotas"
 
 
 class Grant(BaseModel):
-    """A value for a quota; without a service, grant all pending requests.
+    """A new value for a quota; without a service, a grant of all pending requests.
 
     Attributes:
         account: The account; the server's own if empty.
@@ -38,12 +38,12 @@ class Grant(BaseModel):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if bool(self.service) != bool(self.quota) or (self.service and "value" not in self.model_fields_set):
-            raise ValueError("service, quota and value go together")
+            raise ValueError("service, quota and value must be given together")
         return self
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Serve the page."""
+    """Register the page."""
     cloud.pages[PAGE] = lambda request: _page(cloud.limits, request)
 
 
@@ -57,10 +57,10 @@ def _page(limits: AccountLimits, request: Request) -> Response:
 
 
 def apply(limits: AccountLimits, grant: Grant) -> list[str]:
-    """Carry out a grant; return a line for each quota that has a new value.
+    """Apply a grant and return a line for each changed quota.
 
     Raises:
-        NoSuchQuotaError: There is no such quota.
+        NoSuchQuotaError: If the quota does not exist.
     """
     if grant.service:
         quota = find_quota(grant.service, grant.quota)

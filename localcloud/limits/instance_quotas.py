@@ -9,7 +9,7 @@ import boto3
 from localcloud.limits.quota import NO_INSTANCES, Quota
 
 UNLIMITED = 10_000
-"""What the profile `grown` has of each instance type: no test reaches it."""
+"""The limit of each instance type in the profile `grown`; no test reaches it."""
 
 
 def quota_name(instance_type: str, *, spot: bool) -> str:
@@ -19,10 +19,10 @@ def quota_name(instance_type: str, *, spot: bool) -> str:
 
 @cache
 def training_quotas() -> dict[str, Quota]:
-    """Return SageMaker's quotas on training instances by their names.
+    """Return SageMaker's quotas on training instances by name.
 
-    Their codes are localcloud's own: AWS publishes no list of them. The default is 0 although AWS documents larger ones
-    for some types, because new accounts report 0.
+    Their codes are specific to localcloud, because AWS publishes no list of them. The default is 0 although AWS
+    documents larger values for some types, because new accounts report 0.
     """
     model: Any = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
     types = model.shape_for("TrainingInstanceType").enum

@@ -1,11 +1,11 @@
 """Service-linked roles of ECS and AWS Batch: a new account has none until the first use of the service.
 
-ECS creates AWSServiceRoleForECS while it creates the first cluster of an account, and assumes it at once, before IAM
-has it everywhere. So the first cluster fails and the second succeeds
+While ECS creates the first cluster of an account, it creates AWSServiceRoleForECS and assumes it at once, before IAM
+has propagated it. Therefore, the first cluster fails and the second succeeds
 (https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818,
 https://github.com/1Password/scim-examples/issues/356). AWS Batch creates an ECS cluster for each compute environment
-(https://docs.aws.amazon.com/batch/latest/userguide/compute_environments.html); that it fails in the same way is our
-assumption: no record of it was found.
+(https://docs.aws.amazon.com/batch/latest/userguide/compute_environments.html). That this fails in the same way is our
+assumption; no record of it was found.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,11 @@ SERVICES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForBatch
 https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles.html)."""
 
 NOT_YET = "Unable to assume the service linked role. Please verify that the ECS service linked role exists."
-"""ECS's words in the sources above."""
+"""ECS's message in the sources above."""
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Create the roles in the account of the server, unless it is young; moto 5.2.5 spells their names otherwise."""
+    """Create the roles in the server's account, unless it is young; moto 5.2.5 uses different role names."""
     SERVICE_NAME_CONVERSION.update({"ecs": "ECS", "batch": "Batch"})
     if cloud.limits.profile != "young":
         for service in SERVICES.values():
@@ -37,7 +37,7 @@ def first_use(account: str) -> str:
     """Create the roles that an account lacks, as AWS Batch and ECS do for a compute environment.
 
     Returns:
-        The reason why the compute environment is INVALID; empty if both roles existed.
+        The reason for which the compute environment is INVALID; empty if both roles existed.
     """
     missing = [name for name in SERVICES if not exists(account, name)]
     for name in missing:

@@ -1,10 +1,10 @@
-"""The quotas of an AWS account that localcloud enforces, with AWS's default, a young account's value and sources."""
+"""Quotas of an AWS account that localcloud enforces: AWS's default, a young account's value, and the sources."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 AccountProfile = Literal["young", "grown"]
-"""`young`: the lowest values that new accounts have reported. `grown`: what an account has after increases."""
+"""`young`: the lowest values that new accounts have reported. `grown`: an account's values after increases."""
 
 PROFILES: tuple[AccountProfile, ...] = ("young", "grown")
 
@@ -17,7 +17,7 @@ _ONE_BUILD = "https://github.com/aws-samples/aws-gateway-load-balancer-suricata-
 _LARGE_BUILDS = "https://github.com/rebuy-de/aws-nuke/issues/1209"
 _TEN_CONCURRENT = "https://github.com/awslabs/fhir-works-on-aws-deployment/issues/691"
 NO_INSTANCES = "https://github.com/awslabs/amazon-sagemaker-examples/issues/593"
-"""New accounts have 0 of every training instance type, whatever the documented defaults are."""
+"""New accounts have 0 instances of every training instance type, regardless of the documented defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ class Quota:
         default: AWS's documented default.
         young: Value in the profile `young`.
         grown: Value in the profile `grown`.
-        sources: Where default and young value come from.
-        adjustable: Whether AWS accepts requests for an increase.
+        sources: Sources of the default and the young value.
+        adjustable: True if AWS accepts requests for an increase.
     """
 
     service: str
@@ -47,7 +47,7 @@ class Quota:
     adjustable: bool = True
 
     def value(self, profile: AccountProfile) -> float:
-        """Return the value that an account of a profile starts with."""
+        """Return the initial value in an account with a profile."""
         return self.young if profile == "young" else self.grown
 
 
@@ -100,7 +100,7 @@ BUILDS = {
     "BUILD_GENERAL1_LARGE": _builds("L-4DDC4A99", "Large", 0, _NO_BUILDS),
     "BUILD_GENERAL1_2XLARGE": _builds("L-0397D009", "2XLarge", 0, _LARGE_BUILDS),
 }
-"""Quotas on builds that run at once, by the compute type of a build environment of type LINUX_CONTAINER."""
+"""Quotas on concurrent builds, by the compute type of a build environment of type LINUX_CONTAINER."""
 
 QUOTAS: tuple[Quota, ...] = (FARGATE_VCPUS, LAMBDA_CONCURRENCY, VPCS, *BUILDS.values())
-"""Every quota but those on training instances, which there are for each instance type."""
+"""Every quota except those on training instances, which exist for each instance type."""

@@ -1,4 +1,4 @@
-"""Rates that localcloud enforces, of API calls and of Fargate's task launches, each with its source."""
+"""Rates that localcloud enforces for API calls and Fargate's task launches, each with its source."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,12 +18,12 @@ class Rate:
 
     Attributes:
         service: Signing name of the service.
-        action: Glob of the operations; each operation has a bucket of its own.
-        per_second: Tokens that come back each second.
+        action: Glob of the operations; each operation has its own bucket.
+        per_second: Tokens added per second.
         burst: Size of the bucket.
-        source: Where the figure comes from.
-        assumed: True if the source reports throttling and no figure; then the figure is our assumption.
-        in_region: Other values of `per_second`, by Region; the bucket is as large as the value there.
+        source: Source of the rate.
+        assumed: True if the source reports throttling without a rate; then the rate is our assumption.
+        in_region: Values of `per_second` that differ by Region; there, the bucket size equals this value.
     """
 
     service: str
@@ -35,7 +35,7 @@ class Rate:
     in_region: tuple[tuple[str, float], ...] = ()
 
     def at(self, region: str) -> tuple[float, float]:
-        """Return tokens per second and size of the bucket in a Region."""
+        """Return tokens per second and the bucket size in a Region."""
         own = dict(self.in_region).get(region)
         return (own, own) if own else (self.per_second, self.burst)
 
@@ -81,9 +81,9 @@ RATES: tuple[Rate, ...] = (
     _logs("DescribeSubscriptionFilters", 5),
     _logs("ListTagsForResource", 5),
     Rate(service="batch", action="*", per_second=50, burst=50, source=_BATCH),
-    # The account of the source was throttled by five requests within milliseconds at an average of 0.11 a second.
+    # The source's account was throttled by five requests within milliseconds, at an average of 0.11 per second.
     Rate(service="sagemaker", action="ListTrainingJobs", per_second=2, burst=2, source=_LIST_JOBS),
-    # Service Quotas has "Rate of CreateTrainingJob requests" (L-21A1652A); no source with its value was found. Five
+    # Service Quotas has "Rate of CreateTrainingJob requests" (L-21A1652A); no source for its value was found. Five
     # processes of the source's account were throttled.
     Rate(service="sagemaker", action="CreateTrainingJob", per_second=2, burst=60, source=_CREATE_JOB, assumed=True),
     Rate(service="ec2", action="Describe*", per_second=20, burst=100, source=_EC2),
@@ -92,12 +92,13 @@ RATES: tuple[Rate, ...] = (
     Rate(service="servicequotas", action="ListRequested*", per_second=5, burst=10, source=_QUOTAS),
     Rate(service="servicequotas", action="RequestServiceQuotaIncrease", per_second=3, burst=6, source=_QUOTAS),
 )
-"""Not in it, because no figure was found in AWS's documentation or a public report: DescribeTrainingJob,
-StopTrainingJob, DescribeStacks, and IAM's Get* and List*."""
+"""Omitted, because neither AWS's documentation nor a public report gives a rate: DescribeTrainingJob, StopTrainingJob,
+DescribeStacks, and IAM's Get* and List*."""
 
 FARGATE_LAUNCHES = Rate(service="fargate", action="*", per_second=20, burst=100, source=_FARGATE)
-"""Launches of tasks, which AWS Batch asks for itself. On-demand and spot tasks have a bucket each. The rate of RunTask
-(20 calls a second, of up to 10 tasks) is not enforced: how many tasks Batch launches by a call is not public."""
+"""Launches of tasks by AWS Batch. On-demand and spot tasks have separate buckets. The rate of RunTask (20 calls per
+second, each for up to 10 tasks) is not enforced, because AWS does not document how many tasks Batch launches per
+call."""
 
 SERVICES = frozenset(rate.service for rate in RATES)
 

@@ -1,4 +1,4 @@
-"""The Service Quotas API over `AccountLimits`; moto 5.2.5 lists the default quotas of VPCs and no more."""
+"""The Service Quotas API over `AccountLimits`; moto 5.2.5 only lists the default quotas of VPCs."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _PAGE = 100
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Replace moto's operations and add those that it lacks."""
+    """Replace moto's operations and add the missing ones."""
     for action, operation in _OPERATIONS.items():
         setattr(ServiceQuotasResponse, action, _method(cloud, operation))
 
@@ -46,7 +46,7 @@ def _method(
 
 
 class _Call:
-    """A request with the account and Region that it is for."""
+    """A request with its account and Region."""
 
     def __init__(self, asked: Mapping[str, Any], account: str, region: str) -> None:
         self.asked, self.account, self.region = asked, account, region
@@ -94,7 +94,7 @@ def _get_change(cloud: "LocalCloud", call: _Call) -> Answer:
     for one in cloud.limits.requests(call.account, call.region):
         if one.id == call.asked.get("RequestId"):
             return {"RequestedQuota": _change(one)}
-    raise NoSuchQuotaError(f"there is no request {call.asked.get('RequestId')}")
+    raise NoSuchQuotaError(f"request {call.asked.get('RequestId')} does not exist")
 
 
 def _described(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:
@@ -102,7 +102,7 @@ def _described(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:
 
 
 def value_now(limits: AccountLimits, cloud: "LocalCloud", account: str, region: str, quota: Quota) -> float:
-    """Return the value that is enforced: a plan of faults may set a lower one on training instances."""
+    """Return the enforced value; a fault plan may set a lower limit on training instances."""
     if quota.service == "sagemaker":
         planned = cloud.faults.quota(region, quota.name.partition(" ")[0])
         if planned is not None:
@@ -149,4 +149,4 @@ _OPERATIONS: dict[str, Callable[["LocalCloud", _Call], Answer]] = {
     "list_requested_service_quota_change_history_by_quota": _history,
     "get_requested_service_quota_change": _get_change,
 }
-"""By the names that moto derives from the operations' names."""
+"""By the method names that moto derives from the operations."""

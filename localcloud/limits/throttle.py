@@ -23,10 +23,10 @@ class _Bucket:
 
 
 class TokenBuckets:
-    """Token buckets by account, Region, service and operation. May be used from any thread.
+    """Token buckets by account, Region, service and operation. Thread-safe.
 
     Args:
-        clock: Returns seconds that only grow.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -35,12 +35,12 @@ class TokenBuckets:
         self._buckets: dict[tuple[str, str, str, str], _Bucket] = {}
 
     def take(self, account: str, region: str, service: str, action: str) -> bool:
-        """Take a token for a call; False if the call is beyond its rate."""
+        """Take a token for a call; return False if the call exceeds its rate."""
         rate = rate_of(service, action)
         return rate is None or self.take_of(rate, account, region, action)
 
     def take_of(self, rate: Rate, account: str, region: str, action: str) -> bool:
-        """Take a token of a rate for an operation; False if it is beyond the rate."""
+        """Take a token of a rate for an operation; return False if the call exceeds the rate."""
         per_second, size = rate.at(region)
         with self._lock:
             now = self._clock()
@@ -54,16 +54,16 @@ class TokenBuckets:
 
 
 class Throttle:
-    """Refuses calls beyond their rate in the words of their service.
+    """Refuses calls that exceed their rate, with the error of their service.
 
-    Calls of services (CloudFormation, Batch) pass: they pace themselves in AWS.
+    Calls by services (CloudFormation, Batch) are not throttled, because they limit their own rates in AWS.
     """
 
     def __init__(self, application: WsgiApp, buckets: TokenBuckets) -> None:
         self._application, self._buckets = application, buckets
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Pass a request on, or refuse it."""
+        """Forward or refuse a request."""
         signature = signature_of(environ)
         if signature is None or signature.service not in SERVICES:
             return self._application(environ, start_response)

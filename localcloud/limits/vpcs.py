@@ -1,4 +1,4 @@
-"""The quota on VPCs, which moto 5.2.5 does not know."""
+"""The quota on VPCs, which moto 5.2.5 lacks."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ _create_vpc = EC2Backend.create_vpc
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Refuse VPCs beyond the quota; the default VPC of a Region counts as one."""
+    """Refuse VPCs beyond the quota; a Region's default VPC counts."""
 
     def create_vpc(self: EC2Backend, *arguments: Any, **options: Any) -> Any:
         limit = cloud.limits.value(self.account_id, self.region_name, VPCS)
@@ -26,7 +26,7 @@ def install(cloud: "LocalCloud") -> None:
 
 
 class VpcLimitExceededError(EC2ClientError):  # type: ignore[misc] # moto is untyped to us
-    """EC2's answer (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html)."""
+    """EC2's error (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html)."""
 
     def __init__(self) -> None:
         super().__init__("VpcLimitExceeded", "The maximum number of VPCs has been reached.")

@@ -1,4 +1,4 @@
-"""SageMaker training jobs that really train, as process groups of this machine."""
+"""SageMaker training jobs that train for real, as process groups on this machine."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Put our training jobs in the place of moto's."""
+    """Replace moto's training jobs with ours."""
     backend.replace(cloud)
     cloud.on_stop(backend.abandon_all)

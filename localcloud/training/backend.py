@@ -1,6 +1,6 @@
-"""SageMaker's training jobs in the place of moto's; everything else of moto's SageMaker stays.
+"""SageMaker backend: replaces moto's training jobs, and keeps the rest of moto's SageMaker.
 
-What moto 5.2.5 lacks: its jobs are Completed at once and never run, a name may be used again, nothing is checked,
+In moto 5.2.5, jobs are Completed at once without running, names can be reused, requests are not checked,
 StopTrainingJob is missing, and ListTrainingJobs filters names and times after it has cut the page.
 """
 
@@ -33,9 +33,9 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
     """The SageMaker of one account and Region.
 
     Attributes:
-        cloud: The localcloud it belongs to.
-        room: Places for the hosts of all Regions on this machine.
-        runners: Every runner of this localcloud, in all Regions.
+        cloud: The localcloud of the backend.
+        room: Capacity for the hosts of all Regions on this machine.
+        runners: All runners of this localcloud, in every Region.
     """
 
     cloud: ClassVar["LocalCloud"]
@@ -49,16 +49,16 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
 
     @property
     def _url_module(self) -> Any:
-        """moto derives the module of its URLs from the class's own module, which is ours."""
+        """Return moto's URL module, because moto derives it from the class's module, which is ours."""
         return urls
 
     def create(self, request: Mapping[str, Any]) -> TrainingJob:
-        """CreateTrainingJob: check, take the name, and start.
+        """CreateTrainingJob: check the request, reserve the name, and start the job.
 
         Raises:
-            AWSValidationException: The request is refused.
-            ResourceInUseException: There is a job of this name in this account and Region.
-        ResourceLimitExceeded: A quota is used up.
+            AWSValidationException: If the request is refused.
+            ResourceInUseException: If a job with this name exists in this account and Region.
+            ResourceLimitExceeded: If a quota is used up.
         """
         validate("CreateTrainingJob", request)
         name = str(request["TrainingJobName"])
@@ -75,7 +75,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         return job
 
     def _refuse_used(self, name: str) -> None:
-        """A name is taken until its job is deleted."""
+        """Refuse the name of an existing job; names can be reused after DeleteTrainingJob."""
         job = self.training_jobs.get(name)
         if job is not None:
             raise ResourceInUseException(
@@ -84,10 +84,10 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             )
 
     def get(self, name: str) -> TrainingJob:
-        """A job by name.
+        """Return a job by name.
 
         Raises:
-            AWSValidationException: There is none; SageMaker says so in this way, not by ResourceNotFound.
+            AWSValidationException: If it does not exist; SageMaker uses this error instead of ResourceNotFound.
         """
         job = self.training_jobs.get(name)
         if job is None or not self._shows(job):
@@ -95,16 +95,16 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         return job
 
     def shown(self) -> list[TrainingJob]:
-        """All jobs that SageMaker shows by now."""
+        """Return all jobs that SageMaker shows now."""
         return [job for job in list(self.training_jobs.values()) if self._shows(job)]
 
     def _shows(self, job: TrainingJob) -> bool:
-        """Whether a job is known everywhere by now; what was just created may be unknown for a while (faults)."""
+        """Return True if a job is visible; a fault plan can hide newly created jobs for some time."""
         lag = self.cloud.faults.lag(self.region_name)
         return not lag or (datetime.now(UTC) - job.creation_time).total_seconds() >= lag
 
     def stop(self, name: str) -> None:
-        """StopTrainingJob; refused for a job that has ended (text: github.com/awslabs/benchmark-ai/issues/928)."""
+        """StopTrainingJob; refuses a job that has ended (text: github.com/awslabs/benchmark-ai/issues/928)."""
         job = self.get(name)
         with job.lock:
             if job.progress.is_final:
@@ -114,11 +114,11 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
             self.runners[job.arn].stop()
 
     def delete(self, name: str) -> None:
-        """DeleteTrainingJob: forget a job that has ended; its name may be taken again (API reference).
+        """DeleteTrainingJob: delete a job that has ended; its name can be reused (API reference).
 
         Raises:
-            ResourceInUseException: It has not ended. The text is ours: AWS's is not public.
-            ResourceNotFound: There is none.
+            ResourceInUseException: If it has not ended. The text is ours, because AWS's is not public.
+            ResourceNotFound: If it does not exist.
         """
         with self._creating:
             job = self.training_jobs.get(name)
@@ -126,13 +126,13 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
                 raise ResourceNotFound("Requested resource not found.")
             if not job.progress.is_final:
                 raise ResourceInUseException(
-                    f"The training job {name} is in status {job.progress.status}; only one that has ended is deleted"
+                    f"The training job {name} is in status {job.progress.status}; only ended jobs can be deleted"
                 )
-            self.runners[job.arn].join()  # or it would clear away the folder of the next one of this name
+            self.runners[job.arn].join()  # otherwise it would delete the folder of the next job with this name
             del self.training_jobs[name]
 
     def add_tags(self, arn: str, tags: list[dict[str, str]]) -> list[dict[str, str]]:
-        """A key given again replaces its value (moto: a second entry), and there is a limit."""
+        """Replace the values of existing keys (moto adds a second entry), and enforce the limit."""
         resource = self._get_resource_from_arn(arn)
         merged = {tag["Key"]: tag["Value"] for tag in (*(resource.tags or []), *tags)}
         if len(merged) > MAX_TAGS:
@@ -143,7 +143,7 @@ class TrainingBackend(SageMakerModelBackend):  # type: ignore[misc] # moto is un
         return list(resource.tags)
 
     def _get_resource_from_arn(self, arn: str) -> Any:
-        """moto's fails with an AttributeError later where the resource does not exist."""
+        """Refuse a resource that does not exist; with moto's method, this fails later with an AttributeError."""
         resource = super()._get_resource_from_arn(arn)
         if resource is None:
             raise AWSValidationException("Requested resource not found.")
@@ -154,7 +154,7 @@ def validate(operation: str, request: Mapping[str, Any]) -> None:
     """Check a request against SageMaker's service model.
 
     Raises:
-        AWSValidationException: It breaks the model.
+        AWSValidationException: If it violates the model.
     """
     found = service_model.violations("sagemaker", operation, request)
     if found:
@@ -162,35 +162,35 @@ def validate(operation: str, request: Mapping[str, Any]) -> None:
 
 
 class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
-    """The HTTP side: whole requests in, documents out."""
+    """HTTP handlers that pass whole requests to the backend and return whole documents."""
 
     @property
     def _request(self) -> dict[str, Any]:
         return dict(json.loads(self.body or "{}"))
 
     def create_training_job(self) -> ActionResult:
-        """moto passes a part of the members on."""
+        """Pass the whole request to the backend; moto passes only some members."""
         return ActionResult({"TrainingJobArn": self.sagemaker_backend.create(self._request).arn})
 
     def describe_training_job(self) -> ActionResult:
-        """moto words a missing job differently."""
+        """Describe a job; moto's message for a missing job differs from AWS's."""
         validate("DescribeTrainingJob", self._request)
         return ActionResult(self.sagemaker_backend.get(self._request["TrainingJobName"]).response_object)
 
     def stop_training_job(self) -> ActionResult:
-        """Missing in moto."""
+        """Stop a job; moto lacks this operation."""
         validate("StopTrainingJob", self._request)
         self.sagemaker_backend.stop(self._request["TrainingJobName"])
         return ActionResult({})
 
     def delete_training_job(self) -> ActionResult:
-        """moto deletes what runs, too."""
+        """Delete a job that has ended; moto also deletes running jobs."""
         validate("DeleteTrainingJob", self._request)
         self.sagemaker_backend.delete(self._request["TrainingJobName"])
         return ActionResult({})
 
     def list_training_jobs(self) -> ActionResult:
-        """moto filters after it has cut the page, and sorts nothing."""
+        """List jobs; moto filters after it has cut the page, and does not sort."""
         request = {name: _time(name, value) for name, value in self._request.items()}
         validate("ListTrainingJobs", self._request)
         jobs, token = page(self.sagemaker_backend.shown(), request)
@@ -198,7 +198,7 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
         return ActionResult(answer | ({"NextToken": token} if token else {}))
 
     def search(self) -> ActionResult:
-        """Search training jobs; moto's own search fails for ours."""
+        """Search training jobs; moto's search fails for these jobs."""
         if self._request.get("Resource") != "TrainingJob":
             return super().search()
         validate("Search", self._request)
@@ -208,7 +208,7 @@ class TrainingResponse(SageMakerResponse):  # type: ignore[misc]
 
 
 def _time(name: str, value: Any) -> Any:
-    """Times arrive as seconds since 1970 (AWS JSON protocol)."""
+    """Convert times from seconds since 1970 (AWS JSON protocol)."""
     return datetime.fromtimestamp(float(value), UTC) if "Time" in name and isinstance(value, int | float) else value
 
 
@@ -224,6 +224,6 @@ def replace(cloud: "LocalCloud") -> None:
 
 
 def abandon_all() -> None:
-    """End every runner; the server stops."""
+    """End every runner when the server stops."""
     for runner in TrainingBackend.runners.values():
         runner.abandon()

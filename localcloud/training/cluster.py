@@ -1,4 +1,4 @@
-"""The hosts of a running training job: one process group each, watched together."""
+"""The hosts of a running training job: one process group per host, monitored together."""
 
 import queue
 import threading
@@ -16,18 +16,18 @@ from localcloud.training.request import Host
 
 
 class Cluster:
-    """Starts the image on every host, ends all when one fails, and knows how each ended.
+    """Starts the image on every host, stops all hosts when one fails, and collects the exit codes.
 
     Attributes:
-        exit_codes: Exit code of every host that has ended, in the order they ended.
+        exit_codes: Exit code of every ended host, in order of ending.
     """
 
     def __init__(self, *, grace_seconds: float, deadline: float) -> None:
-        """Plan.
+        """Create a cluster without hosts.
 
         Args:
             grace_seconds: Time between SIGTERM and SIGKILL.
-            deadline: Moment of `time.monotonic` at which the job's runtime is used up.
+            deadline: Time of `time.monotonic` at which the job's maximum runtime ends.
         """
         self.exit_codes: dict[str, int] = {}
         self._grace_seconds = grace_seconds
@@ -45,7 +45,7 @@ class Cluster:
         """Start one host.
 
         Raises:
-            OSError: The image's program cannot be started.
+            OSError: If the image's program cannot be started.
         """
         group = ProcessGroup(
             image.command,
@@ -58,11 +58,11 @@ class Cluster:
         threading.Thread(target=self._watch, args=(host.name, group), name=f"host-{host.name}", daemon=True).start()
 
     def stop(self) -> None:
-        """SIGTERM to every host, SIGKILL after the grace; callable from any thread."""
+        """Send SIGTERM to every host, and SIGKILL after the grace period. Thread-safe."""
         self._news.put(None)
 
     def kill(self) -> None:
-        """SIGKILL every host and wait for their end."""
+        """Send SIGKILL to every host and wait for their end."""
         for group in self._groups.values():
             group.kill()
         for group in self._groups.values():
@@ -72,7 +72,7 @@ class Cluster:
         """Wait until every host has ended.
 
         Args:
-            on_overtime: Called once when the runtime is used up, before the hosts are stopped.
+            on_overtime: Called once at the deadline, before the hosts are stopped.
         """
         overtime = False
         while len(self.exit_codes) < len(self._groups):
@@ -93,7 +93,7 @@ class Cluster:
 
     @property
     def first_failure(self) -> tuple[str, int] | None:
-        """The host that failed first and its exit code."""
+        """Return the first host that failed and its exit code, or None."""
         return next(((host, code) for host, code in self.exit_codes.items() if code != 0), None)
 
     def _stop_all(self) -> None:
@@ -109,16 +109,16 @@ class Cluster:
 def host_environment(
     base: Mapping[str, str], network: HostNetwork, host: Host, folder: Path, opt_ml: Path
 ) -> dict[str, str]:
-    """A host's environment: the job's, its own /opt/ml and /tmp, and the job's ssh first on the PATH."""
+    """Return a host's environment: the job's variables, its own /opt/ml and /tmp, and the job's ssh on the PATH."""
     programs = network.programs_for(host.name, folder / "bin")
     own = {"SAGEMAKER_BASE_DIR": str(opt_ml), "TMPDIR": str(network.temporary(host.name))}
     return {**base, **own, "PATH": search_path(programs, base["PATH"])}
 
 
 def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence[Host]) -> dict[str, LogStream]:
-    """The hosts' streams, named as SageMaker names them: <job>/algo-<n>-<epoch seconds>.
+    """Return the hosts' log streams, with SageMaker's names: <job>/algo-<n>-<epoch seconds>.
 
-    A job may have the name, and begin in the same second, as one that was deleted, whose streams stay.
+    A new job can have the name and the start second of a deleted job, whose streams still exist.
     """
     taken, at = logs_backends[account][region].groups[group].streams, int(time.time())
     while any(f"{job}/{host.name}-{at}" in taken for host in hosts):

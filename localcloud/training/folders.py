@@ -1,4 +1,4 @@
-"""A host's /opt/ml: the folders and files by which SageMaker and a training container speak.
+"""A host's /opt/ml: the folders and files that SageMaker and a training container exchange.
 
 Contract: SageMaker Developer Guide, "How Amazon SageMaker Provides Training Information". On this machine the folder is
 `SAGEMAKER_BASE_DIR`, the name that AWS's sagemaker-training toolkit reads in place of /opt/ml.
@@ -13,21 +13,21 @@ from localcloud.hosts import INTERFACE
 from localcloud.training.request import Channel, Host
 
 FAILURE_CHARACTERS = 1024
-"""Longest FailureReason (API reference, DescribeTrainingJob); what output/failure says is cut to fit."""
+"""Maximum length of a FailureReason (API reference, DescribeTrainingJob); the text of output/failure is truncated."""
 
 
 class OptMl:
     """One host's base folder.
 
     Attributes:
-        base: The folder that stands for /opt/ml.
+        base: The folder that replaces /opt/ml.
     """
 
     def __init__(self, base: Path) -> None:
         self.base = base
 
     def path(self, container_path: str) -> Path:
-        """The place of a path that begins with /opt/ml."""
+        """Return the local path of a path that begins with /opt/ml."""
         return self.base / container_path.removeprefix("/opt/ml").lstrip("/")
 
     def prepare(
@@ -41,7 +41,7 @@ class OptMl:
         self._write("resourceconfig", resource_config(host, hosts))
 
     def failure(self) -> str:
-        """What the container wrote to output/failure, cut as SageMaker cuts it; empty when there is nothing."""
+        """Return the text of output/failure, truncated as by SageMaker; empty if it does not exist."""
         try:
             with (self.base / "output/failure").open(errors="replace") as text:
                 return text.read(FAILURE_CHARACTERS)
@@ -53,13 +53,13 @@ class OptMl:
 
 
 def algorithm_error(failure: str, exit_code: int) -> str:
-    """The FailureReason of a container that failed: the words of output/failure between prefix and exit code."""
+    """Return the FailureReason of a failed container: prefix, text of output/failure, exit code."""
     end = f", exit code: {exit_code}"
     return f"AlgorithmError: {failure}"[: FAILURE_CHARACTERS - len(end)] + end
 
 
 def resource_config(host: Host, hosts: Sequence[Host]) -> dict[str, Any]:
-    """resourceconfig.json as one host sees it."""
+    """Return the resourceconfig.json of one host."""
     groups: dict[str, list[Host]] = {}
     for each in hosts:
         groups.setdefault(each.group, []).append(each)

@@ -1,4 +1,4 @@
-"""A training job as data: what was asked for, how far it is, and the documents about it."""
+"""A training job as data: its request, its progress, and its documents."""
 
 import math
 import threading
@@ -31,7 +31,7 @@ _ASKED = (
     "DebugHookConfig",
     "ProfilerConfig",
 )
-"""Members of CreateTrainingJob that DescribeTrainingJob gives back."""
+"""Members of CreateTrainingJob that DescribeTrainingJob returns."""
 
 _IN_EVENTS = (
     "TrainingJobName",
@@ -57,7 +57,7 @@ _IN_EVENTS = (
     "FinalMetricDataList",
     "Environment",
 )
-"""Members of an event's detail (Developer Guide, "Amazon SageMaker training job state change"): no billable seconds."""
+"""Members of an event's detail (Developer Guide, "Amazon SageMaker training job state change"); no billable time."""
 
 DEFAULT_RUNTIME_SECONDS = 24 * 3600
 """API reference, StoppingCondition.MaxRuntimeInSeconds: "the default is 1 day"."""
@@ -70,9 +70,9 @@ class TrainingJob:
         arn: Its ARN.
         name: TrainingJobName.
         request: The CreateTrainingJob request.
-        tags: Its tags, in SageMaker's form; moto's tag operations and search read them here.
+        tags: Its tags in SageMaker's form; moto's tag operations and search read this attribute.
         progress: Its statuses.
-        lock: Held by whoever changes or describes it.
+        lock: Required to change or describe it.
         stop_requested: Set by StopTrainingJob.
     """
 
@@ -93,28 +93,28 @@ class TrainingJob:
 
     @property
     def creation_time(self) -> datetime:
-        """When it was created."""
+        """Return its creation time."""
         return self.progress.created_at
 
     @property
     def max_runtime_seconds(self) -> int:
-        """MaxRuntimeInSeconds or its default."""
+        """Return MaxRuntimeInSeconds or its default."""
         condition = self.request.get("StoppingCondition") or {}
         return int(condition.get("MaxRuntimeInSeconds", DEFAULT_RUNTIME_SECONDS))
 
     @property
     def output(self) -> S3Uri:
-        """The folder of its artifacts: <S3OutputPath>/<name>/output."""
+        """Return the folder of its artifacts: <S3OutputPath>/<name>/output."""
         return S3Uri.parse(self.request["OutputDataConfig"]["S3OutputPath"]).child(self.name, "output")
 
     @property
     def output_key(self) -> str:
-        """The KMS key of its artifacts; empty if the request has none."""
+        """Return the KMS key of its artifacts; empty if the request has none."""
         return str(self.request["OutputDataConfig"].get("KmsKeyId") or "")
 
     @property
     def response_object(self) -> dict[str, Any]:
-        """DescribeTrainingJob's answer; moto's search reads it under this name."""
+        """Return the answer of DescribeTrainingJob; moto's search reads this attribute."""
         with self.lock:
             return self._describe()
 
@@ -156,13 +156,13 @@ class TrainingJob:
             answer["TrainingEndTime"] = self.ended_at
         if self.started_at and self.ended_at:
             # Wall-clock seconds of the job; billing multiplies them by the instances (API reference,
-            # BillableTimeInSeconds). On spot they would be fewer; this place has no interruptions to leave out.
+            # BillableTimeInSeconds). With spot instances there would be fewer; localcloud simulates no interruptions.
             seconds = math.ceil((self.ended_at - self.started_at).total_seconds())
             answer |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
         return answer
 
     def summary(self) -> dict[str, Any]:
-        """Its entry in ListTrainingJobs."""
+        """Return its entry in ListTrainingJobs."""
         with self.lock:
             document = self._describe()
         names = (
@@ -177,7 +177,7 @@ class TrainingJob:
         return {name: document[name] for name in names if name in document}
 
     def event(self) -> dict[str, Any]:
-        """Its state-change event: a describe document with times in milliseconds since 1970."""
+        """Return its state-change event: a description with times in milliseconds since 1970."""
         document = self.response_object
         detail = {name: _in_milliseconds(document[name]) for name in _IN_EVENTS if name in document}
         return {
@@ -189,7 +189,7 @@ class TrainingJob:
 
 
 def now() -> datetime:
-    """The time with its zone, as boto3 gives times back."""
+    """Return the current time with its time zone, as boto3 returns times."""
     return datetime.now(UTC)
 
 

@@ -8,21 +8,21 @@ from moto.sagemaker.exceptions import AWSValidationException
 from localcloud.training.job import TrainingJob
 
 PAGE = 10
-"""Jobs of a page when MaxResults is not given; the service model allows up to 100."""
+"""Number of jobs on a page without MaxResults; the service model allows up to 100."""
 
 
 def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[TrainingJob], str | None]:
-    """Return the jobs of one page and the token of the next, None at the end.
+    """Return the jobs of one page and the token of the next page, or None on the last page.
 
-    With `StatusEquals` and `MaxResults`, a page is cut first and then filtered by status, so it can be empty and have a
-    token all the same (the service model's documentation of ListTrainingJobs).
+    With `StatusEquals` and `MaxResults`, a page is cut first and then filtered by status, so it can be empty and still
+    have a token (the service model's documentation of ListTrainingJobs).
 
     Args:
         jobs: All jobs of the account and Region.
         request: The request, with times as datetimes.
 
     Raises:
-        AWSValidationException: The token is not one of ours.
+        AWSValidationException: If the token is invalid.
     """
     found = [job for job in jobs if _wanted(job, request)]
     found.sort(key=_ORDERS[request.get("SortBy", "CreationTime")], reverse=request.get("SortOrder") == "Descending")

@@ -1,4 +1,4 @@
-"""FinalMetricDataList: what the regular expressions of MetricDefinitions find in a job's output."""
+"""FinalMetricDataList: the values that the regular expressions of MetricDefinitions find in a job's output."""
 
 import math
 import re
@@ -15,19 +15,19 @@ NAMESPACE = "/aws/sagemaker/TrainingJobs"
 
 
 class Metrics:
-    """The last value of every metric, gathered line by line from any thread."""
+    """The last value of every metric, collected line by line. Thread-safe."""
 
     def __init__(
         self, definitions: Sequence[Mapping[str, str]], publish: Callable[[str, float, datetime], None] | None = None
     ) -> None:
-        """Take MetricDefinitions.
+        """Compile MetricDefinitions.
 
         Args:
             definitions: Names and regular expressions.
-            publish: Takes the name, value and time of every value as it is found.
+            publish: Receives the name, value and time of each value when it is found.
 
         Raises:
-            re.error: A regular expression is wrong.
+            re.error: If a regular expression is invalid.
         """
         self._publish = publish
         self._patterns = [(definition["Name"], re.compile(definition["Regex"])) for definition in definitions]
@@ -35,7 +35,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def read(self, line: str) -> None:
-        """Look for every metric in one line; the first group of its expression is the value."""
+        """Search one line for all metrics; the first group of the expression is the value."""
         for name, pattern in self._patterns:
             for match in pattern.finditer(line):
                 self._keep(name, match)
@@ -43,7 +43,7 @@ class Metrics:
     def _keep(self, name: str, match: re.Match[str]) -> None:
         try:
             value = float(match.group(1))
-        except (IndexError, TypeError, ValueError):  # no group, or no number in it: CloudWatch gets nothing either
+        except (IndexError, TypeError, ValueError):  # no group, or not a number; CloudWatch receives no value either
             return
         if not math.isfinite(value):  # API reference, PutMetricData: "NaN, +Infinity, -Infinity are not supported"
             return
@@ -54,7 +54,7 @@ class Metrics:
             self._publish(name, value, at)
 
     def final(self) -> list[dict[str, Any]]:
-        """The list as DescribeTrainingJob shows it, in the order of the definitions."""
+        """Return the list as DescribeTrainingJob shows it, in the order of the definitions."""
         with self._lock:
             return [self._values[name] for name, _ in self._patterns if name in self._values]
 
@@ -62,7 +62,7 @@ class Metrics:
 def to_cloudwatch(account: str, region: str, job: str) -> Callable[[str, float, datetime], None]:
     """Return a function that publishes a job's metrics as SageMaker does.
 
-    The namespace and the dimension are those that the SageMaker Python SDK v2 reads (TrainingJobAnalytics in
+    The SageMaker Python SDK v2 reads this namespace and this dimension (TrainingJobAnalytics in
     sagemaker.analytics).
     """
     return partial(_put, account, region, job)
@@ -70,6 +70,6 @@ def to_cloudwatch(account: str, region: str, job: str) -> Callable[[str, float, 
 
 def _put(account: str, region: str, job: str, name: str, value: float, at: datetime) -> None:  # noqa: PLR0913, PLR0917
     dimensions = [{"Name": "TrainingJobName", "Value": job}]
-    # moto compares times without a zone.
+    # moto compares times without a time zone.
     datum = {"MetricName": name, "Dimensions": dimensions, "Value": value, "Timestamp": at.replace(tzinfo=None)}
     cloudwatch_backends[account][region].put_metric_data(NAMESPACE, [datum])

@@ -1,4 +1,4 @@
-"""Pipe mode: a channel as FIFOs, one for each epoch, through which the objects of the channel come one after the other.
+"""Pipe mode: streams a channel's objects one after the other through FIFOs, one FIFO for each epoch.
 
 Contract: SageMaker Developer Guide, "Input modes", and "Common data formats for training"; API reference, Channel,
 S3DataSource and ShuffleConfig.
@@ -22,25 +22,25 @@ from localcloud.training.request import Channel
 from localcloud.training.transfer import TransferError, objects
 
 PIECE_BYTES = 1024 * 1024
-_LOOK_SECONDS = 0.01  # how often it is seen whether somebody has opened a FIFO
+_LOOK_SECONDS = 0.01  # interval of the check whether a FIFO has a reader
 
 Object = tuple[str, str]
 """Bucket and key."""
 
 
 class Pipes:
-    """The FIFOs of one job, of all of its hosts."""
+    """The FIFOs of all hosts of one job."""
 
     def __init__(self, s3: Any, channels: Sequence[Channel], bases: Sequence[Path]) -> None:
-        """List the objects of the channels that are piped, and make the FIFOs of their first epoch.
+        """List the objects of the Pipe channels, and create the FIFOs of their first epoch.
 
         Args:
-            s3: Client of the job's role.
-            channels: The job's channels, of all modes.
-            bases: Each host's folder that stands for /opt/ml.
+            s3: S3 client of the job's role.
+            channels: The job's channels, in all modes.
+            bases: Each host's folder that replaces /opt/ml.
 
         Raises:
-            TransferError: S3 refuses, or a ManifestFile cannot be read.
+            TransferError: If S3 refuses a call, or a ManifestFile cannot be read.
         """
         self.failure = ""
         self._ended, self._failing = threading.Event(), threading.Lock()
@@ -53,24 +53,24 @@ class Pipes:
         ]
 
     def start(self, on_failure: Callable[[], None]) -> None:
-        """Begin to write.
+        """Start writing.
 
         Args:
-            on_failure: Called once, from a thread of this, when data cannot be read; `failure` says why by then.
+            on_failure: Called once, from a writer's thread, if data cannot be read; `failure` then has the reason.
         """
         self._on_failure = on_failure
         for stream in self._streams:
             threading.Thread(target=self._write, args=(stream,), name=f"pipe-{stream.name}", daemon=True).start()
 
     def close(self) -> None:
-        """Write no more; the hosts have ended, so no writer waits for a reader that has opened its FIFO."""
+        """Stop writing. The hosts have ended, so no writer waits for a reader that has opened its FIFO."""
         self._ended.set()
 
     def _write(self, stream: "_Stream") -> None:
         try:
             while stream.write_epoch(self._ended):
                 pass
-        except (TransferError, FileNotFoundError) as error:  # the latter if the job's folder was cleared away meanwhile
+        except (TransferError, FileNotFoundError) as error:  # FileNotFoundError: the job's folder was deleted
             with self._failing:
                 if self._ended.is_set() or self.failure:
                     return
@@ -79,7 +79,7 @@ class Pipes:
 
 
 class _Stream:
-    """One channel of one host."""
+    """Streams one channel to one host."""
 
     def __init__(
         self, s3: Any, channel: Channel, order: Sequence[Object], folder: Path, share: tuple[int, int]
@@ -95,9 +95,9 @@ class _Stream:
         return self._folder / f"{self._channel.name}_{self._epoch}"
 
     def write_epoch(self, ended: threading.Event) -> bool:
-        """Write an epoch to whoever opens its FIFO, and make the FIFO of the next one; False once the job has ended.
+        """Write an epoch to its FIFO's reader, and create the next FIFO; return False after the job has ended.
 
-        A reader that closes the FIFO early has had enough of this epoch.
+        A reader that closes the FIFO early skips the rest of this epoch.
         """
         fifo = _opened(self._path, ended)
         if fifo is None:
@@ -124,27 +124,27 @@ class _Stream:
                 while rest:
                     rest = rest[os.write(fifo, rest) :]
         except (ClientError, BotoCoreError) as error:
-            # The stream ends here, as the reader will find out; why it does is for the job's FailureReason.
+            # The reader only sees the end of the stream; the job's FailureReason gives the reason.
             message = f"ClientError: Data download failed:Unable to stream s3://{place[0]}/{place[1]} ({error})"
             raise TransferError(message) from error
 
 
 def epoch_order(channel: Channel, order: Sequence[Object], epoch: int, host: int, hosts: int) -> list[Object]:
-    """Return what one host reads of a channel in one epoch, in order.
+    """Return the objects that one host reads from a channel in one epoch, in order.
 
-    With ShuffleConfig the order is another one in each epoch, and the same for the same seed; and where the channel is
-    sharded too, objects go to other hosts in each epoch (API reference, Channel.ShuffleConfig).
+    With ShuffleConfig, the order differs in each epoch but is the same for the same seed. If the channel is also
+    sharded, each epoch assigns the objects to different hosts (API reference, Channel.ShuffleConfig).
 
     Args:
         channel: The channel.
-        order: Its objects as they are listed.
-        epoch: Which epoch, from 0.
-        host: Which host, from 0.
-        hosts: How many there are.
+        order: Its objects in listing order.
+        epoch: Number of the epoch, from 0.
+        host: Number of the host, from 0.
+        hosts: Number of hosts.
     """
     found = list(order)
     if channel.shuffle_seed is not None:
-        random.Random(f"{channel.shuffle_seed}/{epoch}").shuffle(found)  # noqa: S311 - nothing is kept secret
+        random.Random(f"{channel.shuffle_seed}/{epoch}").shuffle(found)  # noqa: S311 - not used for secrets
     return found[host::hosts] if channel.sharded else found
 
 
@@ -157,9 +157,10 @@ def _listed(s3: Any, channel: Channel) -> list[Object]:
 
 
 def _opened(path: Path, ended: threading.Event) -> int | None:
-    """Return the FIFO's descriptor once somebody reads it, or None once the job has ended.
+    """Return the FIFO's descriptor after a reader has opened it, or None after the job has ended.
 
-    Opened without waiting, again and again: a plain open would keep this thread for ever where nobody reads.
+    The FIFO is opened repeatedly without blocking, because a blocking open would keep this thread forever without a
+    reader.
     """
     while not ended.is_set():
         try:
@@ -175,14 +176,14 @@ def _opened(path: Path, ended: threading.Event) -> int | None:
 
 
 def _wait_until_read(fifo: int, ended: threading.Event) -> None:
-    """Wait until the reader has taken all that was written, or has closed the FIFO, or the job has ended."""
+    """Wait until the reader has read all data or closed the FIFO, or the job has ended."""
     closed = select.poll()
-    closed.register(fifo, 0)  # POLLERR is told without being asked for
+    closed.register(fifo, 0)  # poll always reports POLLERR
     while not ended.is_set() and not closed.poll(0) and _unread_bytes(fifo):
         ended.wait(_LOOK_SECONDS)
 
 
 def _unread_bytes(fifo: int) -> int:
-    """Return how many bytes are in a pipe (pipe(7): FIONREAD)."""
+    """Return the number of unread bytes in a pipe (pipe(7): FIONREAD)."""
     answer = fcntl.ioctl(fifo, termios.FIONREAD, b"\0" * 4)
     return int.from_bytes(answer, sys.byteorder)

@@ -1,4 +1,4 @@
-"""Service quotas on training instances: the account's, and lower ones where a plan of faults sets some."""
+"""Service quotas on training instances: the account's quotas, and lower ones from a fault plan."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ResourceLimitExceeded(SagemakerClientError):  # type: ignore[misc] # noqa: N818 - moto is untyped; AWS's own name
-    """SageMaker's answer to a request beyond a quota."""
+    """SageMaker's error for a request that exceeds a quota."""
 
     code = "ResourceLimitExceeded"
 
@@ -25,17 +25,17 @@ def check(
 ) -> None:
     """Check a CreateTrainingJob request against the quotas of its account and Region.
 
-    The words are SageMaker's (text: github.com/aws/amazon-sagemaker-examples/issues/1543).
+    The message is SageMaker's (text: github.com/aws/amazon-sagemaker-examples/issues/1543).
 
     Args:
-        cloud: Has the quotas, and the plan of faults with others.
+        cloud: Provides the quotas and the fault plan.
         account: The account.
         region: The Region.
         request: The request.
-        jobs: The account's jobs in the Region; those that have not ended hold their instances.
+        jobs: The account's jobs in the Region; jobs that have not ended use instances.
 
     Raises:
-        ResourceLimitExceeded: The job asks for more than is left.
+        ResourceLimitExceeded: If the job needs more instances than are available.
     """
     running = [job for job in list(jobs) if not job.progress.is_final]
     same_kind = [job for job in running if _is_spot(job.request) == _is_spot(request)]

@@ -1,4 +1,4 @@
-"""Reading a CreateTrainingJob request: its channels and hosts."""
+"""CreateTrainingJob requests: reads their channels and hosts."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DEFAULT_GROUP = "homogeneousCluster"
-"""Name of the one instance group of a job without InstanceGroups, as SageMaker writes it in resourceconfig.json."""
+"""SageMaker's name in resourceconfig.json for the only instance group of a job without InstanceGroups."""
 
 _S3_URI = re.compile(r"(?:s3|https)://([^/]+)/?(.*)", re.DOTALL)
 
@@ -20,10 +20,10 @@ class S3Uri:
 
     @classmethod
     def parse(cls, uri: str) -> "S3Uri":
-        """Read `s3://bucket/key`.
+        """Parse `s3://bucket/key`.
 
         Raises:
-            ValueError: It is anything else.
+            ValueError: If the URI has another form.
         """
         match = _S3_URI.fullmatch(uri)
         if match is None:
@@ -32,7 +32,7 @@ class S3Uri:
         return cls(bucket=match[1], key=match[2])
 
     def child(self, *parts: str) -> "S3Uri":
-        """A place below this one."""
+        """Return a URI below this one."""
         return S3Uri(bucket=self.bucket, key="/".join(part for part in (self.key.rstrip("/"), *parts) if part))
 
     def __str__(self) -> str:
@@ -45,11 +45,11 @@ class Channel:
 
     Attributes:
         data_type: S3Prefix or ManifestFile.
-        sharded: Whether each host gets its share of the keys (ShardedByS3Key) instead of all.
+        sharded: True if each host gets a part of the keys (ShardedByS3Key); False if it gets all.
         content_type: MIME type given by the user.
         record_wrapper: None or RecordIO.
-        piped: Whether it comes as a stream through FIFOs (Pipe), rather than as files (File, and FastFile alike).
-        shuffle_seed: Seed of ShuffleConfig; None where there is none.
+        piped: True if it is a stream through FIFOs (Pipe); False if it is files (File and FastFile).
+        shuffle_seed: Seed of ShuffleConfig, or None.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Channel:
     shuffle_seed: int | None
 
     def config(self) -> dict[str, str]:
-        """Its entry in inputdataconfig.json; FastFile shows as File there."""
+        """Return its entry in inputdataconfig.json, where FastFile appears as File."""
         entry = {
             "TrainingInputMode": "Pipe" if self.piped else "File",
             "S3DistributionType": "ShardedByS3Key" if self.sharded else "FullyReplicated",
@@ -81,7 +81,7 @@ class Host:
 
 
 def channels(request: Mapping[str, Any]) -> list[Channel]:
-    """The channels of a request, in its order. A channel without a mode has that of the AlgorithmSpecification."""
+    """Return the channels of a request in order. The AlgorithmSpecification's mode is the default of each channel."""
     mode = request["AlgorithmSpecification"].get("TrainingInputMode")
     return [
         Channel(
@@ -99,7 +99,7 @@ def channels(request: Mapping[str, Any]) -> list[Channel]:
 
 
 def hosts(request: Mapping[str, Any]) -> list[Host]:
-    """The hosts of a request: its instance groups' one after the other."""
+    """Return the hosts of a request, ordered by instance group."""
     resources = request["ResourceConfig"]
     groups = resources.get("InstanceGroups") or [{**resources, "InstanceGroupName": DEFAULT_GROUP}]
     planned = [group for group in groups for _ in range(int(group["InstanceCount"]))]

@@ -1,4 +1,4 @@
-"""Room for training hosts on this machine: as many run at once as it can bear, and the others wait their turn."""
+"""Capacity for training hosts on this machine: limits the number of concurrent hosts; others wait in order."""
 
 import os
 import threading
@@ -9,19 +9,19 @@ from pathlib import Path
 
 _HOSTS_PER_CORE = 4
 _BYTES_PER_HOST = 2**30
-"""A rank with TensorFlow takes 0.2 to 0.5 GiB (60 trainings of two ranks took 23 GiB), and a host has a few."""
+"""A rank with TensorFlow uses 0.2 to 0.5 GiB (60 trainings of two ranks used 23 GiB), and a host has a few ranks."""
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class Room:
-    """Places for training hosts.
+    """The capacity for training hosts.
 
     Attributes:
-        hosts: How many hosts run at once at most. A job of more than that runs alone.
+        hosts: Maximum number of concurrent hosts. A job with more hosts runs alone.
     """
 
     def __init__(self, hosts: int = 0) -> None:
-        """Make it.
+        """Set the limit.
 
         Args:
             hosts: The limit; 0 derives it from the machine's cores and memory.
@@ -33,14 +33,14 @@ class Room:
 
     @contextmanager
     def held(self, hosts: int, given_up: threading.Event) -> Iterator[bool]:
-        """Wait for the places of a job, first come, first served, and hold them while the block runs.
+        """Wait for the capacity of a job, first come, first served, and hold it while the block runs.
 
         Args:
-            hosts: How many hosts the job has.
-            given_up: Set when the job need not start any more.
+            hosts: Number of hosts of the job.
+            given_up: Set if the job no longer needs to start.
 
         Yields:
-            True with the places; False if the job was given up while it waited.
+            True with the capacity; False if the job was given up while it waited.
         """
         hosts = min(hosts, self.hosts)
         got = self._enter(hosts, given_up)
@@ -56,7 +56,7 @@ class Room:
         with self._changed:
             self._waiting.append(turn)
             while not given_up.is_set() and not (self._waiting[0] is turn and self._used + hosts <= self.hosts):
-                self._changed.wait(0.5)  # the event has no way to wake a condition
+                self._changed.wait(0.5)  # the event cannot notify a condition
             self._waiting.remove(turn)
             self._changed.notify_all()
             if given_up.is_set():
@@ -66,13 +66,13 @@ class Room:
 
 
 def hosts_of_this_machine() -> int:
-    """Return how many training hosts this machine's cores and memory allow at once: at least two."""
+    """Return the number of concurrent training hosts that this machine's cores and memory allow, at least two."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(2, min(_HOSTS_PER_CORE * cores, _memory() // _BYTES_PER_HOST))
 
 
 def _memory() -> int:
-    """Bytes of memory that this process may use; a container's limit is in its control group."""
+    """Return the bytes of memory that this process may use; a container's limit is in its control group."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _CGROUP_LIMIT.read_text().strip() if _CGROUP_LIMIT.exists() else "max"
     return min(whole, int(limit)) if limit.isdigit() else whole

@@ -1,6 +1,6 @@
-"""What CreateTrainingJob refuses beyond the service model: AWS's own rules, and what localcloud leaves out.
+"""Rules of CreateTrainingJob beyond the service model: AWS's own rules, and features that localcloud lacks.
 
-Wordings are AWS's where its answers are public (each names its source); the others say the rule in AWS's manner.
+Messages are AWS's if they are public (each cites its source); the others state the rule in AWS's style.
 """
 
 import json
@@ -23,16 +23,16 @@ _PULL = "ecr:BatchCheckLayerAvailability, ecr:BatchGetImage, ecr:GetDownloadUrlF
 
 
 def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool = False) -> None:
-    """Check a request that the service model has passed.
+    """Check a request that the service model has accepted.
 
     Args:
         request: The request.
-        account: Whose it is.
-        region: Where.
-        stub: Whether the job will be a stub, which needs nothing of what localcloud leaves out.
+        account: The account.
+        region: The Region.
+        stub: True if the job will be a stub, which needs none of the features that localcloud lacks.
 
     Raises:
-        AWSValidationException: AWS refuses it, or it needs what localcloud leaves out; the message says which.
+        AWSValidationException: If AWS refuses the request, or localcloud lacks a feature; the message names it.
     """
     _check_present(request)
     if not stub:
@@ -50,37 +50,37 @@ def _refuse(message: str) -> None:
 
 
 def _check_present(request: Mapping[str, Any]) -> None:
-    """Members the model leaves optional because serverless jobs, which are left out here, come without them."""
+    """Require members that the model leaves optional for serverless jobs, which localcloud lacks."""
     for name in ("AlgorithmSpecification", "ResourceConfig", "StoppingCondition"):
         if not request.get(name):
             _refuse(f"Invalid request. {name} must be present")
 
 
 def _check_left_out(request: Mapping[str, Any]) -> None:
-    """Refuse what a training would notice that it is missing.
+    """Refuse features that localcloud lacks and whose absence would affect a training job.
 
     DebugHookConfig and ProfilerConfig are accepted and described, because the SageMaker Python SDK v2 sends them unless
-    they are switched off (https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html). The hook saves
-    tensors only if the image has the library smdebug, and no training reads the profiler's files. Rules would start
-    processing jobs, which localcloud does not have.
+    they are disabled (https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html). The hook saves tensors
+    only if the image has the library smdebug, and no training job reads the profiler's files. Rules would start
+    processing jobs, which localcloud lacks.
     """
     rules = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
     for name in ("ServerlessJobConfig", "TensorBoardOutputConfig", *rules):
         if request.get(name):
-            _refuse(f"{name} is not supported by localcloud; leave it out")
+            _refuse(f"{name} is not supported by localcloud; remove it")
     if request["AlgorithmSpecification"].get("AlgorithmName"):
-        _refuse("AlgorithmName is not supported by localcloud; give a TrainingImage")
+        _refuse("AlgorithmName is not supported by localcloud; specify TrainingImage")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource")
         if source is None or source["S3DataType"] not in ("S3Prefix", "ManifestFile"):
             _refuse(
-                f"channel {channel['ChannelName']}: localcloud reads S3DataSource of type S3Prefix or ManifestFile only"
+                f"channel {channel['ChannelName']}: localcloud reads only S3DataSource of type S3Prefix or ManifestFile"
             )
         if channel.get("CompressionType", "None") != "None":
-            _refuse(f"channel {channel['ChannelName']}: localcloud does not unpack data; leave CompressionType out")
+            _refuse(f"channel {channel['ChannelName']}: localcloud does not decompress data; remove CompressionType")
     for piped in (channel for channel in channels(request) if channel.piped):
         if piped.record_wrapper != "None":
-            _refuse(f"channel {piped.name}: localcloud streams objects as they are; leave RecordWrapperType out")
+            _refuse(f"channel {piped.name}: localcloud streams objects unchanged; remove RecordWrapperType")
     local = (request.get("CheckpointConfig") or {}).get("LocalPath", "/opt/ml/checkpoints")
     if not local.startswith("/opt/ml/"):
         _refuse(f"CheckpointConfig.LocalPath {local} is outside /opt/ml, which localcloud does not support")
@@ -111,7 +111,7 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
 
 
 def _check_role(role_arn: str, account: str) -> None:
-    """The role exists and trusts SageMaker (text: github.com/awslabs/predictive-maintenance-.../issues/3)."""
+    """Require a role that trusts SageMaker (text: github.com/awslabs/predictive-maintenance-.../issues/3)."""
     try:
         role = iam_backends[account]["aws"].get_role_by_arn(role_arn)
     except NotFoundException:
@@ -135,10 +135,11 @@ def _trusts(document: str | Mapping[str, Any], service: str) -> bool:
 
 
 def _check_image(request: Mapping[str, Any], account: str) -> None:
-    """Texts: github.com/aws/sagemaker-python-sdk/issues/2063, .../amazon-sagemaker-examples/issues/1476 and 2534."""
+    """Require an existing image (texts: github.com/aws/sagemaker-python-sdk/issues/2063,
+    .../amazon-sagemaker-examples/issues/1476 and 2534)."""
     uri = request["AlgorithmSpecification"].get("TrainingImage")
     if uri is None and request["AlgorithmSpecification"].get("AlgorithmName"):
-        return  # a stub of an algorithm resource, of which localcloud knows none
+        return  # a stub of an algorithm resource; localcloud has no such resources
     try:
         images.resolve(account, str(uri))
     except images.InvalidImageError:
@@ -177,7 +178,7 @@ def _check_channels(given: Sequence[Channel], role_arn: str, account: str, regio
 
 
 def _check_data(channel: Channel, role_arn: str, account: str, region: str) -> None:
-    """The data lies in the job's Region (text: github.com/aws/amazon-sagemaker-examples/issues/2489)."""
+    """Require data in the job's Region (text: github.com/aws/amazon-sagemaker-examples/issues/2489)."""
     problem = _problem_with(S3Uri.parse(channel.uri), account, region)
     if problem is not None:
         bucket = S3Uri.parse(channel.uri).bucket

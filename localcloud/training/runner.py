@@ -1,4 +1,4 @@
-"""Runs one training job from Starting to its end, in a thread of its own."""
+"""Runs one training job from Starting to its end, in its own thread."""
 
 import dataclasses
 import shutil
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
-"""FailureReason of a job that SageMaker itself failed."""
+"""FailureReason of a job that failed because of SageMaker itself."""
 
 NO_CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
 )
-"""FailureReason without instances (text: github.com/DIAGNijmegen/rse-grand-challenge/issues/2631)."""
+"""FailureReason of a job without instances (text: github.com/DIAGNijmegen/rse-grand-challenge/issues/2631)."""
 
 _OF_THE_NETWORK = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class Runner:
-    """The instances, containers and transfers of one job.
+    """Manages the instances, containers and transfers of one job.
 
     Args:
-        cloud: Where it runs.
-        job: What runs.
-        stub: How it pretends to train, as the plan of faults said when it was created; None for one that really does.
-        room: The places for hosts on this machine.
+        cloud: The localcloud.
+        job: The job.
+        stub: The stub that the fault plan defined at creation; None for a job that really trains.
+        room: Capacity for hosts on this machine.
     """
 
     def __init__(self, cloud: "LocalCloud", job: TrainingJob, stub: Stub | None, room: Room) -> None:
@@ -65,12 +65,12 @@ class Runner:
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the job's thread."""
         self._tell()
         self._thread.start()
 
     def stop(self) -> None:
-        """StopTrainingJob: Stopping at once, SIGTERM to every host, SIGKILL after the grace."""
+        """StopTrainingJob: set Stopping, send SIGTERM to every host, and SIGKILL after the grace period."""
         with self.job.lock:
             if self.job.progress.status == "InProgress":
                 self._advance("Stopping")
@@ -79,11 +79,11 @@ class Runner:
                 self._cluster.stop()
 
     def join(self) -> None:
-        """Wait until what a job that has ended leaves is cleared away."""
+        """Wait until the files of an ended job are deleted."""
         self._thread.join()
 
     def abandon(self) -> None:
-        """The server ends: kill everything and leave the job as it is."""
+        """Kill all processes and keep the job's status, because the server stops."""
         self._abandoned = True
         self.job.stop_requested.set()
         if self._cluster:
@@ -98,7 +98,7 @@ class Runner:
         except transfer.TransferError as error:
             self._fail(str(error))
         finally:
-            if not self.job.progress.is_final:  # a defect of ours: its traceback goes to stderr, the job must still end
+            if not self.job.progress.is_final:  # a defect of localcloud: the traceback is on stderr, the job must end
                 self._fail(INTERNAL_ERROR)
             if not self._cloud.settings.keep_training_folders:
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -134,7 +134,7 @@ class Runner:
             self._conclude()
 
     def _wait_for_instances(self) -> None:
-        """Fail, after some time, where the plan of faults has no instances for this job."""
+        """Fail after some time if the fault plan has no instances for this job."""
         types = {host.instance_type for host in self._hosts}
         found = (self._cloud.faults.no_capacity(self.job.region, instance_type) for instance_type in sorted(types))
         seconds = next((seconds for seconds in found if seconds is not None), None)
@@ -143,7 +143,7 @@ class Runner:
             raise transfer.TransferError(NO_CAPACITY)
 
     def _pretend(self, stub: Stub) -> None:
-        """Train as the plan of faults says, without a process, data or a model."""
+        """Simulate training as the fault plan requires, without a process, data or a model."""
         with self.job.lock:
             self.job.started_at = now()
         self._step("Training")
@@ -158,12 +158,12 @@ class Runner:
         self._finish("Completed", has_artifacts=True)
 
     def _pass(self, seconds: float) -> None:
-        """Let time pass until the job is being stopped."""
+        """Wait, unless the job is being stopped."""
         if self.job.stop_requested.wait(seconds):
             raise transfer.TransferInterruptedError
 
     def _environment(self) -> dict[str, str]:
-        """The containers' environment but for what differs from host to host."""
+        """Return the environment variables that all containers share."""
         request = self.job.request
         specification = request["AlgorithmSpecification"]
         image = images.resolve(self.job.account, specification["TrainingImage"])
@@ -179,17 +179,17 @@ class Runner:
         return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
 
     def _containers(self, environment: dict[str, str]) -> dict[str, str]:
-        """What the containers get of that: without a network, neither an address of AWS nor credentials.
+        """Return the containers' variables: network isolation removes AWS's address and the credentials.
 
-        SageMaker's developer guide, "Run Training and Inference Containers in Internet-Free Mode"; sockets on loopback,
-        all that this machine's processes ever have, stay open for the hosts' traffic.
+        SageMaker's developer guide, "Run Training and Inference Containers in Internet-Free Mode". Loopback sockets,
+        the only ones of this machine's processes, stay available for traffic between the hosts.
         """
         if not self.job.request.get("EnableNetworkIsolation"):
             return environment
         return {name: value for name, value in environment.items() if name not in _OF_THE_NETWORK}
 
     def _prepare(self, s3: Any) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)  # left by a server that was killed, in the same data_dir
+        shutil.rmtree(self._folder, ignore_errors=True)  # may be left by a killed server with the same data_dir
         for host in self._hosts:
             self._opt_ml[host.name].prepare(self.job.request, host, self._hosts, self._channels)
         downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)
@@ -228,7 +228,7 @@ class Runner:
 
                 cluster.start(host, self._image, variables, output)
             self._cluster = cluster
-            if self.job.stop_requested.is_set():  # asked for before there was a cluster to stop
+            if self.job.stop_requested.is_set():  # requested before the cluster existed
                 cluster.stop()
             if self._abandoned:
                 cluster.kill()
@@ -279,7 +279,7 @@ class Runner:
             self._finish("Completed", has_artifacts=True)
 
     def _step(self, secondary: str) -> None:
-        """Move on, unless the job is being stopped."""
+        """Advance to a status, unless the job is being stopped."""
         with self.job.lock:
             if self.job.stop_requested.is_set():
                 raise transfer.TransferInterruptedError

@@ -12,7 +12,7 @@ from moto.sagemaker.exceptions import AWSValidationException
 from localcloud.training.job import TrainingJob
 
 PAGE = 10
-"""Results of a page without MaxResults; the service model allows up to 100."""
+"""Number of results on a page without MaxResults; the service model allows up to 100."""
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
     "GreaterThan": operator.gt,
     "GreaterThanOrEqualTo": operator.ge,
@@ -22,14 +22,14 @@ _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the records of one page and the token of the next, None at the end.
+    """Return the records of one page and the token of the next page, or None on the last page.
 
     Args:
         jobs: All jobs of the account and Region.
         request: The request of Search with the resource TrainingJob.
 
     Raises:
-        AWSValidationException: A property does not exist, or localcloud does not support the expression.
+        AWSValidationException: If a property does not exist, or localcloud does not support the expression.
     """
     expression = request.get("SearchExpression") or {}
     for name in ("NestedFilters", "SubExpressions"):
@@ -75,7 +75,7 @@ def _comparable(value: Any, text: str) -> tuple[Any, Any]:
 
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
-    """Return a property by the name that Search has for it; None if the job has no such tag, metric or property."""
+    """Return a property by its name in Search; None if the job has no such tag, metric or property."""
     kind, _, rest = name.partition(".")
     if kind == "Tags" and rest:
         return next((tag["Value"] for tag in record["Tags"] if tag["Key"] == rest), None)
@@ -94,7 +94,7 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _members(shape: str) -> Mapping[str, Any] | None:
-    """Return the members of a structure of the service model, None for anything else."""
+    """Return the members of a structure of the service model; None for other shapes."""
     members: Mapping[str, Any] | None = _shapes().get(shape, {}).get("members")
     return members
 

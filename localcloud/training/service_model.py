@@ -1,7 +1,7 @@
-"""Checks a request against a service's own model, in the words of AWS's services.
+"""Checks a request against a service's own model, with the messages of AWS's services.
 
 The model is botocore's, read at run time: required members, lengths, counts, ranges, patterns and enums are AWS's and
-follow the installed version. boto3 itself checks only types and required members before it sends.
+match the installed version. boto3 itself checks only types and required members before it sends a request.
 """
 
 import re
@@ -12,27 +12,27 @@ from typing import Any
 import botocore.session
 from botocore.model import ListShape, MapShape, ServiceModel, Shape, StringShape, StructureShape
 
-# Java's classes in the model's patterns, as Python writes them inside a class.
+# Java's classes in the model's patterns, as written inside a class in Python.
 _UNICODE_CLASSES = {r"\p{L}": r"\w", r"\p{N}": r"\d", r"\p{Z}": r"\s", r"\p{M}": "", r"\p{ASCII}": r"\x00-\x7f"}
 
 
 def violations(service: str, operation: str, request: Mapping[str, Any]) -> list[str]:
-    """Every constraint of the service model that a request breaks.
+    """Return every constraint of the service model that a request violates.
 
     Args:
         service: Name of the service in botocore ("sagemaker").
         operation: Name of the operation ("CreateTrainingJob").
-        request: The request's members; members that the model does not know are ignored, as AWS does.
+        request: The request's members; unknown members are ignored, as by AWS.
 
     Returns:
-        Sentences in AWS's wording, empty when the request is right.
+        Sentences in AWS's wording; empty if the request is valid.
     """
     shape = _model(service).operation_model(operation).input_shape
     return list(_check(shape, request, "")) if shape else []
 
 
 def sentence(found: list[str]) -> str:
-    """The message of a ValidationException for some violations."""
+    """Return the message of a ValidationException for some violations."""
     return f"{len(found)} validation error{'s' * (len(found) > 1)} detected: {'; '.join(found)}"
 
 
@@ -122,7 +122,7 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
         pattern = pattern.replace(java, python)
     try:
         return re.compile(pattern)
-    except re.error:  # a construct of Java's that Python lacks: the rule is left to AWS
+    except re.error:  # Python lacks a construct of Java; the rule is not checked
         return None
 
 

@@ -19,8 +19,8 @@ PRIMARY = MappingProxyType(
         "MaxRuntimeExceeded": "Stopped",
     }
 )
-"""TrainingJobStatus of each SecondaryStatus (API reference, DescribeTrainingJob). `Uploading` stays `Stopping` while a
-job is being stopped."""
+"""TrainingJobStatus of each SecondaryStatus (API reference, DescribeTrainingJob). During `Uploading`, the status of a
+job that is being stopped remains `Stopping`."""
 
 FINAL = frozenset({"Completed", "Failed", "Stopped", "MaxRuntimeExceeded"})
 
@@ -38,7 +38,7 @@ MESSAGES = MappingProxyType(
         "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
     }
 )
-"""StatusMessages as AWS shows them (API reference, SecondaryStatusTransition, and the SageMaker SDK's job log)."""
+"""StatusMessages of AWS (API reference, SecondaryStatusTransition, and the SageMaker SDK's job log)."""
 
 _NEXT: dict[str, frozenset[str]] = {
     "Starting": frozenset({"Pending", "Stopping", "Failed"}),
@@ -52,7 +52,7 @@ _NEXT: dict[str, frozenset[str]] = {
 
 @dataclass
 class Progress:
-    """Where a training job is, and how it came there.
+    """The status of a training job and its transitions.
 
     Attributes:
         secondary: SecondaryStatus.
@@ -70,24 +70,24 @@ class Progress:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows."""
+        """Return True if no status can follow."""
         return self.secondary in FINAL
 
     @property
     def changed_at(self) -> datetime:
-        """When the last change was."""
+        """Return the time of the last change."""
         last = self.transitions[-1]
         at: datetime = last.get("EndTime", last["StartTime"])
         return at
 
     def advance(self, secondary: str, at: datetime) -> None:
-        """Move on.
+        """Change the status.
 
         Raises:
-            ValueError: SageMaker has no such transition.
+            ValueError: If SageMaker has no such transition.
         """
         if secondary not in _NEXT.get(self.secondary, ()):
-            message = f"a training job does not go from {self.secondary} to {secondary}"
+            message = f"a training job cannot change from {self.secondary} to {secondary}"
             raise ValueError(message)
         if not (secondary == "Uploading" and self.status == "Stopping"):
             self.status = PRIMARY[secondary]

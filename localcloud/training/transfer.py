@@ -1,4 +1,4 @@
-"""Moving a training job's data: channels and checkpoints in, artifacts and checkpoints out."""
+"""Transfers of a training job's data: downloads channels and checkpoints, uploads artifacts and checkpoints."""
 
 import json
 import os
@@ -16,24 +16,24 @@ from botocore.exceptions import BotoCoreError, ClientError
 from localcloud.training.request import Channel, S3Uri
 
 CHECKPOINT_SECONDS = 2.0
-"""How often new checkpoints are looked for; SageMaker's guide promises no interval."""
+"""Interval of the search for new checkpoints; SageMaker's guide specifies no interval."""
 
 
 class TransferError(Exception):
-    """Data could not be moved; the text is what the FailureReason says."""
+    """Data could not be transferred; the message becomes the FailureReason."""
 
 
 class TransferInterruptedError(Exception):
-    """The job was stopped while its data moved."""
+    """The job was stopped during a transfer."""
 
 
 def s3_client(environment: Mapping[str, str]) -> Any:
-    """An S3 client with the credentials and endpoint of a container's environment."""
+    """Return an S3 client with the credentials and endpoint of a container's environment."""
     return _session(environment).client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"])
 
 
 def check_output_key(environment: Mapping[str, str], key: str) -> None:
-    """Encrypt with the key of OutputDataConfig, as the job's role.
+    """Encrypt with the key of OutputDataConfig and the job's role.
 
     The role "must include permissions to call kms:Encrypt"
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html), and a job whose role may not
@@ -44,7 +44,7 @@ def check_output_key(environment: Mapping[str, str], key: str) -> None:
         key: OutputDataConfig.KmsKeyId; empty if the request has none.
 
     Raises:
-        TransferError: KMS refuses.
+        TransferError: If KMS refuses.
     """
     if not key:
         return
@@ -65,22 +65,22 @@ def _session(environment: Mapping[str, str]) -> boto3.Session:
 
 
 class Downloader:
-    """Fills the channel folders of all hosts."""
+    """Downloads into the channel folders of all hosts."""
 
     def __init__(self, s3: Any, interrupted: Callable[[], bool]) -> None:
         self._s3 = s3
         self._interrupted = interrupted
 
     def channel(self, channel: Channel, folders: Sequence[Path]) -> None:
-        """Bring one channel to every host.
+        """Download one channel to every host.
 
         Args:
-            channel: What to bring.
+            channel: The channel.
             folders: The channel's folder on each host.
 
         Raises:
-            TransferError: S3 refuses, or an object is missing.
-            TransferInterruptedError: The job is being stopped.
+            TransferError: If S3 refuses a call, or an object is missing.
+            TransferInterruptedError: If the job is being stopped.
         """
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Downloader:
             raise TransferError(message) from error
 
     def prefix(self, uri: S3Uri, folder: Path) -> None:
-        """Bring everything below a prefix, which may be nothing (checkpoints of an earlier job)."""
+        """Download all objects below a prefix, which may be none (checkpoints of an earlier job)."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for source, relative in _below(self._s3, uri):
@@ -108,7 +108,7 @@ class Downloader:
         if relative.endswith("/") or not relative:  # a folder's marker object
             return
         if ".." in PurePosixPath(relative).parts:
-            message = f"S3 key: s3://{source[0]}/{source[1]} leads out of its channel"
+            message = f"S3 key: s3://{source[0]}/{source[1]} is outside its channel"
             raise ValueError(message)
         first, *others = [folder / relative.lstrip("/") for folder in folders]
         first.parent.mkdir(parents=True, exist_ok=True)
@@ -119,11 +119,11 @@ class Downloader:
 
 
 def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield bucket and key of a channel's objects, and where each lies in the channel: as listed, or by the manifest.
+    """Yield bucket and key of a channel's objects, and each object's path in the channel from listing or manifest.
 
     Raises:
-        ClientError: S3 refuses.
-        ValueError: The manifest cannot be read.
+        ClientError: If S3 refuses a call.
+        ValueError: If the manifest cannot be read.
     """
     uri = S3Uri.parse(channel.uri)
     if channel.data_type == "S3Prefix":
@@ -144,10 +144,10 @@ def _below(s3: Any, uri: S3Uri) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def relative_key(prefix: str, key: str) -> str:
-    """Where an object of an S3Prefix channel lies in the channel's folder.
+    """Return the path of an S3Prefix channel's object in the channel's folder.
 
-    Below a folder it is the rest of the key; a prefix that names an object, or only the beginning of names, keeps the
-    part after its last slash.
+    Below a folder, it is the rest of the key. If the prefix is an object's key, or only the start of keys, the part
+    after its last slash is kept.
     """
     if prefix == "" or prefix.endswith("/"):
         return key.removeprefix(prefix)
@@ -157,20 +157,20 @@ def relative_key(prefix: str, key: str) -> str:
 
 
 def upload_archive(s3: Any, folders: Sequence[Path], name: str, target: S3Uri, work: Path) -> bool:
-    """Pack what several hosts wrote into one archive and upload it.
+    """Pack the files of all hosts into one archive and upload it.
 
     Args:
-        s3: Client of the job's role.
-        folders: The same folder of every host; where two hosts wrote one name, the first host's file counts.
+        s3: S3 client of the job's role.
+        folders: The same folder of every host; if hosts wrote the same name, the first host's file is used.
         name: File name of the archive.
         target: Folder in S3.
-        work: Folder to build it in.
+        work: Folder in which to create the archive.
 
     Returns:
-        Whether there was anything to upload.
+        True if there were files to upload.
 
     Raises:
-        TransferError: S3 refuses.
+        TransferError: If S3 refuses a call.
     """
     members: dict[str, Path] = {}
     for folder in folders:
@@ -202,11 +202,11 @@ class CheckpointSync:
         self._remember()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._thread.start()
 
     def finish(self) -> None:
-        """Copy what is left and end."""
+        """Copy the remaining files and end."""
         self._end.set()
         self._thread.join()
 
@@ -218,7 +218,7 @@ class CheckpointSync:
                 self._put(path, folder)
 
     def _remember(self) -> None:
-        """What was downloaded need not go back."""
+        """Mark downloaded files as seen, because they need not be uploaded."""
         for _ in self._changed():
             continue
 
@@ -227,7 +227,7 @@ class CheckpointSync:
             for path in sorted(folder.rglob("*")):
                 try:
                     stat = path.stat()
-                except FileNotFoundError:  # replaced meanwhile
+                except FileNotFoundError:  # replaced in the meantime
                     continue
                 state = (stat.st_mtime_ns, stat.st_size)
                 if path.is_file() and self._seen.get(path) != state:
@@ -239,4 +239,4 @@ class CheckpointSync:
         try:
             self._s3.upload_file(os.fspath(path), place.bucket, place.key)
         except (ClientError, BotoCoreError, S3UploadFailedError, FileNotFoundError):
-            self._seen.pop(path, None)  # again at the next look; SageMaker too lets training go on
+            self._seen.pop(path, None)  # retried at the next interval; in SageMaker, training also continues

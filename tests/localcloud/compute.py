@@ -1,4 +1,4 @@
-"""What the tests of Batch and of training jobs need to exist first."""
+"""Roles, images and waiting for the tests of Batch and of training jobs."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ ACCOUNT = "123456789012"
 
 
 def role(iam: Any, name: str, service: str, *statements: Mapping[str, Any]) -> str:
-    """Return the ARN of a role that a service may assume, and that may do what the statements say: all, without any."""
+    """Create a role that a service may assume, and return its ARN; without statements, it may do everything."""
     trust = document({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
     with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
@@ -29,7 +29,7 @@ def document(*statements: Mapping[str, Any]) -> str:
 
 
 def image(ecr: Any, repository: str, code: str, *arguments: str) -> str:
-    """Push an image that runs a line of Python; returns its URI."""
+    """Push an image that runs a line of Python, and return its URI."""
     with contextlib.suppress(ecr.exceptions.RepositoryAlreadyExistsException):
         ecr.create_repository(repositoryName=repository)
     with contextlib.suppress(ecr.exceptions.ImageAlreadyExistsException, ecr.exceptions.ImageTagAlreadyExistsException):
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def wait_until(question: Callable[[], T], seconds: float = 20) -> T:
-    """The first true answer to a question."""
+    """Wait until the result of a function is true, and return it."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
@@ -50,7 +50,7 @@ def wait_until(question: Callable[[], T], seconds: float = 20) -> T:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs; a zombie that nobody reaps does not."""
+    """Return True if a process runs; a zombie counts as ended."""
     try:
         os.kill(pid, 0)
         return ") Z" not in Path(f"/proc/{pid}/stat").read_text()

@@ -13,7 +13,7 @@ from tests.localcloud.training_side import SageMaker
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A started localcloud with short waits, empty at the beginning of every test module."""
+    """A running localcloud with short delays, empty at the start of every test module."""
     settings = Settings(
         data_dir=tmp_path_factory.mktemp("localcloud"),
         batch_stop_grace_seconds=2.0,
@@ -26,7 +26,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def client(cloud: LocalCloud) -> Callable[..., Any]:
-    """client("s3") or client("batch", "eu-west-1"): an ordinary boto3 client of the running localcloud."""
+    """Return a boto3 client of the running localcloud, for example client("batch", "eu-west-1")."""
     session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
     def make(service: str, region: str = "us-east-1", config: Config | None = None) -> Any:

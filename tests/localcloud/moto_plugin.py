@@ -1,8 +1,8 @@
 """pytest plugin: runs moto's own tests against a localcloud, a new one for each test.
 
-docs/decisions/localcloud.md has the commands and the results. moto's decorator `mock_aws` starts the localcloud. With
-LOCALCLOUD_ADAPT=1 the requests of the tests get the things that moto does not check (an image, a role and data that
-exist), and CreateStack returns once the stack has been created.
+docs/decisions/localcloud.md contains the commands and the results. moto's decorator `mock_aws` starts the localcloud.
+With LOCALCLOUD_ADAPT=1, the plugin adds values that moto does not check to the requests (an existing image, role and
+data), and CreateStack returns after the stack has been created.
 """
 
 import json
@@ -30,7 +30,7 @@ _running: list["MockAws"] = []
 
 
 class MockAws(ContextDecorator):
-    """Replaces `mock_aws`: a localcloud while the outermost of them is active."""
+    """Replaces `mock_aws`: runs a localcloud while the outermost instance is active."""
 
     def __init__(self) -> None:
         self._resources = ExitStack()
@@ -57,12 +57,12 @@ class MockAws(ContextDecorator):
     start = __enter__
 
     def stop(self) -> None:
-        """End it, as moto's does for a test that has started it by hand."""
+        """Stop it, for tests that start moto explicitly."""
         self.__exit__()
 
 
 def mock_aws(function: Callable[..., Any] | None = None, **_: object) -> Any:
-    """Decorate a test, or return what starts a localcloud; moto's configuration does not apply."""
+    """Decorate a test, or return a context manager that starts a localcloud; moto's configuration is ignored."""
     return MockAws()(function) if function else MockAws()
 
 
@@ -70,7 +70,7 @@ moto.mock_aws = mock_aws
 
 
 def _adapt() -> None:
-    """Make an image that runs a job's command, and a role, and put them into the requests of the default session."""
+    """Create an image that runs a job's command, and a role, and add them to the default session's requests."""
     for region in _REGIONS:
         ecr = boto3.client("ecr", region)
         ecr.create_repository(repositoryName="runs")
@@ -101,7 +101,7 @@ def _with_data(params: dict[str, Any], context: dict[str, Any], **_: object) -> 
     s3 = boto3.client("s3", "us-east-1")
     for channel in params.get("InputDataConfig", []):
         bucket, _, prefix = channel["DataSource"]["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
-        s3.create_bucket(Bucket=bucket)  # in us-east-1 it is no error if it exists
+        s3.create_bucket(Bucket=bucket)  # in us-east-1, an existing bucket is not an error
         s3.put_object(Bucket=bucket, Key=f"{prefix.rstrip('/')}/data", Body=b"data")
 
 

@@ -1,4 +1,4 @@
-"""Looks at what EventBridge delivers."""
+"""Receives the events that EventBridge delivers."""
 
 import json
 import time
@@ -9,7 +9,7 @@ ACCOUNT = "123456789012"
 
 
 class Probe:
-    """A queue that receives what a rule lets through."""
+    """A queue that receives the events of a rule."""
 
     def __init__(self, client: Callable[..., Any], name: str, region: str = "us-east-1") -> None:
         self.sqs = client("sqs", region)
@@ -24,7 +24,7 @@ class Probe:
         return self
 
     def messages(self, count: int, seconds: float = 5.0) -> list[Any]:
-        """Wait for so many messages, or until the time is over."""
+        """Wait for a number of messages, or until the time is over."""
         found: list[Any] = []
         deadline = time.monotonic() + seconds
         while len(found) < count and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Other accounts in localcloud: the access key says whose a call is, and policies say who of another gets in."""
+"""Other accounts in localcloud: access keys determine the account, and policies allow access from other accounts."""
 
 import json
 import time
@@ -30,7 +30,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def of(cloud: LocalCloud) -> Of:
-    """of("s3", OTHER) or of("ecr", HOME, "eu-west-1"): a client of an account's own user."""
+    """Return a client of an account's own user, for example of("s3", OTHER) or of("ecr", HOME, "eu-west-1")."""
 
     def make(service: str, account: str = HOME, region: str = "us-east-1") -> Any:
         keys = user_environment(cloud.endpoint_url, region, "" if account == HOME else account)
@@ -53,7 +53,7 @@ def until(reached: Callable[[], Any]) -> None:
         time.sleep(0.05)
 
 
-def test_what_one_account_makes_another_does_not_have(of: Of) -> None:
+def test_accounts_do_not_share_resources(of: Of) -> None:
     assert [of("sts", account).get_caller_identity()["Account"] for account in (HOME, OTHER)] == [HOME, OTHER]
     url = of("sqs", OTHER).create_queue(QueueName="theirs")["QueueUrl"]
     assert OTHER in url
@@ -64,7 +64,7 @@ def test_what_one_account_makes_another_does_not_have(of: Of) -> None:
 
 @pytest.fixture(scope="module")
 def callers(cloud: LocalCloud, of: Of) -> Callable[[str], Any]:
-    """Roles of home that may take on any role, as the programs that run with them: callers("child")("sts")."""
+    """Return clients of programs with a home role that may assume any role, for example callers("child")."""
 
     def make(name: str, action: str = "sts:AssumeRole") -> Any:
         iam = of("iam")
@@ -76,7 +76,7 @@ def callers(cloud: LocalCloud, of: Of) -> Callable[[str], Any]:
     return make
 
 
-def test_a_role_is_taken_on_by_whom_it_names_and_may_then_do_what_it_may(
+def test_only_trusted_principals_assume_a_role_and_get_its_permissions(
     cloud: LocalCloud, of: Of, callers: Callable[..., Any]
 ) -> None:
     trust = {
@@ -108,7 +108,7 @@ def test_a_role_is_taken_on_by_whom_it_names_and_may_then_do_what_it_may(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_an_event_reaches_a_bus_of_another_account_whose_policy_names_the_rules_role(of: Of, *, named: bool) -> None:
+def test_an_event_reaches_another_accounts_bus_if_its_policy_allows_the_role(of: Of, *, named: bool) -> None:
     name = f"home-{named}".lower()
     events, theirs = of("events"), of("events", OTHER)
     bus = events.create_event_bus(Name=name)["EventBusArn"]
@@ -149,7 +149,7 @@ def test_an_event_reaches_a_bus_of_another_account_whose_policy_names_the_rules_
 
 
 @pytest.mark.parametrize("let_in", [True, False])
-def test_an_image_comes_to_another_accounts_registry_only_where_its_policy_says_so(of: Of, *, let_in: bool) -> None:
+def test_an_image_is_replicated_to_another_account_if_its_policy_allows_it(of: Of, *, let_in: bool) -> None:
     region = "eu-west-1" if let_in else "eu-central-1"
     name, ours, theirs = f"images-{let_in}".lower(), of("ecr", HOME, region), of("ecr", OTHER, region)
     for registry in (ours, theirs):
@@ -174,7 +174,7 @@ def test_an_image_comes_to_another_accounts_registry_only_where_its_policy_says_
     assert ours.describe_images(**asked)["imageDetails"][0]["registryId"] == OTHER
 
 
-def test_a_stack_goes_to_the_account_of_who_deploys_it_and_a_registry_has_one_policy(of: Of, tmp_path: Path) -> None:
+def test_a_stack_is_in_the_deployers_account_and_a_registry_has_one_policy(of: Of, tmp_path: Path) -> None:
     policy = {
         "Version": "2012-10-17",
         "Statement": [

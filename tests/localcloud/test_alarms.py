@@ -1,4 +1,4 @@
-"""Alarms on what logs say deploy to localcloud, change in place and go."""
+"""Alarms on log contents: creation, in-place update and deletion in localcloud."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,9 @@ def template(pattern: str) -> str:
     return json.dumps({"Resources": resources})
 
 
-def test_a_metric_filter_counts_lines_of_a_log_and_goes_with_it(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+def test_a_metric_filter_is_created_updated_and_deleted_with_its_stack(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
     stacks, logs = client("cloudformation"), client("logs")
     stacks.create_stack(StackName="counting", TemplateBody=template("{ $.a = 1 }"))
     (made,) = logs.describe_metric_filters(logGroupName="/counted")["metricFilters"]

@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 class Batch:
-    """A queue of the running localcloud and what one does with it."""
+    """A queue of the running localcloud and its operations."""
 
     def __init__(self, client: Callable[..., Any], vcpus: int) -> None:
         self.api, self.ecr, self.logs = client("batch"), client("ecr"), client("logs")
@@ -89,7 +89,7 @@ def batch(cloud: LocalCloud, client: Callable[..., Any]) -> Batch:
     return Batch(client, vcpus=4)
 
 
-def test_a_job_runs_its_image_and_its_output_is_in_cloudwatch_logs(batch: Batch) -> None:
+def test_a_job_runs_its_image_and_logs_its_output_to_cloudwatch(batch: Batch) -> None:
     job = batch.run("import sys; print('out', flush=True); print('err', file=sys.stderr)")
     assert (job["status"], job["container"]["exitCode"]) == ("SUCCEEDED", 0)
     assert job["statusReason"] == "Essential container in task exited"
@@ -98,9 +98,7 @@ def test_a_job_runs_its_image_and_its_output_is_in_cloudwatch_logs(batch: Batch)
     assert [attempt["container"]["exitCode"] for attempt in job["attempts"]] == [0]
 
 
-def test_a_job_has_batchs_variables_its_roles_credentials_and_nothing_of_ours(
-    batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_gets_batchs_variables_and_role_credentials_only(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_USER", "1")
     job = batch.run(
         "import os, boto3; e = os.environ; print(e['AWS_BATCH_JOB_ID'], e['AWS_BATCH_JOB_ATTEMPT'],"
@@ -117,7 +115,7 @@ def test_a_job_has_batchs_variables_its_roles_credentials_and_nothing_of_ours(
     assert second.startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/job-role/")
 
 
-def test_command_and_parameters_reach_the_program_and_output_goes_to_the_definitions_group(
+def test_a_job_gets_command_and_parameters_and_logs_to_its_definitions_group(
     batch: Batch, client: Callable[..., Any]
 ) -> None:
     client("logs").create_log_group(logGroupName="/mine")
@@ -132,7 +130,7 @@ def test_command_and_parameters_reach_the_program_and_output_goes_to_the_definit
     assert batch.lines(job, "/mine") == ["['x', '1', '2', 'Ref::c']"]
 
 
-def test_every_child_of_an_array_knows_its_index_and_one_failure_fails_the_array_after_all_have_ended(
+def test_array_children_get_their_index_and_one_failure_fails_the_array(
     batch: Batch,
 ) -> None:
     code = (
@@ -150,7 +148,7 @@ def test_every_child_of_an_array_knows_its_index_and_one_failure_fails_the_array
     assert [(child["jobId"], child["container"]["exitCode"]) for child in listed] == [(f"{parent['jobId']}:1", 1)]
 
 
-def test_children_wait_in_runnable_for_vcpus_and_the_parent_is_pending_meanwhile(client: Callable[..., Any]) -> None:
+def test_children_wait_in_runnable_for_vcpus_while_the_parent_is_pending(client: Callable[..., Any]) -> None:
     batch = Batch(client, vcpus=1)
     quarter = batch.submit(batch.define("import time; time.sleep(60)"), arrayProperties={"size": 6})
     wait_until(lambda: batch.job(quarter)["arrayProperties"]["statusSummary"]["RUNNING"] == 4)
@@ -166,7 +164,7 @@ def test_children_wait_in_runnable_for_vcpus_and_the_parent_is_pending_meanwhile
     assert (ended["statusReason"], ended["isTerminated"], ended["container"]["exitCode"]) == ("enough", True, 143)
 
 
-def test_a_shared_queue_serves_shares_by_weight_and_within_one_by_priority(client: Callable[..., Any]) -> None:
+def test_a_queue_serves_shares_by_weight_and_their_jobs_by_priority(client: Callable[..., Any]) -> None:
     batch = Batch(client, vcpus=1)
     shares = [
         {"shareIdentifier": "research", "weightFactor": 1.0},
@@ -196,7 +194,7 @@ def test_a_shared_queue_serves_shares_by_weight_and_within_one_by_priority(clien
     for job in (many, later, urgent, other):
         batch.api.terminate_job(jobId=job, reason="the test is over")
     for queue, more in ((batch.queue, {}), (own, {"shareIdentifier": "research"})):
-        with pytest.raises(ClientError, match="shareIdentifier is for queues with a scheduling policy"):
+        with pytest.raises(ClientError, match="shareIdentifier must be given for queues with a scheduling policy only"):
             batch.api.submit_job(jobName="job", jobQueue=queue, jobDefinition=definition, **more)
 
 
@@ -214,7 +212,7 @@ def test_an_array_of_ten_thousand_is_accepted_listed_in_pages_and_cancelled(clie
     batch.reached(busy, "RUNNING")
     parent = batch.submit(batch.define("pass"), arrayProperties={"size": 10_000})
     wait_until(lambda: batch.job(parent)["arrayProperties"]["statusSummary"]["RUNNABLE"] == 10_000)
-    assert threading.active_count() < 100  # a waiting child costs no thread
+    assert threading.active_count() < 100  # a waiting child needs no thread
     pages = batch.api.get_paginator("list_jobs").paginate(arrayJobId=parent, jobStatus="RUNNABLE")
     assert [len(page["jobSummaryList"]) for page in pages] == [1000] * 10
     batch.api.cancel_job(jobId=parent, reason="enough")
@@ -223,7 +221,7 @@ def test_an_array_of_ten_thousand_is_accepted_listed_in_pages_and_cancelled(clie
     batch.ended(busy)
 
 
-def test_an_attempt_is_retried_as_evaluate_on_exit_says(batch: Batch) -> None:
+def test_evaluate_on_exit_decides_about_retries(batch: Batch) -> None:
     rules = [{"onExitCode": "75", "action": "RETRY"}, {"onReason": "*", "action": "EXIT"}]
     strategy = {"attempts": 3, "evaluateOnExit": rules}
     again = batch.run(
@@ -250,12 +248,12 @@ def test_an_array_waits_for_a_child_that_is_retried(batch: Batch) -> None:
     assert len({attempt["container"]["logStreamName"] for attempt in attempts}) == 2
 
 
-def test_a_killed_process_has_its_signals_exit_code_and_is_retried(batch: Batch) -> None:
+def test_a_killed_process_exits_with_128_plus_signal_and_is_retried(batch: Batch) -> None:
     job = batch.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", retryStrategy={"attempts": 2})
     assert [attempt["container"]["exitCode"] for attempt in job["attempts"]] == [137, 137]
 
 
-def test_a_child_terminated_while_it_waits_never_starts(client: Callable[..., Any]) -> None:
+def test_a_child_terminated_while_waiting_never_starts(client: Callable[..., Any]) -> None:
     batch = Batch(client, vcpus=1)
     whole = {"resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "2048"}]}
     definition = batch.define("import time; time.sleep(60)", container=whole)
@@ -270,13 +268,13 @@ def test_a_child_terminated_while_it_waits_never_starts(client: Callable[..., An
     batch.ended(array)
 
 
-def test_a_job_whose_failure_matches_no_rule_is_retried(batch: Batch) -> None:
+def test_a_failure_that_matches_no_rule_is_retried(batch: Batch) -> None:
     strategy = {"attempts": 2, "evaluateOnExit": [{"onExitCode": "9*", "action": "EXIT"}]}
     assert len(batch.run("import sys; sys.exit(1)", retryStrategy=strategy)["attempts"]) == 2
 
 
 @pytest.mark.parametrize("repository", ["nowhere:v1", "elsewhere:v2"])
-def test_an_image_that_is_not_in_this_region_fails_to_be_pulled(
+def test_an_image_missing_in_the_region_cannot_be_pulled(
     batch: Batch, client: Callable[..., Any], repository: str
 ) -> None:
     image(client("ecr", "eu-west-1"), "nowhere", "pass")
@@ -289,7 +287,7 @@ def test_an_image_that_is_not_in_this_region_fails_to_be_pulled(
     assert "exitCode" not in job["container"]
 
 
-def test_terminate_sends_sigterm_first_and_the_job_is_not_retried(batch: Batch) -> None:
+def test_terminate_job_sends_sigterm_and_prevents_a_retry(batch: Batch) -> None:
     code = (
         "import signal, sys, time; signal.signal(15, lambda *_: (print('bye', flush=True), sys.exit(0)));"
         "print('up', flush=True); time.sleep(60)"
@@ -297,13 +295,13 @@ def test_terminate_sends_sigterm_first_and_the_job_is_not_retried(batch: Batch) 
     job_id = batch.submit(batch.define(code), retryStrategy={"attempts": 3})
     batch.reached(job_id, "RUNNING")
     wait_until(lambda: batch.lines(batch.job(job_id)) == ["up"])
-    batch.api.terminate_job(jobId=job_id, reason="the user said so")
+    batch.api.terminate_job(jobId=job_id, reason="requested by the user")
     job = batch.ended(job_id)
-    assert (job["status"], job["statusReason"], job["isTerminated"]) == ("FAILED", "the user said so", True)
+    assert (job["status"], job["statusReason"], job["isTerminated"]) == ("FAILED", "requested by the user", True)
     assert (batch.lines(job), len(job["attempts"])) == (["up", "bye"], 1)
 
 
-def test_a_job_deaf_to_sigterm_is_killed_after_the_grace_with_all_it_started(batch: Batch) -> None:
+def test_a_job_that_ignores_sigterm_is_killed_with_its_children(batch: Batch) -> None:
     code = (
         "import signal, subprocess, time; signal.signal(15, signal.SIG_IGN);"
         "print(subprocess.Popen(['sleep', '60'], start_new_session=True, env={}).pid, flush=True); time.sleep(60)"
@@ -318,14 +316,14 @@ def test_a_job_deaf_to_sigterm_is_killed_after_the_grace_with_all_it_started(bat
     wait_until(lambda: not runs(int(child)))
 
 
-def test_a_job_over_its_time_is_stopped_and_not_retried(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_times_out_is_stopped_and_not_retried(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MIN_TIMEOUT_SECONDS", 1)
     job = batch.run("import time; time.sleep(60)", timeout={"attemptDurationSeconds": 1}, retryStrategy={"attempts": 3})
     assert (job["status"], job["statusReason"]) == ("FAILED", "Job attempt duration exceeded timeout")
     assert len(job["attempts"]) == 1
 
 
-def test_a_job_that_obeys_at_its_timeout_has_failed_all_the_same(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_exits_with_0_after_its_timeout_still_fails(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MIN_TIMEOUT_SECONDS", 1)
     obedient = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); time.sleep(60)"
     job = batch.run(obedient, timeout={"attemptDurationSeconds": 1})
@@ -339,22 +337,22 @@ def test_a_job_that_obeys_at_its_timeout_has_failed_all_the_same(batch: Batch, m
         ({"jobName": "x" * 129}, "1 to 128"),
         ({"jobQueue": "none"}, "JobQueue 'none' does not exist"),
         ({"jobDefinition": "none"}, "JobDefinition 'none' does not exist"),
-        ({"arrayProperties": {"size": 1}}, "between 2 and 10000, not 1"),
-        ({"arrayProperties": {"size": 10_001}}, "between 2 and 10000, not 10001"),
+        ({"arrayProperties": {"size": 1}}, "between 2 and 10000; got 1"),
+        ({"arrayProperties": {"size": 10_001}}, "between 2 and 10000; got 10001"),
         ({"dependsOn": [{"jobId": "x"}]}, "dependsOn is not supported by localcloud"),
-        ({"retryStrategy": {"attempts": 11}}, "between 1 and 10, not 11"),
+        ({"retryStrategy": {"attempts": 11}}, "between 1 and 10; got 11"),
         ({"retryStrategy": {"attempts": 1, "evaluateOnExit": [{"onReason": "*", "action": "EXIT"}] * 6}}, "at most 5"),
-        ({"timeout": {"attemptDurationSeconds": 59}}, "at least 60, not 59"),
+        ({"timeout": {"attemptDurationSeconds": 59}}, "at least 60; got 59"),
     ],
 )
-def test_a_wrong_submission_is_refused_with_the_reason(batch: Batch, change: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_submission_is_refused_with_the_reason(batch: Batch, change: dict[str, Any], sentence: str) -> None:
     request = {"jobName": "job", "jobQueue": batch.queue, "jobDefinition": batch.define("pass")} | change
     with pytest.raises(ClientError, match=sentence) as refusal:
         batch.api.submit_job(**request)
     assert refusal.value.response["Error"]["Code"] == "ClientException"
 
 
-def test_a_tag_with_a_character_that_aws_does_not_allow_is_refused(batch: Batch) -> None:
+def test_a_tag_with_an_invalid_character_is_refused(batch: Batch) -> None:
     definition = batch.define("pass")
     for tags in ({"version": "2.8.1+mc(0.10.0)"}, {"(x)": "y"}):
         with pytest.raises(ClientError, match="it contains illegal characters") as refused:
@@ -371,35 +369,35 @@ def test_a_queue_without_a_state_is_enabled(batch: Batch) -> None:
     assert made["state"] == "ENABLED"
 
 
-def test_a_wrong_compute_environment_is_a_client_exception(batch: Batch) -> None:
+def test_an_invalid_compute_environment_raises_a_client_exception(batch: Batch) -> None:
     with pytest.raises(batch.api.exceptions.ClientException, match="must be one of MANAGED"):
         batch.api.create_compute_environment(computeEnvironmentName="wrong", type="MANGED", serviceRole=batch.role)
 
 
-def test_a_submission_above_thirty_kibibytes_is_refused(batch: Batch) -> None:
+def test_a_submission_larger_than_30_kib_is_refused(batch: Batch) -> None:
     environment = {"environment": [{"name": "A", "value": "x" * 30_000}]}
     definition = batch.define("pass")
     assert batch.submit(definition, containerOverrides=environment)
     environment["environment"][0]["value"] += "x" * 1_000
-    with pytest.raises(ClientError, match="SubmitJob takes at most 30720"):
+    with pytest.raises(ClientError, match="SubmitJob accepts at most 30720"):
         batch.submit(definition, containerOverrides=environment)
 
 
-def test_a_disabled_queue_takes_no_jobs(client: Callable[..., Any]) -> None:
+def test_a_disabled_queue_refuses_jobs(client: Callable[..., Any]) -> None:
     batch = Batch(client, vcpus=1)
     batch.api.update_job_queue(jobQueue=batch.queue, state="DISABLED")
     with pytest.raises(ClientError, match="must be ENABLED"):
         batch.submit(batch.define("pass"))
 
 
-def test_an_inactive_definition_takes_no_jobs(batch: Batch) -> None:
+def test_an_inactive_job_definition_is_refused(batch: Batch) -> None:
     definition = batch.define("pass")
     batch.api.deregister_job_definition(jobDefinition=definition)
     with pytest.raises(ClientError, match="not ACTIVE"):
         batch.submit(definition)
 
 
-def test_describe_leaves_unknown_ids_out_and_takes_a_hundred(batch: Batch) -> None:
+def test_describe_jobs_omits_unknown_ids_and_accepts_at_most_100(batch: Batch) -> None:
     job = batch.run("pass", tags={"a": "b"})
     jobs = batch.api.describe_jobs(jobs=["unknown", job["jobId"], f"{job['jobId']}:0x", job["jobArn"]])["jobs"]
     assert [found["jobId"] for found in jobs] == [job["jobId"]] * 2
@@ -433,7 +431,7 @@ def test_list_jobs_filters_by_status_name_definition_and_time(client: Callable[.
     assert matching("BEFORE_CREATED_AT", str(created)) == ids[:1]
 
 
-def test_a_queue_that_is_deleted_and_created_again_under_its_name_starts_jobs(batch: Batch) -> None:
+def test_a_queue_recreated_with_the_same_name_starts_jobs(batch: Batch) -> None:
     first = batch.run("print(1)")
     assert first["status"] == "SUCCEEDED"
     described = batch.api.describe_compute_environments(computeEnvironments=[batch.environment])
@@ -453,7 +451,7 @@ def test_a_queue_that_is_deleted_and_created_again_under_its_name_starts_jobs(ba
     assert batch.run("print(2)")["status"] == "SUCCEEDED"
 
 
-def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_status_change_sends_an_event(batch: Batch, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[dict[str, Any]] = []
     monkeypatch.setattr(cloud, "put_event", lambda region, event: events.append(event))
     job = batch.run("import sys; sys.exit(1)")
@@ -464,7 +462,7 @@ def test_every_change_of_status_is_an_event(batch: Batch, cloud: LocalCloud, mon
     assert last["detail"]["container"]["exitCode"] == 1
 
 
-def test_a_definition_whose_jobs_would_be_refused_is_refused(batch: Batch) -> None:
+def test_a_definition_with_an_invalid_retry_strategy_or_timeout_is_refused(batch: Batch) -> None:
     refused: tuple[dict[str, Any], ...] = (
         {"retryStrategy": {"attempts": 11}},
         {"timeout": {"attemptDurationSeconds": 59}},

@@ -1,4 +1,4 @@
-"""A web page in a real browser attacks a localcloud that runs on the same machine."""
+"""Attacks by a web page in a real browser on a localcloud on the same machine."""
 
 import json
 import os
@@ -67,13 +67,11 @@ async function call(name, {url, options}) {
 })();
 </script>"""
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="no Chromium is installed, from which the attack comes: apt-get install chromium"
-)
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: apt-get install chromium")
 
 
 class Site:
-    """The attacker's web site, on a port of its own; `reports` is what its page found."""
+    """The attacker's web site on its own port; `reports` contains the results of its page."""
 
     def __init__(self, page: str) -> None:
         site, self.reports, self.over = self, dict[str, str](), threading.Event()
@@ -104,7 +102,7 @@ class Site:
 
 @contextmanager
 def browser(url: str, profile: Path) -> Iterator[None]:
-    """Chromium at an address; every name of the attacker leads to this machine."""
+    """Open an address in Chromium; every host name of the attacker resolves to this machine."""
     command = [
         CHROMIUM or "", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
@@ -120,14 +118,14 @@ def browser(url: str, profile: Path) -> Iterator[None]:
 
 
 def presigned(cloud: LocalCloud, secret: str, service: str, path: str = "/") -> str:
-    """An address that carries a signature: for a form that a page posts."""
+    """Return a presigned URL for a form that a page posts."""
     request = AWSRequest(method="POST", url=f"{cloud.endpoint_url}{path}")
     SigV4QueryAuth(Credentials(DUMMY_KEY, secret), service, "us-east-1").add_auth(request)
     return str(request.url)
 
 
 def attacks(cloud: LocalCloud, secret: str) -> dict[str, Any]:
-    """Everything by which a page could act as the developer, if it knew `secret`."""
+    """Return all requests with which a page that knew `secret` could act as the developer."""
     keys: dict[str, Any] = {"aws_access_key_id": DUMMY_KEY, "aws_secret_access_key": secret}
     config = Config(signature_version="s3v4")
     s3 = boto3.client("s3", "us-east-1", endpoint_url=cloud.endpoint_url, config=config, **keys)
@@ -156,7 +154,7 @@ def attacks(cloud: LocalCloud, secret: str) -> dict[str, Any]:
 
 @pytest.fixture
 def arrived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All requests with the status of their answers, so that a browser that sends none proves nothing."""
+    """Record all requests with the status of their responses, because a browser that sends none proves nothing."""
     seen: list[str] = []
     ask = gate.Gate.__call__
 
@@ -171,8 +169,8 @@ def arrived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("knows", ["the constant that it once was", "the secret"])
-def test_a_page_of_another_site_changes_nothing_and_reads_nothing(
+@pytest.mark.parametrize("knows", ["a wrong secret", "the secret"])
+def test_a_page_of_another_site_can_neither_change_nor_read_data(
     cloud: LocalCloud, client: Callable[..., Any], tmp_path: Path, arrived: list[str], knows: str
 ) -> None:
     client("s3").create_bucket(Bucket="mine")
@@ -197,8 +195,8 @@ def test_a_page_of_another_site_changes_nothing_and_reads_nothing(
     assert not [result for result in site.reports.values() if "private content" in result]
 
 
-def test_a_name_that_leads_to_this_machine_reads_nothing(cloud: LocalCloud, tmp_path: Path, arrived: list[str]) -> None:
-    """DNS rebinding: to the browser it is the same site, so that it sends neither Origin nor Sec-Fetch-Site."""
+def test_a_page_cannot_read_data_through_dns_rebinding(cloud: LocalCloud, tmp_path: Path, arrived: list[str]) -> None:
+    """DNS rebinding: the browser treats it as the same site, and sends neither Origin nor Sec-Fetch-Site."""
     address = f"http://rebound.example:{urlsplit(cloud.endpoint_url).port}"
     request = AWSRequest(method="GET", url=f"{address}/localcloud/status")
     SigV4QueryAuth(Credentials(DUMMY_KEY, cloud.secret), "localcloud", "us-east-1").add_auth(request)

@@ -44,7 +44,7 @@ def outputs(stacks: Any, name: str) -> dict[str, str]:
     return {output["OutputKey"]: output["OutputValue"] for output in stack(stacks, name)["Outputs"]}
 
 
-def test_a_buckets_properties_arrive_at_the_bucket(stacks: Any, client: Callable[..., Any]) -> None:
+def test_bucket_properties_are_applied(stacks: Any, client: Callable[..., Any]) -> None:
     stacks.create_stack(StackName="bucket", TemplateBody=body({"B": BUCKET}, Name={"Ref": "B"}))
     name = outputs(stacks, "bucket")["Name"]
     s3 = client("s3")
@@ -67,7 +67,7 @@ def test_a_buckets_properties_arrive_at_the_bucket(stacks: Any, client: Callable
         ),
     ],
 )
-def test_a_failed_resource_fails_the_stack_and_takes_the_others_back(
+def test_a_failed_resource_fails_the_stack_and_rolls_back_the_others(
     stacks: Any, client: Callable[..., Any], resource: dict[str, Any], words: str
 ) -> None:
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "taken-back"}}
@@ -81,7 +81,7 @@ def test_a_failed_resource_fails_the_stack_and_takes_the_others_back(
     stacks.delete_stack(StackName="failing")
 
 
-def test_an_update_changes_in_place_adds_and_removes(stacks: Any, client: Callable[..., Any]) -> None:
+def test_an_update_changes_in_place_adds_and_deletes_resources(stacks: Any, client: Callable[..., Any]) -> None:
     role: dict[str, Any] = {
         "Type": "AWS::IAM::Role",
         "Properties": {"AssumeRolePolicyDocument": trust("batch.amazonaws.com")},
@@ -102,7 +102,7 @@ def test_an_update_changes_in_place_adds_and_removes(stacks: Any, client: Callab
     assert "QueueUrls" not in client("sqs").list_queues(QueueNamePrefix="removed-later")
 
 
-def test_a_failed_update_goes_back_to_the_template_before(stacks: Any, client: Callable[..., Any]) -> None:
+def test_a_failed_update_rolls_back_to_the_previous_template(stacks: Any, client: Callable[..., Any]) -> None:
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "stays", "VisibilityTimeout": 40}}
     stacks.create_stack(StackName="back", TemplateBody=body({"Q": queue}))
     other = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "stays", "VisibilityTimeout": 50}}
@@ -114,7 +114,7 @@ def test_a_failed_update_goes_back_to_the_template_before(stacks: Any, client: C
     assert attributes["VisibilityTimeout"] == "40"
 
 
-def test_deleting_a_stack_deletes_what_is_not_retained(stacks: Any, client: Callable[..., Any]) -> None:
+def test_deleting_a_stack_deletes_resources_that_are_not_retained(stacks: Any, client: Callable[..., Any]) -> None:
     group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/kept"}, "DeletionPolicy": "Retain"}
     table = {
         "Type": "AWS::DynamoDB::Table",
@@ -135,7 +135,7 @@ def test_deleting_a_stack_deletes_what_is_not_retained(stacks: Any, client: Call
         stacks.describe_stacks(StackName="delete")
 
 
-def test_a_stack_deleted_by_many_at_once_is_deleted_once(stacks: Any) -> None:
+def test_concurrent_deletions_delete_a_stack_once(stacks: Any) -> None:
     queues = {f"Q{number}": {"Type": "AWS::SQS::Queue", "Properties": {}} for number in range(10)}
     stacks.create_stack(StackName="popular", TemplateBody=body(queues))
     identifier = stack(stacks, "popular")["StackId"]
@@ -153,7 +153,7 @@ def test_a_bucket_with_objects_leaves_the_stack_in_delete_failed(stacks: Any, cl
     assert stack(stacks, "full")["StackStatus"] == "DELETE_FAILED"
 
 
-def test_a_stack_made_again_meets_the_bucket_that_it_kept(stacks: Any, client: Callable[..., Any]) -> None:
+def test_a_recreated_stack_fails_on_its_retained_bucket(stacks: Any, client: Callable[..., Any]) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "kept-bucket"}, "DeletionPolicy": "Retain"}
     stacks.create_stack(StackName="again", TemplateBody=body({"B": bucket}))
     stacks.delete_stack(StackName="again")
@@ -164,7 +164,7 @@ def test_a_stack_made_again_meets_the_bucket_that_it_kept(stacks: Any, client: C
     assert "kept-bucket" in [each["Name"] for each in client("s3").list_buckets()["Buckets"]]
 
 
-def test_a_resource_retained_except_on_create_outlives_its_stack_but_not_a_failed_creation(
+def test_retain_except_on_create_keeps_a_resource_unless_the_creation_failed(
     stacks: Any, client: Callable[..., Any]
 ) -> None:
     def group(name: str) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_a_resource_retained_except_on_create_outlives_its_stack_but_not_a_faile
     assert "/goes" not in groups
 
 
-def test_change_sets_of_one_name_belong_to_their_stacks(stacks: Any) -> None:
+def test_change_sets_with_the_same_name_belong_to_their_stacks(stacks: Any) -> None:
     for name in ("one", "two"):
         stacks.create_change_set(
             StackName=name,
@@ -197,7 +197,7 @@ def test_change_sets_of_one_name_belong_to_their_stacks(stacks: Any) -> None:
         stacks.describe_change_set(StackName="two", ChangeSetName="deploy")
 
 
-def test_a_change_set_says_which_properties_of_a_resource_change(stacks: Any) -> None:
+def test_a_change_set_lists_the_changed_properties(stacks: Any) -> None:
     topic = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "a", "DisplayName": "one"}}
     stacks.create_stack(StackName="named", TemplateBody=json.dumps({"Resources": {"Topic": topic}}))
     topic["Properties"] = {"TopicName": "a", "DisplayName": "two"}
@@ -208,7 +208,7 @@ def test_a_change_set_says_which_properties_of_a_resource_change(stacks: Any) ->
     assert (detail["Target"]["Attribute"], detail["Target"]["Name"]) == ("Properties", "DisplayName")
 
 
-def test_a_change_set_without_changes_says_so(stacks: Any) -> None:
+def test_a_change_set_without_changes_fails_with_the_reason(stacks: Any) -> None:
     template = body({"Q": {"Type": "AWS::SQS::Queue", "Properties": {}}})
     stacks.create_stack(StackName="same", TemplateBody=template)
     stacks.create_change_set(StackName="same", ChangeSetName="again", ChangeSetType="UPDATE", TemplateBody=template)
@@ -251,7 +251,7 @@ def test_batch_environment_queue_and_definition_deploy_and_update(stacks: Any, c
     resources = {**network, "Environment": environment, "Queue": queue}
     stacks.create_stack(StackName="before", TemplateBody=body({**network, "Environment": environment}))
     assert stack(stacks, "before")["StackStatus"] == "CREATE_COMPLETE"
-    stacks.delete_stack(StackName="before")  # Batch's service-linked role is there now
+    stacks.delete_stack(StackName="before")  # Batch's service-linked role exists now
     stacks.create_stack(StackName="batch", TemplateBody=body(resources, Queue={"Ref": "Queue"}))
     assert stack(stacks, "batch")["StackStatus"] == "CREATE_COMPLETE", stack(stacks, "batch")["StackStatusReason"]
     arn = outputs(stacks, "batch")["Queue"]
@@ -265,7 +265,7 @@ def test_batch_environment_queue_and_definition_deploy_and_update(stacks: Any, c
     assert client("batch").describe_compute_environments()["computeEnvironments"] == []
 
 
-def test_service_queues_deploy_are_updated_and_go(stacks: Any, client: Callable[..., Any]) -> None:
+def test_service_queues_are_created_updated_and_deleted(stacks: Any, client: Callable[..., Any]) -> None:
     def resources(most: int) -> dict[str, Any]:
         limits = [{"CapacityUnit": "ml.m5.large", "MaxCapacity": most}]
         environment = {"ServiceEnvironmentName": "s", "ServiceEnvironmentType": "SAGEMAKER_TRAINING"}
@@ -301,7 +301,7 @@ def test_service_queues_deploy_are_updated_and_go(stacks: Any, client: Callable[
     assert batch.describe_job_queues(jobQueues=["s"])["jobQueues"] == []
 
 
-def test_availability_zones_are_the_stacks_regions(client: Callable[..., Any]) -> None:
+def test_availability_zones_belong_to_the_stacks_region(client: Callable[..., Any]) -> None:
     there = client("cloudformation", "eu-west-1")
     parameter = {
         "Type": "AWS::SSM::Parameter",
@@ -325,9 +325,7 @@ def test_an_export_can_be_imported_by_a_later_stack(stacks: Any, client: Callabl
     assert client("ssm").get_parameter(Name="imported")["Parameter"]["Value"] == "hello"
 
 
-def test_a_change_set_that_reverts_drift_restores_what_was_deleted_by_hand(
-    stacks: Any, client: Callable[..., Any]
-) -> None:
+def test_a_revert_drift_change_set_restores_deleted_resources(stacks: Any, client: Callable[..., Any]) -> None:
     s3, iam = client("s3"), client("iam")
     may = {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}
     resources = {

@@ -1,4 +1,4 @@
-"""Builds that run their buildspec's commands, and custom resources that wait for a function's answer."""
+"""Builds that run their buildspec's commands, and custom resources that wait for a function's response."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def upload(client: Callable[..., Any], bucket: str, files: dict[str, str]) -> st
 
 
 def run(client: Callable[..., Any], commands: list[str], **variables: str) -> tuple[str, str]:
-    """Run a build of a new project; return its state and its log."""
+    """Run a build of a new project; return its status and its log."""
     builds, name = client("codebuild"), f"project-{len(client('codebuild').list_projects()['projects'])}"
     spec = {"version": "0.2", "phases": {"build": {"commands": commands}}}
     builds.create_project(
@@ -70,12 +70,12 @@ def run(client: Callable[..., Any], commands: list[str], **variables: str) -> tu
     return state["buildStatus"], "\n".join(event["message"] for event in events)
 
 
-def test_the_commands_share_a_shell_and_have_the_variables_of_project_and_build(client: Callable[..., Any]) -> None:
+def test_build_commands_share_a_shell_and_get_project_and_build_variables(client: Callable[..., Any]) -> None:
     commands = ["word=shared", 'echo "$word $COLOUR $MORE"', 'echo "${AWS_SESSION_TOKEN:+with the role}"']
     assert run(client, commands, COLOUR="green", MORE="more") == ("SUCCEEDED", "shared green more\nwith the role")
 
 
-def test_the_first_command_that_fails_ends_a_build(client: Callable[..., Any]) -> None:
+def test_the_first_failed_command_ends_a_build(client: Callable[..., Any]) -> None:
     assert run(client, ["echo one", "false", "echo two"]) == ("FAILED", "one")
 
 
@@ -97,11 +97,11 @@ def test_an_image_is_built_from_the_sources_and_pushed(client: Callable[..., Any
     [
         ({"batch_job/main.py": None}, "", "batch_job/main.py is not in the build context"),
         ({"requirements.txt": None}, "", "requirements.txt is not in the build context"),
-        ({}, "third", "target stage third could not be found; there are first, second"),
+        ({}, "third", "target stage third could not be found; the stages are first, second"),
         ({"batch_job/Dockerfile": None}, "", "batch_job/Dockerfile: no such file"),
     ],
 )
-def test_what_a_dockerfile_misses_fails_the_build(
+def test_a_missing_source_or_target_fails_the_build(
     client: Callable[..., Any], bucket: str, files: dict[str, None], target: str, words: str
 ) -> None:
     source = upload(client, bucket, {name: text for name, text in FILES.items() if name not in files})
@@ -111,7 +111,7 @@ def test_what_a_dockerfile_misses_fails_the_build(
     assert words in log
 
 
-def test_a_tag_that_exists_cannot_be_pushed_again(client: Callable[..., Any], bucket: str) -> None:
+def test_an_existing_immutable_tag_cannot_be_pushed_again(client: Callable[..., Any], bucket: str) -> None:
     source = upload(client, bucket, {**FILES, "batch_job/main.py": "again"})
     commands = [*BUILD.splitlines(), "echo again >>s/requirements.txt", *BUILD.splitlines()[2:]]
     status, log = run(client, commands, SOURCE=source, IMAGE=f"{REGISTRY}/grid/orchestrator:d")
@@ -173,7 +173,7 @@ def asked(client: Callable[..., Any]) -> list[str]:
     return [event["message"].strip() for event in events if event["message"].startswith(words)]
 
 
-def test_a_custom_resource_is_what_its_function_answers(
+def test_a_custom_resource_has_the_id_and_data_of_its_function(
     cloud: LocalCloud, client: Callable[..., Any], token: str
 ) -> None:
     stacks = client("cloudformation")
@@ -185,12 +185,10 @@ def test_a_custom_resource_is_what_its_function_answers(
     assert json.loads(outputs(client, "custom")["Told"])[0::2] == ["Update", "one"]
     stacks.delete_stack(StackName="custom")
     wait_until(lambda: len(asked(client)) == 4)
-    assert sorted(asked(client)) == ["Create", "Delete one", "Delete two", "Update one"]  # logs are not in order
+    assert sorted(asked(client)) == ["Create", "Delete one", "Delete two", "Update one"]  # log order is undefined
 
 
-def test_a_function_that_answers_failed_fails_the_stack_in_its_own_words(
-    client: Callable[..., Any], token: str
-) -> None:
+def test_a_failed_custom_resource_fails_the_stack_with_its_reason(client: Callable[..., Any], token: str) -> None:
     stacks = client("cloudformation")
     stacks.create_stack(StackName="failing", TemplateBody=template(token, "x", "FAILED"))
     found = stacks.describe_stacks(StackName="failing")["Stacks"][0]
@@ -198,7 +196,7 @@ def test_a_function_that_answers_failed_fails_the_stack_in_its_own_words(
     assert "Message returned: because" in found["StackStatusReason"]
 
 
-def test_a_stack_may_take_the_output_of_another(client: Callable[..., Any]) -> None:
+def test_a_stack_can_use_the_output_of_another_stack(client: Callable[..., Any]) -> None:
     stacks = client("cloudformation")
     queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "giver"}}
     giver = {"Resources": {"Q": queue}, "Outputs": {"Name": {"Value": {"Fn::GetAtt": ["Q", "QueueName"]}}}}

@@ -1,4 +1,4 @@
-"""The pure parts of localcloud's compute: retries, statuses, the service model's checks, keys and images."""
+"""Pure functions of localcloud's compute: retries, statuses, the service model's checks, keys and images."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -37,7 +37,7 @@ def test_the_first_rule_whose_conditions_all_match_decides(
     assert should_retry({"attempts": 3, "evaluateOnExit": rules}, 2, outcome) is retried
 
 
-def test_no_rule_retries_beyond_the_attempts() -> None:
+def test_no_rule_exceeds_the_maximum_attempts() -> None:
     rules = [{"onReason": "*", "action": "RETRY"}]
     assert not should_retry({"attempts": 3, "evaluateOnExit": rules}, 3, FAILED)
     assert not should_retry(None, 1, FAILED)
@@ -48,11 +48,11 @@ def test_no_rule_retries_beyond_the_attempts() -> None:
     [
         ({"action": "EXIT"}, "at least one of"),
         ({"action": "MAYBE", "onReason": "*"}, "RETRY or EXIT"),
-        ({"action": "EXIT", "onReason": "a*b"}, "asterisk at its end only"),
+        ({"action": "EXIT", "onReason": "a*b"}, "asterisk only at its end"),
         ({"action": "EXIT", "onExitCode": "x"}, "digits"),
     ],
 )
-def test_a_wrong_retry_rule_is_named(condition: dict[str, str], words: str) -> None:
+def test_an_invalid_retry_rule_is_reported(condition: dict[str, str], words: str) -> None:
     problem = problem_with({"attempts": 1, "evaluateOnExit": [condition]})
     assert problem is not None
     assert words in problem
@@ -62,7 +62,7 @@ def at(second: int) -> datetime:
     return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
 
 
-def test_a_training_job_that_is_stopped_stays_stopping_while_it_uploads() -> None:
+def test_a_stopped_training_job_stays_stopping_during_its_upload() -> None:
     progress = Progress(at(0))
     for second, step in enumerate(["Pending", "Training", "Stopping", "Uploading"], start=1):
         progress.advance(step, at(second))
@@ -71,7 +71,7 @@ def test_a_training_job_that_is_stopped_stays_stopping_while_it_uploads() -> Non
     assert (progress.status, progress.is_final, progress.changed_at) == ("Stopped", True, at(5))
 
 
-def test_a_training_job_that_has_ended_does_not_change_any_more() -> None:
+def test_an_ended_training_job_cannot_change_its_status() -> None:
     progress = Progress(at(0))
     progress.advance("Failed", at(1))
     with pytest.raises(ValueError, match="from Failed to Training"):
@@ -88,7 +88,7 @@ def test_a_training_job_that_has_ended_does_not_change_any_more() -> None:
         ("data/a", "data/a", "a"),
     ],
 )
-def test_an_object_lies_below_its_channel_by_the_rest_of_its_key(prefix: str, key: str, relative: str) -> None:
+def test_an_objects_path_in_its_channel_is_the_rest_of_its_key(prefix: str, key: str, relative: str) -> None:
     assert relative_key(prefix, key) == relative
 
 
@@ -99,7 +99,7 @@ def test_a_metric_is_its_last_finite_number() -> None:
     assert [(entry["MetricName"], entry["Value"]) for entry in metrics.final()] == [("loss", 1.5)]
 
 
-def test_a_failure_is_cut_so_that_the_exit_code_still_shows() -> None:
+def test_a_failure_reason_is_truncated_before_the_exit_code() -> None:
     assert algorithm_error("no data", 3) == "AlgorithmError: no data, exit code: 3"
     long = algorithm_error("x" * 5000, 137)
     assert len(long) == 1024
@@ -116,7 +116,7 @@ def test_an_image_uri_has_a_tag_a_digest_or_latest() -> None:
         ImageUri.parse("ubuntu")
 
 
-def test_a_missing_member_a_wrong_type_and_a_small_number_are_found_by_the_model() -> None:
+def test_the_service_model_reports_missing_members_wrong_types_and_small_numbers() -> None:
     request: dict[str, Any] = {
         "TrainingJobName": "x",
         "OutputDataConfig": {"S3OutputPath": 5},

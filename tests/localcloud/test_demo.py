@@ -1,4 +1,4 @@
-"""`make demo` that a person interrupts."""
+"""`make demo`, interrupted by a user."""
 
 import socket
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from examples.digits import demo
 
 
-def test_an_interrupted_demo_stops_its_local_aws_and_ends_in_one_sentence(
+def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     endpoints = []

@@ -9,7 +9,7 @@ from traingrid.errors import TraingridError
 
 @pytest.fixture
 def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A checkout whose CDK CLI prints its environment and ends as its argument says."""
+    """Create a checkout whose CDK CLI prints its environment and exits with its argument."""
     program = tmp_path / "node_modules/.bin/cdk"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nenv\necho the last line\nexit "$2"\n')
@@ -19,22 +19,22 @@ def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_the_cdk_cli_sees_the_local_aws_and_nothing_of_the_users(cdk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cdk_cli_uses_the_local_aws_and_no_user_settings(cdk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.setenv(name, "mine")
     deploy.run_cdk("http://127.0.0.1:1", cdk, "synth", "0")
     seen = dict(line.split("=", 1) for line in (cdk / "cdk-synth.log").read_text().splitlines() if "=" in line)
     assert seen["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
-    assert seen["CDK_HOME"] == str(cdk / "cdk-home"), "the user's own remembers which account a key belongs to"
+    assert seen["CDK_HOME"] == str(cdk / "cdk-home"), "the user's CDK home would cache the account of a key"
     assert "mine" not in {value for name, value in seen.items() if name.startswith("AWS_")}
 
 
-def test_a_failed_cdk_command_is_an_error_with_its_last_lines(cdk: Path) -> None:
+def test_a_failed_cdk_command_raises_an_error_with_its_last_lines(cdk: Path) -> None:
     with pytest.raises(TraingridError, match=r"(?s)`cdk deploy` failed:.*the last line.*cdk-deploy\.log"):
         deploy.run_cdk("http://127.0.0.1:1", cdk, "deploy", "1")
 
 
-def test_a_checkout_without_the_cdk_cli_says_how_to_get_it(cdk: Path) -> None:
+def test_a_missing_cdk_cli_is_reported_with_the_installation_command(cdk: Path) -> None:
     (cdk / "node_modules/.bin/cdk").unlink()
     with pytest.raises(TraingridError, match="CDK CLI is not installed") as raised:
         deploy.run_cdk("http://127.0.0.1:1", cdk, "deploy", "0")

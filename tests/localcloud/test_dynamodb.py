@@ -11,7 +11,7 @@ WRITERS, ROUNDS = 8, 12
 
 @pytest.fixture
 def threads_take_turns_often() -> Iterator[None]:
-    """The server runs in this process: without its lock, some rounds then have two winners or more."""
+    """Switch threads often: the server runs in this process and, without its lock, some rounds have several winners."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -30,7 +30,7 @@ def table(client: Callable[..., Any]) -> Any:
     return dynamodb
 
 
-def test_one_of_many_writers_at_once_meets_its_condition(table: Any, threads_take_turns_often: None) -> None:
+def test_only_one_of_many_concurrent_writers_meets_its_condition(table: Any, threads_take_turns_often: None) -> None:
     def advance(number: int) -> bool:
         try:
             table.update_item(
@@ -59,7 +59,7 @@ def test_one_of_many_writers_at_once_meets_its_condition(table: Any, threads_tak
 
 @pytest.fixture(scope="module")
 def ledger(client: Callable[..., Any]) -> Any:
-    """A table of two partitions, whose items were written in no order."""
+    """Create a table with two partitions, whose items were written in random order."""
     dynamodb = client("dynamodb")
     keys = {"submission": "HASH", "item": "RANGE"}
     dynamodb.create_table(
@@ -84,7 +84,7 @@ def ledger(client: Callable[..., Any]) -> Any:
         ("begins_with(#item, :x)", {":x": "nothing"}, []),
     ],
 )
-def test_a_query_finds_what_meets_its_condition_in_its_partition_alone_and_in_order(
+def test_a_query_returns_the_matching_items_of_its_partition_in_order(
     ledger: Any, condition: str, values: dict[str, str], found: list[str]
 ) -> None:
     request = {
@@ -101,7 +101,7 @@ def test_a_query_finds_what_meets_its_condition_in_its_partition_alone_and_in_or
     assert [item["item"]["S"] for item in backwards] == found[::-1]
 
 
-def test_a_query_goes_on_where_its_last_page_ended(ledger: Any) -> None:
+def test_a_query_continues_after_its_last_page(ledger: Any) -> None:
     pages = ledger.get_paginator("query").paginate(
         TableName="ledger",
         KeyConditionExpression="submission = :submission",
@@ -113,7 +113,7 @@ def test_a_query_goes_on_where_its_last_page_ended(ledger: Any) -> None:
     assert [len(page) for page in read] == [2, 2, 1]
 
 
-def test_a_query_of_a_partition_that_is_not_there_finds_nothing(ledger: Any) -> None:
+def test_a_query_of_a_missing_partition_returns_no_items(ledger: Any) -> None:
     reply = ledger.query(
         TableName="ledger",
         KeyConditionExpression="submission = :submission",
@@ -122,7 +122,7 @@ def test_a_query_of_a_partition_that_is_not_there_finds_nothing(ledger: Any) -> 
     assert reply["Items"] == []
 
 
-def test_an_item_is_read_with_every_type_as_it_was_written(client: Callable[..., Any], table: Any) -> None:
+def test_items_are_read_with_the_types_they_were_written_with(client: Callable[..., Any], table: Any) -> None:
     every_type = {
         "k": {"S": "every type"},
         "text": {"S": ""},

@@ -1,4 +1,4 @@
-"""Keys of KMS under enforcement: who may use one, through which service, and what the key's own policy adds."""
+"""Enforcement for KMS keys: permissions to use a key, the calling service, and the key policy."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ def use(key: str, service: str, *actions: str) -> Mapping[str, Any]:
 
 @pytest.fixture
 def key(client: Callable[..., Any]) -> str:
-    """A key whose policy lets its account decide, as the stacks' keys do."""
+    """Create a key whose policy delegates to its account, like the keys of the stacks."""
     account = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "kms:*"}
     policy = document({**account, "Resource": "*"})
     return str(client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"])
@@ -43,7 +43,7 @@ def bucket(client: Callable[..., Any], key: str) -> str:
     return name
 
 
-def test_an_encrypted_object_takes_a_permission_on_its_key_through_s3(
+def test_an_encrypted_object_requires_a_permission_on_its_key_via_s3(
     cloud: LocalCloud, client: Callable[..., Any], key: str, bucket: str
 ) -> None:
     without = caller(cloud, role(client("iam"), "without-key", "lambda.amazonaws.com", DATA))("s3")
@@ -67,7 +67,9 @@ def test_an_encrypted_object_takes_a_permission_on_its_key_through_s3(
     assert "kms:GenerateDataKey" in refused(lambda: reader.put_object(Bucket=bucket, Key="z", Body=b"3"))[1]
 
 
-def test_a_keys_policy_has_to_agree(cloud: LocalCloud, client: Callable[..., Any], key: str, bucket: str) -> None:
+def test_the_key_policy_must_also_allow_the_action(
+    cloud: LocalCloud, client: Callable[..., Any], key: str, bucket: str
+) -> None:
     everything = caller(cloud, role(client("iam"), "may-everything", "lambda.amazonaws.com"))("s3")
     assert everything.get_object(Bucket=bucket, Key="x")["Body"].read() == b"1"
     admin = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/admin"}, "Action": "kms:*"}
@@ -76,7 +78,7 @@ def test_a_keys_policy_has_to_agree(cloud: LocalCloud, client: Callable[..., Any
     assert message.endswith("because no resource-based policy allows the kms:Decrypt action")
 
 
-def test_encrypted_queues_and_tables_take_permissions_on_their_keys(
+def test_encrypted_queues_and_tables_require_permissions_on_their_keys(
     cloud: LocalCloud, client: Callable[..., Any], key: str
 ) -> None:
     queue = client("sqs").create_queue(QueueName="encrypted", Attributes={"KmsMasterKeyId": key})["QueueUrl"]

@@ -24,7 +24,7 @@ def bucket(client: Callable[..., Any]) -> Iterator[str]:
     s3.delete_bucket(Bucket="the-bucket")
 
 
-def test_an_upload_is_an_object_created_event_in_the_buckets_region(client: Callable[..., Any], bucket: str) -> None:
+def test_an_upload_sends_an_object_created_event_in_the_buckets_region(client: Callable[..., Any], bucket: str) -> None:
     probe, elsewhere = Probe(client, "uploads", "eu-west-1").allow(), Probe(client, "uploads").allow()
     pattern = {"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": {"bucket": {"name": [bucket]}}}
     rule(client, "uploads", pattern, {"Arn": probe.arn}, "eu-west-1")
@@ -43,7 +43,7 @@ def test_an_upload_is_an_object_created_event_in_the_buckets_region(client: Call
     assert elsewhere.events(1, 0.3) == []
 
 
-def test_copies_and_multipart_uploads_say_so(client: Callable[..., Any], bucket: str) -> None:
+def test_events_distinguish_copies_and_multipart_uploads(client: Callable[..., Any], bucket: str) -> None:
     probe, s3 = Probe(client, "reasons", "eu-west-1").allow(), client("s3")
     rule(client, "reasons", {"detail": {"object": {"key": [{"prefix": "r/"}]}}}, {"Arn": probe.arn}, "eu-west-1")
     s3.put_object(Bucket=bucket, Key="source", Body=b"x")
@@ -60,7 +60,9 @@ def test_copies_and_multipart_uploads_say_so(client: Callable[..., Any], bucket:
     assert len({event["detail"]["object"]["sequencer"] for event in events}) == 2
 
 
-def test_a_bus_in_another_region_gets_the_event_with_its_origin(client: Callable[..., Any], cloud: LocalCloud) -> None:
+def test_a_bus_in_another_region_receives_events_with_their_origin(
+    client: Callable[..., Any], cloud: LocalCloud
+) -> None:
     client("events").create_event_bus(Name="home")
     bus = f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/home"
     sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": bus}
@@ -74,9 +76,7 @@ def test_a_bus_in_another_region_gets_the_event_with_its_origin(client: Callable
     assert (event["region"], event["account"], event["detail"]) == ("eu-west-1", ACCOUNT, {"a": 1})
 
 
-def test_a_bus_gets_nothing_from_a_role_that_may_not_put_events_there(
-    client: Callable[..., Any], cloud: LocalCloud
-) -> None:
+def test_a_bus_receives_no_events_from_a_role_without_permission(client: Callable[..., Any], cloud: LocalCloud) -> None:
     client("events").create_event_bus(Name="guarded")
     nothing = {"Effect": "Deny", "Action": "*", "Resource": "*"}
     powerless = role(client("iam"), "powerless", "events.amazonaws.com", nothing)
@@ -90,7 +90,7 @@ def test_a_bus_gets_nothing_from_a_role_that_may_not_put_events_there(
     assert json.loads(message["Body"])["source"] == "aws.glue"
 
 
-def test_a_bus_gets_nothing_by_a_role_whose_trust_names_another_rule(
+def test_a_bus_receives_no_events_with_a_role_that_trusts_another_rule(
     client: Callable[..., Any], cloud: LocalCloud
 ) -> None:
     client("events").create_event_bus(Name="distrusted")
@@ -114,7 +114,7 @@ def test_a_bus_gets_nothing_by_a_role_whose_trust_names_another_rule(
     assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "FAILED_TO_ASSUME_ROLE"
 
 
-def test_put_events_reaches_a_custom_bus_and_nothing_else(client: Callable[..., Any]) -> None:
+def test_put_events_reaches_only_the_named_custom_bus(client: Callable[..., Any]) -> None:
     client("events").create_event_bus(Name="custom")
     inside, outside = Probe(client, "inside").allow(), Probe(client, "outside").allow()
     client("events").put_rule(Name="in", EventBusName="custom", EventPattern='{"source": ["me"]}')
@@ -137,7 +137,7 @@ def test_put_events_reaches_a_custom_bus_and_nothing_else(client: Callable[..., 
         (f"arn:aws:events:eu-west-1:{ACCOUNT}:event-bus/default", "FAILED_TO_ASSUME_ROLE"),
     ],
 )
-def test_what_cannot_be_delivered_goes_to_the_rules_dead_letter_queue(
+def test_undeliverable_events_go_to_the_rules_dead_letter_queue(
     client: Callable[..., Any], cloud: LocalCloud, target: str, code: str
 ) -> None:
     Probe(client, "closed")
@@ -175,7 +175,7 @@ TRANSFORMER = {
         ({"InputTransformer": {"InputTemplate": '"rule <aws.events.rule-name>"'}}, "rule inputs"),
     ],
 )  # fmt: skip
-def test_a_target_is_given_what_its_rule_makes_of_the_event(
+def test_a_target_receives_the_transformed_input(
     client: Callable[..., Any], target: dict[str, Any], expected: Any
 ) -> None:
     probe = Probe(client, "inputs").allow()

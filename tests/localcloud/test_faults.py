@@ -33,7 +33,7 @@ def no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def queues(cloud: LocalCloud, client: Client) -> Any:
-    """An SQS client that sends once, and whose every call is easy to count."""
+    """Return an SQS client that does not retry, so that its calls are easy to count."""
     return boto3.client(
         "sqs",
         region_name="us-east-1",
@@ -61,7 +61,7 @@ def strike(cloud: LocalCloud, **fault: Any) -> None:
     cloud.faults.set(Plan(calls=(CallFault(service="sqs", **fault),)))
 
 
-def test_a_lost_reply_leaves_the_effect(cloud: LocalCloud, queues: Any) -> None:
+def test_a_call_with_a_lost_reply_takes_effect(cloud: LocalCloud, queues: Any) -> None:
     strike(cloud, effect="lose_reply", action="CreateQueue", times=1)
     name, error = create(queues)
     assert isinstance(error, ConnectionClosedError)
@@ -71,7 +71,7 @@ def test_a_lost_reply_leaves_the_effect(cloud: LocalCloud, queues: Any) -> None:
 
 
 @pytest.mark.parametrize(("effect", "taken"), [("error_before", 0), ("error_after", 1)])
-def test_an_internal_error_comes_before_or_after_the_effect(
+def test_an_internal_error_occurs_before_or_after_the_effect(
     cloud: LocalCloud, queues: Any, effect: str, taken: int
 ) -> None:
     strike(cloud, effect=effect, action="CreateQueue", times=1)
@@ -91,7 +91,7 @@ def test_an_internal_error_comes_before_or_after_the_effect(
         ("sts", "get_caller_identity", "ThrottlingException"),
     ],
 )
-def test_a_throttled_call_is_refused_in_the_services_own_words(
+def test_a_throttled_call_returns_the_services_own_error(
     cloud: LocalCloud, client: Client, service: str, operation: str, code: str
 ) -> None:
     cloud.faults.set(Plan(calls=(CallFault(effect="throttle", service=service),)))
@@ -111,7 +111,7 @@ def test_a_throttled_call_is_refused_in_the_services_own_words(
         ("dynamodb", "list_tables", "ExpiredTokenException"),
     ],
 )
-def test_a_call_with_credentials_that_have_run_out_is_refused_in_the_services_own_words(
+def test_a_call_with_expired_credentials_returns_the_services_own_error(
     cloud: LocalCloud, client: Client, service: str, operation: str, code: str
 ) -> None:
     cloud.faults.set(Plan(calls=(CallFault(effect="expire", service=service),)))
@@ -120,7 +120,7 @@ def test_a_call_with_credentials_that_have_run_out_is_refused_in_the_services_ow
     assert raised.value.response["Error"]["Code"] == code
 
 
-def test_a_share_is_throttled_in_the_region_that_is_named(cloud: LocalCloud, client: Client) -> None:
+def test_a_fraction_of_calls_is_throttled_in_the_named_region(cloud: LocalCloud, client: Client) -> None:
     plan = Plan(seed=3, calls=(CallFault(effect="throttle", service="sagemaker", region="eu-west-1", share=0.5),))
     cloud.faults.set(plan)
     for _ in range(5):
@@ -132,7 +132,7 @@ def test_a_share_is_throttled_in_the_region_that_is_named(cloud: LocalCloud, cli
     assert [bool(cloud.faults.of_call(CallPlace("sagemaker", "X", "eu-west-1", ""))) for _ in range(200)] == drawn
 
 
-def test_a_delay_comes_in_addition_to_another_fault(cloud: LocalCloud, queues: Any) -> None:
+def test_a_delay_applies_in_addition_to_another_fault(cloud: LocalCloud, queues: Any) -> None:
     delay = CallFault(effect="delay", service="sqs", seconds=0.3)
     cloud.faults.set(Plan(calls=(delay, CallFault(effect="error_before", service="sqs"))))
     started = time.monotonic()
@@ -149,9 +149,7 @@ for name in ("first", "second"):
 
 
 @pytest.mark.parametrize(("effect", "taken"), [("kill_before", 1), ("kill_after", 2)])
-def test_the_process_that_makes_the_nth_call_is_killed(
-    cloud: LocalCloud, client: Client, effect: str, taken: int
-) -> None:
+def test_the_process_of_the_nth_call_is_killed(cloud: LocalCloud, client: Client, effect: str, taken: int) -> None:
     prefix, trusted = f"killed-{next(_numbers)}-", role(client("iam"), "caller", "lambda.amazonaws.com")
     strike(cloud, effect=effect, action="CreateQueue", caller="process/*", nth=2)
     environment = cloud.environment_for("us-east-1", trusted, {"PREFIX": prefix})
@@ -191,7 +189,7 @@ def sent(plan: EventFault, events: int) -> list[int]:
     return arrived
 
 
-def test_events_are_dropped_duplicated_delayed_and_reordered_by_share() -> None:
+def test_fractions_of_events_are_dropped_duplicated_delayed_and_reordered() -> None:
     assert sent(EventFault(drop=1), 20) == []
     assert 5 < len(sent(EventFault(drop=0.5), 20)) < 15
     assert Counter(sent(EventFault(duplicate=1, copies=3), 5)) == dict.fromkeys(range(5), 3)
@@ -204,7 +202,7 @@ def test_events_are_dropped_duplicated_delayed_and_reordered_by_share() -> None:
 
 @pytest.fixture(scope="module")
 def launch(client: Client) -> Callable[..., str]:
-    """launch(instances=1): create a training job that would run for ever, and return its name."""
+    """Return a function that creates an endless training job and returns its name."""
     uri = image(client("ecr"), "forever", "import time; time.sleep(60)")
     trusted = role(client("iam"), "training", "sagemaker.amazonaws.com")
 
@@ -233,7 +231,7 @@ def ended(client: Client, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_job_without_capacity_fails_as_often_as_told(
+def test_jobs_without_capacity_fail_as_often_as_planned(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
     cloud.faults.set(Plan(capacity=(Capacity(region="us-east-1", seconds=0.1, times=1),), stubs=(Stub(),)))
@@ -242,7 +240,7 @@ def test_a_job_without_capacity_fails_as_often_as_told(
     assert ended(client, launch())["TrainingJobStatus"] == "Completed"
 
 
-def test_a_quota_counts_the_instances_of_jobs_that_have_not_ended(
+def test_a_quota_counts_the_instances_of_running_jobs(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
     quota = Quota(region="us-east-1", instance_type="ml.p3.*", instances=3)
@@ -258,7 +256,7 @@ def test_a_quota_counts_the_instances_of_jobs_that_have_not_ended(
     client("sagemaker").stop_training_job(TrainingJobName=launch(2))
 
 
-def test_a_quota_is_raised_after_as_many_refusals_as_told(
+def test_a_quota_is_raised_after_the_planned_number_of_refusals(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
     cloud.faults.set(Plan(quotas=(Quota(region="us-east-1", instances=0, times=2),), stubs=(Stub(),)))
@@ -269,7 +267,7 @@ def test_a_quota_is_raised_after_as_many_refusals_as_told(
     assert cloud.faults.struck()["quotas/0"] == 2
 
 
-def test_a_new_job_is_unknown_for_a_while_but_its_name_is_taken(
+def test_a_new_job_is_invisible_at_first_but_reserves_its_name(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
     cloud.faults.set(Plan(lags=(Lag(seconds=0.5),), stubs=(Stub(),)))
@@ -282,14 +280,16 @@ def test_a_new_job_is_unknown_for_a_while_but_its_name_is_taken(
     assert len(sagemaker.list_training_jobs(NameContains=name)["TrainingJobSummaries"]) == 1
 
 
-def test_a_stub_ends_as_told_without_a_process(cloud: LocalCloud, client: Client, launch: Callable[..., str]) -> None:
+def test_a_stub_ends_as_planned_without_a_process(
+    cloud: LocalCloud, client: Client, launch: Callable[..., str]
+) -> None:
     cloud.faults.set(Plan(stubs=(Stub(seconds=0.1, outcome="Failed", reason="AlgorithmError: no, exit code: 3"),)))
     failed = ended(client, launch())
     assert failed["FailureReason"] == "AlgorithmError: no, exit code: 3"
     assert failed["BillableTimeInSeconds"] == 1
 
 
-def test_a_stub_takes_its_time_to_stop(cloud: LocalCloud, client: Client, launch: Callable[..., str]) -> None:
+def test_a_stub_stops_after_its_stop_seconds(cloud: LocalCloud, client: Client, launch: Callable[..., str]) -> None:
     cloud.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=0.5),)))
     name = launch()
     wait_until(lambda: client("sagemaker").describe_training_job(TrainingJobName=name)["SecondaryStatus"] == "Training")

@@ -1,10 +1,10 @@
 """The SageMaker Python SDK v2 and v3 against localcloud: one training job each.
 
-Each runs in an environment that `make test` does not install, so these tests are for a run by hand:
-`make .venv-bench/.installed` installs v2; SDK_V3_PYTHON is the Python of an environment with sagemaker-train.
-Image, role, bucket and data are given, and for v2 the instance; the other parameters are the SDK's defaults. No default
-bucket is tried: the SDK's source (sagemaker.session, default_bucket) passes the address of the real STS to name one. A
-proxy that does not exist keeps such a call on this machine.
+Each SDK needs an environment that `make test` does not install, so these tests must be run separately:
+`make .venv-bench/.installed` installs v2; SDK_V3_PYTHON is the Python of an environment with sagemaker-train. The tests
+pass image, role, bucket and data, and the instance for v2; the other parameters are the SDK's defaults. The default
+bucket is not tested, because the SDK (sagemaker.session, default_bucket) uses the address of the real STS to name it.
+The environment sets a proxy that does not exist, so that such a call cannot leave this machine.
 """
 
 import os
@@ -43,7 +43,7 @@ print("ended", trainer._latest_training_job.training_job_status)
 
 
 def ran(cloud: LocalCloud, sagemaker: SageMaker, python: Path, program: str, folder: Path) -> str:
-    """Run a program that trains with a client, and return its output."""
+    """Run a program that trains with an SDK, and return its output."""
     request = sagemaker.request("print('trained by a foreign client')")
     words = [request["AlgorithmSpecification"]["TrainingImage"], sagemaker.role]
     words += [f"s3://{sagemaker.bucket}/data", f"s3://{sagemaker.bucket}/out"]
@@ -63,13 +63,13 @@ def ran(cloud: LocalCloud, sagemaker: SageMaker, python: Path, program: str, fol
 
 
 @pytest.mark.skipif(not V2.exists(), reason="the SageMaker Python SDK v2 is not installed: make .venv-bench/.installed")
-def test_an_estimator_of_the_sdk_v2_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
+def test_an_estimator_of_sdk_v2_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
     output = ran(cloud, sagemaker, V2, ESTIMATOR, tmp_path)
     assert "trained by a foreign client" in output
     assert "ended Completed" in output
 
 
 @pytest.mark.skipif(not V3, reason="SDK_V3_PYTHON does not name a Python with the SageMaker Python SDK v3")
-def test_a_model_trainer_of_the_sdk_v3_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
+def test_a_model_trainer_of_sdk_v3_trains(cloud: LocalCloud, sagemaker: SageMaker, tmp_path: Path) -> None:
     output = ran(cloud, sagemaker, Path(V3), MODEL_TRAINER, tmp_path)
     assert "ended Completed" in output

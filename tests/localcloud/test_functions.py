@@ -77,7 +77,7 @@ def call(functions: Any, event: Any, name: str = "probe") -> tuple[Any, str | No
     return json.load(answer["Payload"]), answer.get("FunctionError"), log
 
 
-def test_the_assets_own_code_runs_with_the_functions_environment(functions: Any) -> None:
+def test_the_deployed_code_runs_with_the_functions_environment(functions: Any) -> None:
     answer, error, log = call(functions, {"a": 1})
     assert error is None
     assert answer["event"] == {"a": 1}
@@ -101,7 +101,7 @@ def test_runtime_packages_layers_and_standard_library_can_be_imported(functions:
 
 
 @pytest.mark.parametrize("name", ["pydantic", "moto", "localcloud", "traingrid", "yaml"])
-def test_what_aws_does_not_have_cannot_be_imported(functions: Any, name: str) -> None:
+def test_packages_missing_in_aws_cannot_be_imported(functions: Any, name: str) -> None:
     answer, error, _ = call(functions, {"do": "import", "name": name})
     assert error == "Unhandled"
     assert answer["errorType"] == "ModuleNotFoundError"
@@ -117,7 +117,7 @@ def test_the_function_cannot_reach_another_machine(functions: Any) -> None:
     assert answer["errorType"] == "PermissionError"
 
 
-def test_an_exception_is_an_unhandled_error_with_its_message(functions: Any) -> None:
+def test_an_exception_becomes_an_unhandled_error_with_its_message(functions: Any) -> None:
     answer, error, log = call(functions, {"do": "raise"})
     assert error == "Unhandled"
     assert answer["errorMessage"] == "no good"
@@ -125,7 +125,7 @@ def test_an_exception_is_an_unhandled_error_with_its_message(functions: Any) -> 
     assert "[ERROR] ValueError: no good" in log
 
 
-def test_a_function_that_takes_too_long_is_killed(functions: Any) -> None:
+def test_a_function_that_times_out_is_killed(functions: Any) -> None:
     begin = time.monotonic()
     answer, error, log = call(functions, {"do": "sleep"})
     assert time.monotonic() - begin < 10
@@ -134,14 +134,14 @@ def test_a_function_that_takes_too_long_is_killed(functions: Any) -> None:
     assert "Task timed out after 2.00 seconds" in log
 
 
-def test_a_function_that_ends_its_process_is_an_exit_error(functions: Any) -> None:
+def test_a_function_that_exits_its_process_is_an_exit_error(functions: Any) -> None:
     answer, error, _ = call(functions, {"do": "exit"})
     assert error == "Unhandled"
     assert answer["errorType"] == "Runtime.ExitError"
     assert call(functions, {})[1] is None
 
 
-def test_a_missing_handler_is_named(functions: Any) -> None:
+def test_a_missing_handler_is_reported(functions: Any) -> None:
     functions.create_function(
         FunctionName="wrong",
         Role=ROLE,
@@ -171,12 +171,12 @@ def test_logs_are_in_cloudwatch(functions: Any, client: Callable[..., Any]) -> N
     assert any("in the log" in event["message"] for event in events)
 
 
-def test_an_unfinished_last_line_is_logged_and_holds_nothing_up(functions: Any) -> None:
+def test_an_unfinished_last_line_is_logged_without_a_delay(functions: Any) -> None:
     call(functions, {})
     begin = time.monotonic()
     log = call(functions, {"do": "unfinished line"})[2].splitlines()
     assert log[1:3] == ['got {"do": "unfinished line"}', "no end of line"]
-    assert time.monotonic() - begin < 1.9  # the server waits two seconds for a line that does not come
+    assert time.monotonic() - begin < 1.9  # the server would wait two seconds for a missing line
 
 
 def test_an_environment_serves_one_event_at_a_time(functions: Any) -> None:
@@ -188,7 +188,7 @@ def test_an_environment_serves_one_event_at_a_time(functions: Any) -> None:
     assert len(pids) == 4
 
 
-def test_a_failed_asynchronous_event_is_tried_three_times_and_then_goes_to_both_queues(
+def test_a_failed_asynchronous_event_goes_to_both_queues_after_three_attempts(
     functions: Any, client: Callable[..., Any]
 ) -> None:
     queues = client("sqs")
@@ -227,7 +227,7 @@ def received(queues: Any, url: str) -> Any:
     pytest.fail("no message arrived")
 
 
-def test_an_event_reaches_a_function_only_with_its_permission(
+def test_an_event_reaches_a_function_only_with_permission(
     functions: Any, client: Callable[..., Any], cloud: LocalCloud
 ) -> None:
     queues = client("sqs")

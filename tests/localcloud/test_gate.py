@@ -1,4 +1,4 @@
-"""Who is refused: foreign names, web pages, callers without the secret."""
+"""The gate refuses foreign host names, web pages, and callers without the secret."""
 
 import http.client
 import time
@@ -37,7 +37,7 @@ def sent(cloud: LocalCloud, request: Any, **changed: str) -> tuple[int, str]:
 
 
 def identity(cloud: LocalCloud, secret: str = "", key: str = DUMMY_KEY) -> Any:
-    """A signed GetCallerIdentity."""
+    """Return a signed GetCallerIdentity request."""
     body = "Action=GetCallerIdentity&Version=2011-06-15"
     request = AWSRequest(method="POST", url=f"{cloud.endpoint_url}/", data=body, headers=FORM)
     SigV4Auth(Credentials(key, secret or cloud.secret), "sts", "us-east-1").add_auth(request)
@@ -45,7 +45,7 @@ def identity(cloud: LocalCloud, secret: str = "", key: str = DUMMY_KEY) -> Any:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "s3.localhost", "a.b.localhost", "[::1]"])
-def test_names_of_this_machine_are_answered(cloud: LocalCloud, name: str) -> None:
+def test_requests_to_names_of_this_machine_are_answered(cloud: LocalCloud, name: str) -> None:
     port = urlsplit(cloud.endpoint_url).port
     request = AWSRequest(method="GET", url=f"http://{name}:{port}/localcloud/status")
     SigV4Auth(Credentials(DUMMY_KEY, cloud.secret), "localcloud", "us-east-1").add_auth(request)
@@ -57,24 +57,22 @@ def test_names_of_this_machine_are_answered(cloud: LocalCloud, name: str) -> Non
     ["evil.example:{port}", "localhost.evil.example:{port}", "127.0.0.1.evil.example:{port}", "127.0.0.1",
      "127.0.0.1:80", "evil.example", "", "localhost:{port}.evil.example"],
 )  # fmt: skip
-def test_a_name_that_leads_here_by_dns_is_refused(cloud: LocalCloud, name: str) -> None:
+def test_foreign_host_names_that_resolve_to_this_machine_are_refused(cloud: LocalCloud, name: str) -> None:
     port = urlsplit(cloud.endpoint_url).port
     status, text = sent(cloud, identity(cloud), Host=name.format(port=port))
-    assert (status, "only: this request names" in text) == (403, True)
+    assert (status, "the request's host is" in text) == (403, True)
 
 
 @pytest.mark.parametrize(
     ("header", "value"), [("Origin", "null"), ("Origin", "http://localhost"), ("Sec-Fetch-Site", "none")]
 )
-def test_a_request_of_a_browser_is_refused_even_with_a_good_signature(
-    cloud: LocalCloud, header: str, value: str
-) -> None:
+def test_a_browsers_request_is_refused_even_with_a_valid_signature(cloud: LocalCloud, header: str, value: str) -> None:
     assert sent(cloud, identity(cloud))[0] == 200
     status, text = sent(cloud, identity(cloud), **{header: value})
     assert (status, f"this request has the header {header}" in text) == (403, True)
 
 
-def test_nothing_may_be_read_by_pages_of_other_origins(cloud: LocalCloud, client: Client) -> None:
+def test_pages_of_other_origins_cannot_read_responses(cloud: LocalCloud, client: Client) -> None:
     seen: list[dict[str, str]] = []
     s3 = client("s3")
     s3.meta.events.register("after-call.s3", lambda http_response, **_: seen.append(dict(http_response.headers)))
@@ -112,7 +110,7 @@ def test_an_old_signature_is_refused(cloud: LocalCloud, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
-def test_a_presigned_address_works_until_it_expires_and_only_as_it_was_signed(
+def test_a_presigned_url_works_unchanged_until_it_expires(
     cloud: LocalCloud, client: Client, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client("s3").create_bucket(Bucket="presigned")
@@ -137,9 +135,7 @@ def test_a_presigned_address_works_until_it_expires_and_only_as_it_was_signed(
     assert sent(cloud, AWSRequest(method="GET", url=url))[0] == 403
 
 
-def test_credentials_that_sts_and_iam_hand_out_verify_with_their_own_secret_and_token(
-    cloud: LocalCloud, client: Client
-) -> None:
+def test_issued_credentials_verify_only_with_their_own_secret_and_token(cloud: LocalCloud, client: Client) -> None:
     arn = role(client("iam"), "verified", "lambda.amazonaws.com")
     child = cloud.environment_for("us-east-1", arn, {})
     given = [
@@ -164,7 +160,7 @@ def test_credentials_that_sts_and_iam_hand_out_verify_with_their_own_secret_and_
 
 
 @pytest.mark.parametrize("payload", ["UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"])
-def test_s3s_unsigned_payloads_take_a_signature_of_the_headers(cloud: LocalCloud, client: Client, payload: str) -> None:
+def test_unsigned_payloads_of_s3_require_signed_headers(cloud: LocalCloud, client: Client, payload: str) -> None:
     client("s3").create_bucket(Bucket="unsigned-payloads")
 
     class Signer(S3SigV4Auth):
@@ -184,7 +180,7 @@ def test_s3s_unsigned_payloads_take_a_signature_of_the_headers(cloud: LocalCloud
 
 
 @pytest.mark.parametrize("path", ["status", "record", "faults", "other"])
-def test_pages_of_the_server_are_for_users_with_the_secret(cloud: LocalCloud, client: Client, path: str) -> None:
+def test_only_users_with_the_secret_can_open_the_servers_pages(cloud: LocalCloud, client: Client, path: str) -> None:
     arn = role(client("iam"), f"asks-{path}", "lambda.amazonaws.com")
     child = cloud.environment_for("us-east-1", arn, {})
     session = Credentials(child["AWS_ACCESS_KEY_ID"], child["AWS_SECRET_ACCESS_KEY"], child["AWS_SESSION_TOKEN"])
@@ -197,7 +193,7 @@ def test_pages_of_the_server_are_for_users_with_the_secret(cloud: LocalCloud, cl
         assert sent(cloud, request)[0] == status
 
 
-def test_a_wrong_number_of_an_entry_is_no_error_of_the_server(cloud: LocalCloud) -> None:
+def test_an_invalid_entry_number_is_a_bad_request(cloud: LocalCloud) -> None:
     request = AWSRequest(method="GET", url=f"{cloud.endpoint_url}/localcloud/record?after=abc")
     SigV4Auth(Credentials(DUMMY_KEY, cloud.secret), "localcloud", "us-east-1").add_auth(request)
-    assert sent(cloud, request) == (400, "after='abc' must be a number of an entry.\n")
+    assert sent(cloud, request) == (400, "after must be the number of an entry; got 'abc'.\n")

@@ -40,7 +40,7 @@ def create(client: Client, name: str, specification: dict[str, str]) -> None:
     )
 
 
-def test_a_training_job_finds_what_is_held_and_nothing_else(cloud: LocalCloud, client: Client) -> None:
+def test_a_training_job_finds_only_the_created_image_and_objects(cloud: LocalCloud, client: Client) -> None:
     with pytest.raises(ClientError, match="Cannot find repository: tensorflow-training in registry ID: 763104351884"):
         create(client, "no-image", {"TrainingImage": IMAGE})
     hold_image(ACCOUNT, IMAGE)
@@ -51,7 +51,7 @@ def test_a_training_job_finds_what_is_held_and_nothing_else(cloud: LocalCloud, c
     assert client("s3").list_objects_v2(Bucket="campaigns")["KeyCount"] == 1
 
 
-def test_a_stub_takes_what_localcloud_leaves_out_of_real_trainings(cloud: LocalCloud, client: Client) -> None:
+def test_a_stub_accepts_features_that_real_training_jobs_lack(cloud: LocalCloud, client: Client) -> None:
     hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     create(client, "algorithm", {"AlgorithmName": "my-algorithm"})
     cloud.faults.set(Plan())
@@ -59,7 +59,7 @@ def test_a_stub_takes_what_localcloud_leaves_out_of_real_trainings(cloud: LocalC
         create(client, "trains", {"AlgorithmName": "my-algorithm"})
 
 
-def test_images_are_held_by_tag_and_by_digest_next_to_each_other(cloud: LocalCloud, client: Client) -> None:
+def test_images_with_tags_and_digests_exist_in_one_repository(cloud: LocalCloud, client: Client) -> None:
     registry = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/grid/training"
     held = [f"{registry}:1", f"{registry}:2", f"{registry}@sha256:{'a' * 64}"]
     for uri in (*held, held[0]):
@@ -70,7 +70,7 @@ def test_images_are_held_by_tag_and_by_digest_next_to_each_other(cloud: LocalClo
     assert len(images) == len(held)
 
 
-def test_another_accounts_image_is_found_only_if_its_repository_lets_pull(cloud: LocalCloud) -> None:
+def test_another_accounts_image_requires_pull_permission(cloud: LocalCloud) -> None:
     hold_image(AWS, IMAGE.replace("tensorflow", "private"))
-    with pytest.raises(ImageNotFoundError, match=f"no such repository that {ACCOUNT} may pull from"):
+    with pytest.raises(ImageNotFoundError, match=f"no such repository from which {ACCOUNT} may pull"):
         resolve(ACCOUNT, IMAGE.replace("tensorflow", "private"))

@@ -1,4 +1,4 @@
-"""Hosts of one training job reach one another as on SageMaker: ssh, mpirun, Horovod."""
+"""Connections between the hosts of one training job, as on SageMaker: ssh, mpirun, Horovod."""
 
 import re
 import shutil
@@ -15,12 +15,12 @@ from tests.localcloud.compute import wait_until
 TRAINING_PYTHON = Path(__file__).parents[2] / ".venv-training/bin/python"
 HOSTS = ["algo-1", "algo-2"]
 MPIRUN = ("mpirun", "--allow-run-as-root", "-mca", "rtc_hwloc_vmhole", "none")
-"""See training_container/launch.py for the parameter."""
+"""training_container/launch.py explains the parameter."""
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun (Open MPI) is not installed")
 
 
 class TwoHosts:
-    """Two hosts, of which algo-2 runs sshd."""
+    """Two hosts; algo-2 runs sshd."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,23 +64,23 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoHosts]:
     two.close()
 
 
-def test_ssh_joins_its_words_and_hands_streams_and_status_through(hosts: TwoHosts) -> None:
+def test_ssh_joins_its_words_and_passes_streams_and_exit_status(hosts: TwoHosts) -> None:
     answer = hosts.run(
         "ssh", "-x", "-o", "A=b", "root@algo-2", 'echo "a ', ' b"; cat; echo oops >&2; exit 7', text="in"
     )
     assert (answer.stdout, answer.stderr, answer.returncode) == ("a   b\nin", "oops\n", 7)
 
 
-def test_a_command_sees_the_other_hosts_folders_and_no_variable_of_a_container(hosts: TwoHosts) -> None:
+def test_a_remote_command_gets_the_hosts_folders_but_no_container_variables(hosts: TwoHosts) -> None:
     answer = hosts.run("ssh", "algo-2", "echo $TMPDIR $SAGEMAKER_BASE_DIR $SECRET")
     assert re.fullmatch(r"\S+/algo-2-tmp \S+/algo-2/opt-ml\n", answer.stdout)
 
 
-def test_ssh_to_the_own_host_needs_no_daemon(hosts: TwoHosts) -> None:
+def test_ssh_to_its_own_host_needs_no_daemon(hosts: TwoHosts) -> None:
     assert hosts.run("ssh", "algo-1", "echo $SAGEMAKER_BASE_DIR").stdout.endswith("algo-1/opt-ml\n")
 
 
-def test_an_unknown_host_does_not_resolve_and_one_without_a_daemon_refuses(tmp_path: Path) -> None:
+def test_ssh_fails_for_unknown_hosts_and_hosts_without_a_daemon(tmp_path: Path) -> None:
     network = HostNetwork(HOSTS)
     ssh = network.programs_for("algo-1", tmp_path) / "ssh"
     for host, words in (("algo-3", "Could not resolve hostname algo-3"), ("algo-2", "Connection refused")):
@@ -90,7 +90,7 @@ def test_an_unknown_host_does_not_resolve_and_one_without_a_daemon_refuses(tmp_p
 
 
 @needs_mpirun
-def test_mpirun_starts_a_rank_on_each_host_though_their_names_do_not_resolve(hosts: TwoHosts) -> None:
+def test_mpirun_starts_a_rank_on_each_host_without_dns(hosts: TwoHosts) -> None:
     answer = hosts.run(
         *MPIRUN, "-host", "algo-1:1,algo-2:1",
         "sh", "-c", "echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $SAGEMAKER_BASE_DIR",

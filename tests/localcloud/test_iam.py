@@ -1,4 +1,4 @@
-"""IAM in localcloud: a role may do what its policies say, in the words and codes of AWS, and nothing else."""
+"""IAM in localcloud: a role may do only what its policies allow, and errors have AWS's messages and codes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -40,11 +40,11 @@ def said(*statements: Statement, action: str = "s3:GetObject", resource: str = "
         ({"Effect": "Allow", "Action": "*", "NotResource": "arn:aws:s3:::b/*"}, "ImplicitlyDenied"),
     ],
 )
-def test_a_statement_is_about_the_actions_and_resources_that_it_names(statement: Statement, expected: str) -> None:
+def test_a_statement_applies_to_its_actions_and_resources(statement: Statement, expected: str) -> None:
     assert said(statement) == expected
 
 
-def test_an_explicit_deny_goes_before_every_allow() -> None:
+def test_an_explicit_deny_overrides_every_allow() -> None:
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
     assert said(ALLOW, deny) == said(deny, ALLOW) == "ExplicitlyDenied"
     assert said(deny, action="sqs:SendMessage") == "ImplicitlyDenied"
@@ -90,7 +90,7 @@ def test_a_condition_compares_as_iam_does(operator: str, wanted: Any, found: Any
     assert said(statement, **keys) == ("Allowed" if expected else "ImplicitlyDenied")
 
 
-def test_a_condition_that_is_not_known_is_an_error_and_no_answer() -> None:
+def test_an_unknown_condition_operator_is_an_error() -> None:
     with pytest.raises(UnknownOperatorError, match="DateLessThan"):
         said({**ALLOW, "Condition": {"DateLessThan": {"aws:CurrentTime": "2026-01-01"}}}, aws_CurrentTime="2025-01-01")
 
@@ -100,7 +100,7 @@ def of(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]
     return [(need.action, need.resource) for need in required_permissions(asked)]
 
 
-def test_a_call_takes_every_permission_that_aws_asks_for() -> None:
+def test_a_call_requires_all_permissions_that_aws_requires() -> None:
     job, passed = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-job/j", "arn:aws:iam::1:role/r"
     tags = [{"Key": "a", "Value": "b"}]
     assert set(of("sagemaker", "CreateTrainingJob", TrainingJobName="j", RoleArn=passed, Tags=tags)) == {
@@ -147,7 +147,7 @@ def test_a_call_takes_every_permission_that_aws_asks_for() -> None:
 
 
 def caller(cloud: LocalCloud, role_arn: str) -> Callable[[str], Any]:
-    """Return a maker of clients with the credentials that a service gives a program of the role."""
+    """Return a function that creates clients with the credentials that a service gives to a program of the role."""
     environment = cloud.environment_for("us-east-1", role_arn, {})
     session = boto3.Session(
         environment["AWS_ACCESS_KEY_ID"],
@@ -164,9 +164,7 @@ def refused(call: Callable[[], Any]) -> tuple[str, str]:
     return raised.value.response["Error"]["Code"], raised.value.response["Error"]["Message"]
 
 
-def test_a_role_is_refused_what_it_is_not_allowed_in_the_words_of_aws(
-    cloud: LocalCloud, client: Callable[..., Any]
-) -> None:
+def test_a_forbidden_call_of_a_role_returns_awss_error(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     client("s3").create_bucket(Bucket="results")
     client("s3").put_object(Bucket="results", Key="mine/x", Body=b"1")
     reads = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::results/mine/*"}
@@ -184,7 +182,7 @@ def test_a_role_is_refused_what_it_is_not_allowed_in_the_words_of_aws(
     assert not cloud.record.entries("sqs", "ListQueues")
 
 
-def test_who_may_not_list_a_bucket_is_not_told_that_there_is_no_such_object(
+def test_a_missing_object_is_access_denied_without_permission_to_list(
     cloud: LocalCloud, client: Callable[..., Any]
 ) -> None:
     client("s3").create_bucket(Bucket="secrets")
@@ -199,14 +197,14 @@ def test_who_may_not_list_a_bucket_is_not_told_that_there_is_no_such_object(
         assert refused(lambda s3=s3: s3.head_object(Bucket="secrets", Key="gone"))[0] == status  # type: ignore[misc]
 
 
-def test_an_explicit_deny_is_told_as_one(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+def test_the_error_reports_an_explicit_deny(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     never = {"Effect": "Deny", "Action": "dynamodb:DeleteTable", "Resource": "*"}
     make = caller(cloud, role(client("iam"), "careful", "lambda.amazonaws.com", ALLOW, never))
     _, message = refused(lambda: make("dynamodb").delete_table(TableName="t"))
     assert message.endswith("with an explicit deny in an identity-based policy")
 
 
-def test_a_training_job_takes_its_conditions_and_the_role_to_pass(
+def test_create_training_job_requires_its_conditions_and_pass_role(
     cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
 ) -> None:
     creates = {
@@ -233,7 +231,7 @@ def test_a_training_job_takes_its_conditions_and_the_role_to_pass(
     assert both("sagemaker").create_training_job(**short)["TrainingJobArn"].endswith("training-job/mine-0")
 
 
-def test_a_role_that_the_account_s_user_assumes_may_do_what_its_policies_allow(
+def test_a_role_assumed_by_the_accounts_user_has_only_its_permissions(
     cloud: LocalCloud, client: Callable[..., Any]
 ) -> None:
     trust = document(
@@ -257,7 +255,7 @@ def service_queue(batch: Any, name: str) -> None:
     batch.create_job_queue(**queue, priority=1)
 
 
-def test_a_service_job_with_a_long_payload_needs_the_permission_to_pass_its_role(
+def test_a_service_job_with_a_long_payload_requires_pass_role(
     cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
 ) -> None:
     service_queue(client("batch"), "long")
@@ -275,7 +273,7 @@ def test_a_service_job_with_a_long_payload_needs_the_permission_to_pass_its_role
     assert f"iam:PassRole on resource: {other} " in message
 
 
-def test_a_service_job_is_ended_by_who_may_end_what_bears_its_tag(
+def test_terminate_service_job_requires_a_permission_for_the_jobs_tag(
     cloud: LocalCloud, client: Callable[..., Any], sagemaker: Any
 ) -> None:
     batch = client("batch")

@@ -15,7 +15,7 @@ from traingrid.grid import Grid
 
 @pytest.fixture
 def pushed_by_hand() -> Grid:
-    """A grid that names its image by a tag."""
+    """Return a grid that references its image by a tag."""
     return Grid.model_validate(
         {
             "name": "pushed",
@@ -27,22 +27,22 @@ def pushed_by_hand() -> Grid:
     )
 
 
-def test_a_push_to_a_repository_that_does_not_exist_is_refused(client: Callable[..., Any]) -> None:
+def test_a_push_to_a_missing_repository_is_refused(client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     with pytest.raises(ecr.exceptions.RepositoryNotFoundException, match="'nowhere' does not exist"):
         images.push(ecr, "nowhere", "1", ProcessImage(command=("true",)))
 
 
-def test_a_digest_is_that_of_the_manifest(client: Callable[..., Any]) -> None:
+def test_the_image_digest_is_the_manifests_digest(client: Callable[..., Any]) -> None:
     ecr = client("ecr")
     ecr.create_repository(repositoryName="digests")
     first = images.push(ecr, "digests", "1", ProcessImage(command=("true",)))
     assert images.push(ecr, "digests", "2", ProcessImage(command=("true",))) == first
-    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "as docker, which finds it there"
+    assert images.push(ecr, "digests", "1", ProcessImage(command=("true",))) == first, "docker accepts it too"
     assert images.push(ecr, "digests", "3", ProcessImage(command=("false",))) != first
 
 
-def test_what_is_pushed_after_there_is_a_rule_comes_to_the_other_regions(client: Callable[..., Any]) -> None:
+def test_images_pushed_after_a_replication_rule_are_replicated(client: Callable[..., Any]) -> None:
     ecr, there = client("ecr", "eu-west-2"), client("ecr", "eu-west-3")
     for name in ("grid/training", "grid/other"):
         ecr.create_repository(repositoryName=name, imageTagMutability="IMMUTABLE")
@@ -64,7 +64,7 @@ def test_what_is_pushed_after_there_is_a_rule_comes_to_the_other_regions(client:
     assert [each["repositoryName"] for each in there.describe_repositories()["repositories"]] == ["grid/training"]
 
 
-def test_a_registry_that_has_rules_gets_no_second_set(client: Callable[..., Any]) -> None:
+def test_a_registry_with_replication_rules_refuses_a_second_set(client: Callable[..., Any]) -> None:
     stacks = client("cloudformation", "sa-east-1")
 
     def rules(region: str) -> str:
@@ -83,12 +83,12 @@ def test_a_registry_that_has_rules_gets_no_second_set(client: Callable[..., Any]
     assert not client("ecr", "sa-east-1").describe_registry()["replicationConfiguration"]["rules"]
 
 
-def test_the_checkouts_images_need_a_deployed_grid(cloud: LocalCloud, pushed_by_hand: Grid) -> None:
+def test_pushing_the_checkouts_images_requires_a_deployed_grid(cloud: LocalCloud, pushed_by_hand: Grid) -> None:
     with pytest.raises(TraingridError, match=r"not deployed there\. Deploy it first: npx cdk deploy"):
         list(push_images(cloud.endpoint_url, pushed_by_hand))
 
 
-def test_the_checkouts_images_are_pushed_to_every_region_and_a_second_push_changes_nothing(
+def test_the_checkouts_images_are_pushed_to_every_region_only_once(
     cloud: LocalCloud, client: Callable[..., Any], pushed_by_hand: Grid
 ) -> None:
     grid = pushed_by_hand

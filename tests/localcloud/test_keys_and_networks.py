@@ -1,4 +1,4 @@
-"""Keys, private subnets and the rules between security groups, as CloudFormation makes and takes them."""
+"""Keys, private subnets and rules between security groups, as CloudFormation creates and deletes them."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def stacks(client: Callable[..., Any]) -> Any:
     return client("cloudformation")
 
 
-def test_a_key_rotates_is_known_by_its_alias_and_is_deleted_only_later(stacks: Any, client: Callable[..., Any]) -> None:
+def test_a_key_has_rotation_and_an_alias_and_its_deletion_is_scheduled(stacks: Any, client: Callable[..., Any]) -> None:
     kms = client("kms")
     stacks.create_stack(StackName="key", TemplateBody=template({"K": KEY, "A": ALIAS}, Id={"Ref": "K"}))
     key = outputs(stacks, "key")["Id"]
@@ -51,7 +51,7 @@ def test_a_key_rotates_is_known_by_its_alias_and_is_deleted_only_later(stacks: A
     assert not [alias for alias in kms.list_aliases()["Aliases"] if alias["AliasName"] == "alias/g"]
 
 
-def test_a_rule_between_groups_and_a_nat_gateway_come_and_go(stacks: Any, client: Callable[..., Any]) -> None:
+def test_group_rules_and_nat_gateways_are_created_and_deleted(stacks: Any, client: Callable[..., Any]) -> None:
     ec2 = client("ec2")
     group = {"GroupDescription": "g", "VpcId": {"Ref": "V"}}
     rule = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443}

@@ -1,4 +1,4 @@
-"""No process outlives the localcloud that started it."""
+"""Processes end with the localcloud that started them."""
 
 import os
 import signal
@@ -17,16 +17,16 @@ from tests.localcloud.compute import runs, wait_until
 from tests.localcloud.test_batch import Batch
 from tests.localcloud.training_side import SageMaker
 
-# A program that is deaf to SIGTERM and leaves a daemon behind: in another session, and without a variable of ours.
+# A program that ignores SIGTERM and leaves a daemon behind, in another session and without our variables.
 STUBBORN = (
     "import os, signal, subprocess, sys, time; signal.signal(15, signal.SIG_IGN);"
     "child = subprocess.Popen(['sleep', '60'], start_new_session=True, env={});"
     "print(os.getpid(), child.pid, flush=True); time.sleep(60)"
 )
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="daemons that left their session are found by /proc")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="finding daemons of other sessions requires /proc")
 
 
-def test_output_comes_line_by_line_and_the_exit_code_is_a_containers() -> None:
+def test_output_arrives_by_line_and_the_exit_code_is_a_containers() -> None:
     lines: list[str] = []
     code = "import os; print('a', flush=True); os.write(2, b'b\\xff'); os.kill(os.getpid(), 9)"
     group = ProcessGroup([sys.executable, "-c", code], environment={}, working_directory="/", on_line=lines.append)
@@ -35,7 +35,7 @@ def test_output_comes_line_by_line_and_the_exit_code_is_a_containers() -> None:
 
 
 @needs_proc
-def test_the_end_of_the_program_ends_what_it_left_behind() -> None:
+def test_the_end_of_a_program_ends_its_remaining_processes() -> None:
     lines: list[str] = []
     code = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, env={}).pid, flush=True)"
     environment = {"PATH": os.environ["PATH"]}
@@ -47,7 +47,7 @@ def test_the_end_of_the_program_ends_what_it_left_behind() -> None:
 
 
 @needs_proc
-def test_a_program_gets_its_environment_and_signals_as_they_are() -> None:
+def test_a_program_gets_its_environment_and_signals_unchanged() -> None:
     lines: list[str] = []
     code = "import os, signal; print(open('/proc/self/environ').read().split('\\0'), os.read(0, 1))"
     code += "; print([line for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn'))])"
@@ -59,21 +59,21 @@ def test_a_program_gets_its_environment_and_signals_as_they_are() -> None:
     assert lines[0].endswith("b''")
     blocked = int(lines[1].partition("SigBlk:\\t")[2][:16], 16)
     ignored = int(lines[1].partition("SigIgn:\\t")[2][:16], 16)
-    # What this process inherited as ignored stays ignored (a shell's background process: SIGINT and SIGQUIT; some
-    # container runtimes: signal 32, which glibc keeps for itself). The Python that reports ignores the other two.
+    # Signals that this process inherited as ignored remain ignored (a shell's background process: SIGINT and SIGQUIT;
+    # some container runtimes: signal 32, which glibc reserves). The reporting Python ignores the other two.
     inherited = int(Path("/proc/self/status").read_text().partition("SigIgn:\t")[2][:16], 16)
     expected = inherited | 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
     assert (blocked, ignored & ~expected) == (0, 0)
 
 
 @pytest.mark.parametrize("command", ["/no-such-program", "no-such-program"])
-def test_a_program_that_cannot_start_says_so(command: str) -> None:
+def test_a_program_that_cannot_start_raises_an_error(command: str) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         ProcessGroup([command], environment={}, working_directory="/", on_line=print)
 
 
 @needs_proc
-def test_stopping_the_server_leaves_no_batch_job_and_no_training_job_running(tmp_path: Path) -> None:
+def test_stopping_the_server_ends_all_batch_and_training_jobs(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path, training_stop_grace_seconds=60, batch_stop_grace_seconds=60)) as cloud:
         session = boto3.Session(aws_access_key_id=DUMMY_KEY, aws_secret_access_key=cloud.secret)
 
@@ -91,7 +91,7 @@ def test_stopping_the_server_leaves_no_batch_job_and_no_training_job_running(tmp
 
 
 @needs_proc
-def test_a_server_killed_by_sigkill_leaves_nothing_running() -> None:
+def test_a_killed_server_leaves_no_processes() -> None:
     server = (
         "import os, sys, time; from localcloud.processes import ProcessGroup;"
         f"ProcessGroup([sys.executable, '-c', {STUBBORN!r}], environment=dict(os.environ), working_directory='/',"

@@ -68,7 +68,7 @@ def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
 
 
 def refusals(call: Callable[[], object], times: int) -> set[str]:
-    """Return the codes of the errors that so many calls at once end in."""
+    """Return the error codes of a number of concurrent calls."""
 
     def one(_: int) -> str:
         try:
@@ -81,7 +81,7 @@ def refusals(call: Callable[[], object], times: int) -> set[str]:
         return set(pool.map(one, range(times))) - {""}
 
 
-def test_every_limit_names_its_source() -> None:
+def test_every_limit_cites_its_source() -> None:
     rates = (*RATES, FARGATE_LAUNCHES)
     sources = [*(source for quota in QUOTAS for source in quota.sources), *(rate.source for rate in rates)]
     assert all(re.match(r"https://(docs\.aws\.amazon\.com|repost\.aws|github\.com)/\S+$", one) for one in sources)
@@ -120,7 +120,7 @@ def test_an_increase_is_pending_until_it_is_granted(young: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize(("region", "most"), [("eu-west-1", 20), ("af-south-1", 2)])
-def test_an_account_has_twenty_active_requests_and_two_in_an_opt_in_region(
+def test_active_requests_are_limited_to_20_and_to_2_in_an_opt_in_region(
     young: LocalCloud, region: str, most: int
 ) -> None:
     other, quotas = "210987654321", list(training_quotas().values())
@@ -134,7 +134,7 @@ def test_an_account_has_twenty_active_requests_and_two_in_an_opt_in_region(
     young.limits.grant()
 
 
-def test_training_instances_are_refused_until_the_quota_is_raised(young: LocalCloud) -> None:
+def test_training_jobs_are_refused_until_the_quota_is_raised(young: LocalCloud) -> None:
     sagemaker = client("sagemaker")
     uri = image(client("ecr"), "trains", "")
     request = {
@@ -166,9 +166,9 @@ def test_training_instances_are_refused_until_the_quota_is_raised(young: LocalCl
         )
 
 
-def test_a_region_has_five_vpcs() -> None:
+def test_a_region_allows_five_vpcs() -> None:
     ec2 = client("ec2", "eu-west-3")
-    for number in range(4):  # and the default one
+    for number in range(4):  # in addition to the default VPC
         ec2.create_vpc(CidrBlock=f"10.{number}.0.0/16")
     with pytest.raises(ClientError) as error:
         ec2.create_vpc(CidrBlock="10.9.0.0/16")
@@ -177,7 +177,7 @@ def test_a_region_has_five_vpcs() -> None:
 
 
 class TestThrottling:
-    def test_a_bucket_refills_at_its_rate_in_each_region_for_itself(self) -> None:
+    def test_token_buckets_of_each_region_refill_at_their_own_rate(self) -> None:
         now = 0.0
         buckets = TokenBuckets(lambda: now)
 
@@ -189,7 +189,7 @@ class TestThrottling:
         now = 0.5
         assert (taken("us-east-1"), taken("eu-west-1")) == (12, 5)
 
-    def test_fargate_launches_a_hundred_tasks_at_once_and_then_twenty_a_second(self) -> None:
+    def test_fargate_launches_100_tasks_at_once_and_then_20_per_second(self) -> None:
         now = 0.0
         buckets = TokenBuckets(lambda: now)
 
@@ -209,7 +209,7 @@ class TestThrottling:
             ("logs", "describe_log_groups", "ThrottlingException"),
         ],
     )
-    def test_a_call_beyond_the_rate_is_refused_in_the_services_own_words(
+    def test_a_call_beyond_the_rate_returns_the_services_own_error(
         self, monkeypatch: pytest.MonkeyPatch, service: str, operation: str, code: str
     ) -> None:
         call = getattr(client(service, "eu-central-1", config=_ONCE), operation)
@@ -223,7 +223,7 @@ class TestThrottling:
         sagemaker = client("sagemaker", "eu-central-1", config=_ONCE)
         assert refusals(sagemaker.list_training_jobs, 40) == {"ThrottlingException"}
 
-    def test_another_account_has_buckets_of_its_own(self, young: LocalCloud) -> None:
+    def test_accounts_have_separate_token_buckets(self, young: LocalCloud) -> None:
         keys = user_environment(young.endpoint_url, account_id="210987654321")
         given = {name.lower(): keys[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
         other = client("sagemaker", "eu-north-1", config=_ONCE, **given)
@@ -233,7 +233,7 @@ class TestThrottling:
 
 
 class TestServiceLinkedRoles:
-    def test_the_first_compute_environment_of_an_account_is_invalid_and_the_second_is_not(self) -> None:
+    def test_only_an_accounts_first_compute_environment_is_invalid(self) -> None:
         iam, batch, ec2 = client("iam"), client("batch"), client("ec2")
         with pytest.raises(iam.exceptions.NoSuchEntityException):
             iam.get_role(RoleName="AWSServiceRoleForECS")
@@ -256,7 +256,7 @@ class TestServiceLinkedRoles:
         assert found["second"]["serviceRole"].endswith("aws-service-role/batch.amazonaws.com/AWSServiceRoleForBatch")
         assert iam.get_role(RoleName="AWSServiceRoleForECS")["Role"]["Path"] == "/aws-service-role/ecs.amazonaws.com/"
 
-    def test_the_first_stack_with_a_compute_environment_fails_and_the_next_one_succeeds(self) -> None:
+    def test_only_the_first_stack_with_a_compute_environment_fails(self) -> None:
         iam, cloudformation, ec2 = client("iam"), client("cloudformation"), client("ec2")
         for name in linked_roles.SERVICES:
             iam.delete_role(RoleName=name)
@@ -317,9 +317,7 @@ class TestServiceLinkedRoles:
         wait_until(lambda: counted() == {"RUNNING": 2, "RUNNABLE": 2})
         batch.terminate_job(jobId=array, reason="the test is over")
 
-    def test_children_beyond_the_launch_rate_wait_until_fargate_launches_again(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_children_beyond_the_launch_rate_start_later(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(scheduler, "FARGATE_LAUNCHES", replace(FARGATE_LAUNCHES, per_second=0.2, burst=2))
         batch = client("batch")
         definition = batch.register_job_definition(
@@ -361,7 +359,7 @@ class TestConcurrency:
         )
         return str(made["FunctionArn"])
 
-    def test_an_invocation_beyond_it_is_refused_and_an_event_waits(self, young: LocalCloud) -> None:
+    def test_invocations_beyond_the_concurrency_are_refused_and_events_wait(self, young: LocalCloud) -> None:
         name, functions = self.function(), client("lambda", config=_ONCE)
         young.limits.set(ACCOUNT, LAMBDA_CONCURRENCY, 1)
         holder = threading.Thread(target=lambda: functions.invoke(FunctionName=name, Payload=b'{"seconds": 3}'))
@@ -390,7 +388,7 @@ class TestCommands:
         yield
         lifecycle.down(tmp_path / ".localcloud")
 
-    def test_a_young_account_is_started_and_its_quotas_are_granted(
+    def test_a_young_account_starts_and_gets_granted_quotas(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         cli.main(["local", "up", "--account", "young"], standalone_mode=False)
@@ -398,7 +396,7 @@ class TestCommands:
         assert server is not None
         for name, setting in user_environment(server.endpoint, secret=server.secret).items():
             monkeypatch.setenv(name, setting)
-        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the keys that it has read
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the keys that it has already read
         assert value("lambda", LAMBDA_CONCURRENCY.code) == 10
         client("service-quotas").request_service_quota_increase(
             ServiceCode="lambda", QuotaCode=LAMBDA_CONCURRENCY.code, DesiredValue=100

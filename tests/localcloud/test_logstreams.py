@@ -25,7 +25,7 @@ def messages(client: Callable[..., Any], group: str, stream: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("KEPT_EVENTS", 10), ("KEPT_BYTES", 150)])
-def test_a_stream_without_end_keeps_its_newest_lines(
+def test_an_endless_stream_keeps_its_newest_lines(
     client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     monkeypatch.setattr(logstreams, limit, value)
@@ -41,7 +41,7 @@ def test_a_stream_without_end_keeps_its_newest_lines(
     assert sorted(message for message in in_memory if message.startswith(limit)) == kept
 
 
-def test_lines_are_kept_though_the_clock_goes_back(
+def test_lines_are_kept_if_the_clock_moves_back(
     client: Callable[..., Any], group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = LogStream(ACCOUNT, REGION, group, "clock")

@@ -1,4 +1,4 @@
-"""Pipe mode: what a process finds that reads its channels from FIFOs, as a training does on SageMaker."""
+"""Pipe mode: a process reads its channels from FIFOs, as a training job does on SageMaker."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from localcloud.training.request import Channel
 from tests.localcloud.compute import wait_until
 from tests.localcloud.training_side import SageMaker, refusal
 
-# Waits for a FIFO, which need not be there yet, and returns all that comes through it.
+# Waits for a FIFO, which may not exist yet, and returns its content.
 READ = """
 import json, os, pathlib, time
 base = pathlib.Path(os.environ['SAGEMAKER_BASE_DIR'])
@@ -50,20 +50,20 @@ def piped(sagemaker: SageMaker, name: str = "train", key: str = "many/", **more:
 
 
 def said(sagemaker: SageMaker, code: str, *channels: dict[str, Any], hosts: int = 1) -> list[list[str]]:
-    """Run a program that reads FIFOs; return what it printed on each host."""
+    """Run a program that reads FIFOs, and return its output on each host."""
     job = sagemaker.run(READ + code, hosts, InputDataConfig=list(channels))
     assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
     return [sagemaker.lines(job, host) for host in range(1, hosts + 1)]
 
 
-def test_objects_come_one_after_the_other_in_the_order_of_their_keys_and_anew_in_each_epoch(
+def test_each_epoch_streams_all_objects_in_key_order(
     sagemaker: SageMaker,
 ) -> None:
     ((first, second),) = said(sagemaker, "print(read('train_0')); print(read('train_1'))", piped(sagemaker))
     assert first.split() == second.split() == [key[-2:] for key in KEYS]
 
 
-def test_nothing_is_downloaded_and_the_configuration_says_pipe(sagemaker: SageMaker) -> None:
+def test_pipe_channels_are_not_downloaded_and_configured_as_pipe(sagemaker: SageMaker) -> None:
     code = """
 print(sorted(path.name for path in (base / 'input/data').iterdir()))
 print((base / 'input/config/inputdataconfig.json').read_text())
@@ -77,19 +77,19 @@ print((base / 'input/config/inputdataconfig.json').read_text())
     }
 
 
-def test_a_channel_without_a_mode_has_the_jobs_own(sagemaker: SageMaker) -> None:
+def test_a_channel_without_a_mode_has_the_jobs_mode(sagemaker: SageMaker) -> None:
     request = sagemaker.request(READ + "print(read('train_0'))")
     request["AlgorithmSpecification"]["TrainingInputMode"] = "Pipe"
     sagemaker.api.create_training_job(**request)
     assert sagemaker.lines(sagemaker.ended(request["TrainingJobName"])) == ["AC"]
 
 
-def test_a_manifest_file_says_which_objects_come_and_in_which_order(sagemaker: SageMaker) -> None:
+def test_a_manifest_file_defines_the_objects_and_their_order(sagemaker: SageMaker) -> None:
     channel = piped(sagemaker, key="parts.json", S3DataType="ManifestFile")
     assert said(sagemaker, "print(read('train_0'))", channel) == [["05 00 03 "]]
 
 
-def test_hosts_share_the_objects_of_a_sharded_channel_and_each_get_all_of_another(sagemaker: SageMaker) -> None:
+def test_hosts_share_sharded_channels_and_get_other_channels_completely(sagemaker: SageMaker) -> None:
     sharded = piped(sagemaker, S3DataDistributionType="ShardedByS3Key")
     (one, two) = said(
         sagemaker, "print(read('train_0')); print(read('all_0'))", sharded, piped(sagemaker, "all"), hosts=2
@@ -98,7 +98,7 @@ def test_hosts_share_the_objects_of_a_sharded_channel_and_each_get_all_of_anothe
     assert one[1] == two[1]
 
 
-def test_each_epoch_has_an_order_of_its_own_and_the_same_seed_the_same_orders(sagemaker: SageMaker) -> None:
+def test_each_epoch_has_a_different_order_determined_by_the_seed(sagemaker: SageMaker) -> None:
     code = "print(read('train_0')); print(read('train_1'))"
     ((first, second),) = said(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 7}))
     assert first != second
@@ -107,7 +107,7 @@ def test_each_epoch_has_an_order_of_its_own_and_the_same_seed_the_same_orders(sa
     assert said(sagemaker, code, piped(sagemaker, ShuffleConfig={"Seed": 8})) != [[first, second]]
 
 
-def test_shuffled_objects_of_a_sharded_channel_change_hosts_and_none_is_read_twice() -> None:
+def test_shuffled_shards_change_hosts_and_no_object_is_read_twice() -> None:
     channel = Channel(
         name="train",
         uri="s3://b/p",
@@ -124,7 +124,7 @@ def test_shuffled_objects_of_a_sharded_channel_change_hosts_and_none_is_read_twi
     assert sorted(epochs[0][0]) != sorted(epochs[1][0])
 
 
-def test_a_reader_that_has_had_enough_closes_the_fifo_and_finds_the_next_epoch(sagemaker: SageMaker) -> None:
+def test_a_reader_that_closes_the_fifo_early_gets_the_next_epoch(sagemaker: SageMaker) -> None:
     code = """
 with waited('train_0').open('rb') as fifo:
     print(len(fifo.read(10)))
@@ -133,9 +133,9 @@ print(len(read('train_1')))
     assert said(sagemaker, code, piped(sagemaker, key="large/")) == [["10", "3000000"]]
 
 
-def test_the_next_fifo_appears_when_the_former_was_read(sagemaker: SageMaker) -> None:
+def test_the_next_fifo_appears_after_the_previous_one_was_read(sagemaker: SageMaker) -> None:
     code = """
-fifo = waited('train_0').open('rb', buffering=0)  # what it does not ask for stays in the pipe
+fifo = waited('train_0').open('rb', buffering=0)  # unread bytes stay in the pipe
 print(fifo.read(3))
 print((base / 'input/data/train_1').exists())
 while fifo.read(100):
@@ -150,7 +150,7 @@ def test_a_host_without_objects_reads_an_empty_stream(sagemaker: SageMaker) -> N
     assert said(sagemaker, "print(repr(read('train_0')))", channel, hosts=2) == [["'00 '"], ["''"]]
 
 
-def test_a_job_whose_channel_nobody_reads_ends_and_can_be_stopped(sagemaker: SageMaker) -> None:
+def test_a_job_with_an_unread_channel_ends_and_can_be_stopped(sagemaker: SageMaker) -> None:
     assert said(sagemaker, "print('done')", piped(sagemaker)) == [["done"]]
     waiting = READ + "print('up', flush=True); open(waited('train_0'), 'rb'); time.sleep(600)"
     name = sagemaker.waiting(waiting, InputDataConfig=[piped(sagemaker, key="large/")])
@@ -158,7 +158,7 @@ def test_a_job_whose_channel_nobody_reads_ends_and_can_be_stopped(sagemaker: Sag
     assert sagemaker.ended(name)["TrainingJobStatus"] == "Stopped"
 
 
-def test_an_object_that_is_missing_fails_the_job_and_says_which(sagemaker: SageMaker) -> None:
+def test_a_missing_object_fails_the_job_and_is_named(sagemaker: SageMaker) -> None:
     channel = piped(sagemaker, key="gone.json", S3DataType="ManifestFile")
     job = sagemaker.run(READ + "read('train_0'); time.sleep(600)", InputDataConfig=[channel])
     assert job["TrainingJobStatus"] == "Failed"
@@ -170,10 +170,10 @@ def test_no_writer_outlives_its_job(sagemaker: SageMaker) -> None:
     wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("pipe-")])
 
 
-def test_what_only_aws_streams_is_refused_in_a_sentence(sagemaker: SageMaker) -> None:
+def test_unsupported_streaming_options_are_refused(sagemaker: SageMaker) -> None:
     wrapped = sagemaker.request(InputDataConfig=[piped(sagemaker, RecordWrapperType="RecordIO")])
     assert refusal(sagemaker, wrapped) == (
-        "channel train: localcloud streams objects as they are; leave RecordWrapperType out"
+        "channel train: localcloud streams objects unchanged; remove RecordWrapperType"
     )
     packed = sagemaker.request(InputDataConfig=[piped(sagemaker, CompressionType="Gzip")])
-    assert "leave CompressionType out" in refusal(sagemaker, packed)
+    assert "remove CompressionType" in refusal(sagemaker, packed)

@@ -23,7 +23,7 @@ def last(cloud: LocalCloud) -> dict[str, Any]:
     return cloud.record.entries()[-1]
 
 
-def test_an_entry_says_who_did_what_where_and_with_which_parameters(
+def test_an_entry_contains_principal_action_region_and_parameters(
     cloud: LocalCloud, client: Callable[..., Any]
 ) -> None:
     answer = client("sqs", "eu-west-1").create_queue(QueueName="q")
@@ -35,7 +35,9 @@ def test_an_entry_says_who_did_what_where_and_with_which_parameters(
     assert entry["response"] == {"QueueUrl": answer["QueueUrl"]}
 
 
-def test_numbers_and_times_only_grow_and_the_file_holds_the_same(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+def test_numbers_and_times_increase_and_the_file_has_the_same_entries(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
     for name in ("a", "b", "c"):
         client("sqs").create_queue(QueueName=name)
     entries = cloud.record.entries()
@@ -46,7 +48,7 @@ def test_numbers_and_times_only_grow_and_the_file_holds_the_same(cloud: LocalClo
     assert cloud.record.entries(after=entries[-2]["seq"]) == entries[-1:]
 
 
-def test_reading_and_rejected_calls_are_not_recorded(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+def test_read_only_and_rejected_calls_are_not_recorded(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     before = len(cloud.record.entries())
     client("s3").list_buckets()
     client("sqs").list_queues()
@@ -59,14 +61,14 @@ def test_reading_and_rejected_calls_are_not_recorded(cloud: LocalCloud, client: 
     assert len(cloud.record.entries()) == before
 
 
-def test_large_bodies_stand_as_size_and_hash(cloud: LocalCloud, client: Callable[..., Any]) -> None:
+def test_large_bodies_are_recorded_as_size_and_hash(cloud: LocalCloud, client: Callable[..., Any]) -> None:
     s3 = client("s3")
     s3.create_bucket(Bucket="the-bucket")
     s3.put_object(Bucket="the-bucket", Key="a b/ü+.csv", Body=b"x" * 100_000)
     entry = last(cloud)
     assert entry["action"] == "PutObject"
     assert (entry["parameters"]["Bucket"], entry["parameters"]["Key"]) == ("the-bucket", "a b/ü+.csv")
-    assert "x" * 1_000 not in json.dumps(entry)  # request ids are random, and may hold an x or two
+    assert "x" * 1_000 not in json.dumps(entry)  # request ids are random and may contain a few x
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_large_bodies_stand_as_size_and_hash(cloud: LocalCloud, client: Callable
         ("s3", "PutBucketVersioning", {"Bucket": "the-bucket", "VersioningConfiguration": {"Status": "Enabled"}}),
     ],
 )  # fmt: skip
-def test_every_wire_protocol_is_understood(
+def test_calls_of_every_wire_protocol_are_recorded(
     cloud: LocalCloud, client: Callable[..., Any], service: str, action: str, arguments: dict[str, Any]
 ) -> None:
     if service == "s3":
@@ -100,7 +102,7 @@ def bucket(client: Callable[..., Any]) -> str:
     return "the-bucket"
 
 
-def test_each_part_of_an_upload_stands_once(cloud: LocalCloud, client: Callable[..., Any], bucket: str) -> None:
+def test_each_part_of_an_upload_is_recorded_once(cloud: LocalCloud, client: Callable[..., Any], bucket: str) -> None:
     before = len(cloud.record.entries())
     client("s3").upload_fileobj(io.BytesIO(b"x" * 9_000_000), bucket, "multipart")
     actions = sorted(entry["action"] for entry in cloud.record.entries(after=before))
@@ -113,7 +115,7 @@ def test_a_presigned_upload_has_its_signers_principal(
 ) -> None:
     session = boto3.Session(DUMMY_KEY, cloud.secret, region_name="us-east-1")
     s3 = session.client("s3", endpoint_url=cloud.endpoint_url, config=Config(signature_version=version))
-    # Version 2 signs the type, which urllib adds.
+    # Version 2 also signs the content type, which urllib adds.
     signed = {"ContentType": "application/x-www-form-urlencoded"} if version == "s3" else {}
     url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": version, **signed})
     assert status_of("PUT", url, b"x") == 200
@@ -123,7 +125,7 @@ def test_a_presigned_upload_has_its_signers_principal(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_call_in_an_address_is_recorded_like_any_other(
+def test_a_presigned_call_is_recorded_like_any_other(
     cloud: LocalCloud, client: Callable[..., Any], method: str
 ) -> None:
     asked = {"UserName": f"presigned-{method}"}
@@ -135,19 +137,19 @@ def test_a_call_in_an_address_is_recorded_like_any_other(
 
 
 @pytest.mark.parametrize("path", ["/the-bucket/unsigned", "/moto-api/reset"])
-def test_what_nobody_signed_is_refused(cloud: LocalCloud, client: Callable[..., Any], bucket: str, path: str) -> None:
+def test_unsigned_requests_are_refused(cloud: LocalCloud, client: Callable[..., Any], bucket: str, path: str) -> None:
     before = len(cloud.record.entries())
     assert status_of("PUT" if "bucket" in path else "POST", cloud.endpoint_url + path, b"x") == 403
     assert "Contents" not in client("s3").list_objects_v2(Bucket=bucket, Prefix="unsigned")
     assert len(cloud.record.entries()) == before
 
 
-def test_a_key_that_nobody_issued_is_refused(cloud: LocalCloud) -> None:
+def test_an_unknown_access_key_is_refused(cloud: LocalCloud) -> None:
     stranger = boto3.client(
         "sqs", "us-east-1", endpoint_url=cloud.endpoint_url, aws_access_key_id="test", aws_secret_access_key="test"
     )
     before = len(cloud.record.entries())
-    with pytest.raises(ClientError, match="none of localcloud's") as refused:
+    with pytest.raises(ClientError, match="was not issued by localcloud") as refused:
         stranger.create_queue(QueueName="strange")
     assert refused.value.response["Error"]["Code"] == "InvalidClientTokenId"
     assert len(cloud.record.entries()) == before
@@ -163,7 +165,7 @@ def test_a_key_that_nobody_issued_is_refused(cloud: LocalCloud) -> None:
         ("lambda", "list_capacity_providers", {}),
     ],
 )
-def test_an_operation_that_is_not_built_is_refused_at_once(
+def test_an_unsupported_operation_is_refused_without_retries(
     client: Callable[..., Any], service: str, operation: str, arguments: dict[str, Any]
 ) -> None:
     with pytest.raises(ClientError, match="not been implemented in localcloud") as refused:
@@ -172,7 +174,7 @@ def test_an_operation_that_is_not_built_is_refused_at_once(
     assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
 
 
-def test_a_bucket_that_is_not_there_is_not_found(client: Callable[..., Any]) -> None:
+def test_a_missing_bucket_is_not_found(client: Callable[..., Any]) -> None:
     with pytest.raises(ClientError) as refused:
         client("s3").head_bucket(Bucket="no-such-bucket")
     assert refused.value.response["Error"]["Code"] == "404"
@@ -198,13 +200,13 @@ def tried_once(cloud: LocalCloud) -> Any:
     return session.client("sqs", endpoint_url=cloud.endpoint_url, config=Config(retries={"mode": "standard"}))
 
 
-def test_a_full_disk_is_an_error_before_the_call_takes_effect_and_is_not_retried(
+def test_a_full_disk_refuses_the_call_before_it_takes_effect(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sqs, usage = tried_once(cloud), shutil.disk_usage(cloud.data_dir)
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3 * 2**20))
-        with pytest.raises(ClientError, match="cannot record CreateQueue, and has not done it: only 3 MiB") as error:
+        with pytest.raises(ClientError, match="cannot record CreateQueue and did not run it: only 3 MiB") as error:
             sqs.create_queue(QueueName="full")
     assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 507
@@ -212,14 +214,12 @@ def test_a_full_disk_is_an_error_before_the_call_takes_effect_and_is_not_retried
     assert sqs.create_queue(QueueName="full")["QueueUrl"]
 
 
-def test_an_entry_that_does_not_reach_the_disk_is_written_before_the_next_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritten_entry_is_written_before_the_next_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "record.jsonl"
     record = Record(path)
     record.begin()
     file = record._file
-    with io.FileIO("/dev/full", "w") as full:  # each write to it fails with ENOSPC, as on a full disk
+    with io.FileIO("/dev/full", "w") as full:  # each write fails with ENOSPC, as on a full disk
         record._file = full
         record.append({"action": "First"})
         with pytest.raises(RecordError, match="cannot be written"):
@@ -232,7 +232,7 @@ def test_an_entry_that_does_not_reach_the_disk_is_written_before_the_next_call(
     assert [json.loads(line)["action"] for line in path.read_text().splitlines()] == ["First", "Second"]
 
 
-def test_another_full_disk_is_no_silent_error_of_the_server(
+def test_a_full_disk_during_a_call_is_reported_without_retries(
     cloud: LocalCloud, client: Callable[..., Any], bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> Any:

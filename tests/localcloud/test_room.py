@@ -1,4 +1,4 @@
-"""Training hosts that wait for their turn on this machine."""
+"""Capacity for training hosts: hosts beyond it wait."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.localcloud.compute import wait_until
 from tests.localcloud.training_side import READ, SageMaker
 
 JOBS = 7
-# Each host notes when it begins and ends; the note is an output, which names the job.
+# Each host records its start and end in an output that belongs to the job.
 NOTES = (
     READ + "import time; begin = time.time(); time.sleep(0.3);"
     "open(B + '/model/times', 'w').write(json.dumps([begin, time.time()])); print(begin, time.time())"
@@ -41,11 +41,11 @@ def training(small: LocalCloud) -> SageMaker:
 
 
 def at_once(spans: list[tuple[float, float]]) -> int:
-    """The most spans that overlap at one moment."""
+    """Return the maximum number of overlapping spans."""
     return max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans)
 
 
-def test_no_more_hosts_run_at_once_than_there_is_room_for(training: SageMaker) -> None:
+def test_concurrent_hosts_do_not_exceed_the_capacity(training: SageMaker) -> None:
     names = [training.create(NOTES) for _ in range(JOBS)]
     states = [training.job(name)["SecondaryStatus"] for name in names]
     assert states.count("Pending") >= JOBS - 3
@@ -55,7 +55,7 @@ def test_no_more_hosts_run_at_once_than_there_is_room_for(training: SageMaker) -
     assert 2 <= at_once([(begin, end) for begin, end in spans]) <= 3
 
 
-def test_a_job_of_more_hosts_than_there_is_room_for_runs_alone(training: SageMaker) -> None:
+def test_a_job_with_more_hosts_than_the_capacity_runs_alone(training: SageMaker) -> None:
     names = [training.create(NOTES), training.create(NOTES, hosts=5), training.create(NOTES)]
     first, large, last = (training.ended(name) for name in names)
     spans = [tuple(map(float, training.lines(job)[0].split())) for job in (first, large, last)]
@@ -63,7 +63,7 @@ def test_a_job_of_more_hosts_than_there_is_room_for_runs_alone(training: SageMak
     assert max(float(training.lines(large, host)[0].split()[1]) for host in range(1, 6)) <= spans[2][0]
 
 
-def test_a_job_that_waits_can_be_stopped_and_stubs_take_no_room(small: LocalCloud, training: SageMaker) -> None:
+def test_waiting_jobs_can_be_stopped_and_stubs_use_no_capacity(small: LocalCloud, training: SageMaker) -> None:
     running = training.waiting("import time; print(1, flush=True); time.sleep(600)", hosts=3)
     waiting = training.create(NOTES)
     wait_until(lambda: training.job(waiting)["SecondaryStatus"] == "Pending")
@@ -80,7 +80,7 @@ def test_a_job_that_waits_can_be_stopped_and_stubs_take_no_room(small: LocalClou
     assert training.run()["TrainingJobStatus"] == "Completed"
 
 
-def test_the_default_comes_from_cores_and_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_the_default_capacity_depends_on_cores_and_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16), raising=False)
     monkeypatch.setattr(room, "_CGROUP_LIMIT", tmp_path / "memory.max")
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 24 * 2**18}.get)

@@ -12,13 +12,11 @@ from tests.localcloud.probe import Probe
     ("expression", "seconds"),
     [("rate(5 minutes)", 300), ("rate(1 hour)", 3600), ("rate(2 days)", 172800), ("cron(0 12 * * ? *)", None)],
 )
-def test_a_rate_is_a_period(expression: str, seconds: float | None) -> None:
+def test_a_rate_expression_is_converted_to_a_period(expression: str, seconds: float | None) -> None:
     assert period_seconds(expression) == seconds
 
 
-def test_a_scheduled_rule_fires_once_in_a_period_and_not_while_it_is_disabled(
-    client: Callable[..., Any], cloud: LocalCloud
-) -> None:
+def test_a_scheduled_rule_fires_once_per_period_unless_disabled(client: Callable[..., Any], cloud: LocalCloud) -> None:
     time, fired = [0.0], []
     schedules = Schedules(lambda rule: fired.append(rule.name), lambda: time[0])
     events = client("events")
@@ -35,7 +33,7 @@ def test_a_scheduled_rule_fires_once_in_a_period_and_not_while_it_is_disabled(
     events.delete_rule(Name="never")
 
 
-def test_its_targets_get_the_event_that_aws_documents(
+def test_targets_of_scheduled_rules_receive_the_documented_event(
     client: Callable[..., Any], cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("localcloud.schedules.period_seconds", lambda text: 0.5 if text else None)

@@ -1,4 +1,4 @@
-"""Search finds training jobs by their properties, tags, hyperparameters and metrics."""
+"""Search for training jobs by properties, tags, hyperparameters and metrics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.localcloud.training_side import SageMaker
 
 @pytest.fixture(scope="module")
 def found(client: Callable[..., Any]) -> Callable[..., list[str]]:
-    """Names of the jobs that filters find, with two jobs to be found."""
+    """Create two jobs, and return a function that returns the names of jobs that match filters."""
     sagemaker = SageMaker(client, "eu-north-1")
     algorithm = {"MetricDefinitions": [{"Name": "top1", "Regex": "top1=([0-9.]+)"}]}
     for name, rate, score in (("ab", "0.1", "0.9"), ("abc", "0.5", "0.7")):
@@ -54,7 +54,7 @@ def test_one_filter_finds_the_jobs(
     assert found(condition) == names
 
 
-def test_filters_are_joined_and_pages_follow_one_another(found: Callable[..., list[str]]) -> None:
+def test_filters_are_combined_and_results_are_paged(found: Callable[..., list[str]]) -> None:
     both = (("Tags.name", "Equals", "ab"), ("Tags.name", "Equals", "abc"))
     assert found(*both) == []
     assert found(*both, operator="Or") == ["abc", "ab"]
@@ -63,6 +63,6 @@ def test_filters_are_joined_and_pages_follow_one_another(found: Callable[..., li
 
 
 @pytest.mark.parametrize("name", ["TrainingJobNames", "ResourceConfig.Instances", "Nothing.here"])
-def test_a_property_that_does_not_exist_is_refused(found: Callable[..., list[str]], name: str) -> None:
+def test_an_unknown_property_is_refused(found: Callable[..., list[str]], name: str) -> None:
     with pytest.raises(ClientError, match=f"Unknown property name: {name}"):
         found((name, "Equals", "x"))

@@ -34,7 +34,7 @@ def client_of(endpoint: str, key: str = "localcloud", secret: str = "") -> Calla
     return client
 
 
-def test_every_start_is_an_empty_account(tmp_path: Path) -> None:
+def test_every_start_begins_with_an_empty_account(tmp_path: Path) -> None:
     for _ in range(2):
         with LocalCloud(Settings(data_dir=tmp_path)) as own:
             s3 = client_of(own.endpoint_url)("s3")
@@ -43,7 +43,7 @@ def test_every_start_is_an_empty_account(tmp_path: Path) -> None:
             s3.create_bucket(Bucket="the-bucket")
 
 
-def test_every_server_has_a_secret_of_its_own_that_only_its_user_can_read(tmp_path: Path) -> None:
+def test_every_server_has_a_separate_secret_readable_only_by_its_user(tmp_path: Path) -> None:
     secrets = set()
     for name in ("a", "b"):
         server = lifecycle.up(tmp_path / name)
@@ -53,7 +53,7 @@ def test_every_server_has_a_secret_of_its_own_that_only_its_user_can_read(tmp_pa
             assert json.loads(file.read_text())["secret"] == server.secret
             assert server.secret not in repr(server)
             command = Path(f"/proc/{server.pid}/cmdline").read_text()
-            assert server.secret not in command  # which every user of the machine can read
+            assert server.secret not in command  # every user of the machine can read the command line
             secrets.add(server.secret)
         finally:
             lifecycle.down(tmp_path / name)
@@ -62,12 +62,12 @@ def test_every_server_has_a_secret_of_its_own_that_only_its_user_can_read(tmp_pa
     assert min(len(secret) for secret in secrets) >= 43
 
 
-def test_two_at_a_time_in_one_process_are_refused(tmp_path: Path) -> None:
-    with LocalCloud(Settings(data_dir=tmp_path)), pytest.raises(RuntimeError, match="runs in this process already"):
+def test_a_second_server_in_the_same_process_is_refused(tmp_path: Path) -> None:
+    with LocalCloud(Settings(data_dir=tmp_path)), pytest.raises(RuntimeError, match="already runs in this process"):
         LocalCloud(Settings(data_dir=tmp_path)).start()
 
 
-def test_a_taken_port_is_an_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_port_in_use_raises_an_error_and_leaves_no_lock(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = Settings(data_dir=tmp_path, port=taken.getsockname()[1])
         for _ in range(2):
@@ -84,7 +84,7 @@ def test_stop_runs_every_callback_while_the_server_still_answers(tmp_path: Path)
     assert seen == [0]
 
 
-def test_the_users_profile_and_keys_are_out_of_sight_while_it_runs(
+def test_the_users_profile_and_keys_are_hidden_while_the_server_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "mine")
@@ -96,7 +96,7 @@ def test_the_users_profile_and_keys_are_out_of_sight_while_it_runs(
     assert os.environ["AWS_PROFILE"] == "mine"
 
 
-def test_a_childs_environment_holds_nothing_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_childs_environment_inherits_no_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_OURS", "x")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
     with LocalCloud(Settings(data_dir=tmp_path)) as own:
@@ -114,7 +114,7 @@ def test_a_childs_environment_holds_nothing_of_ours(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("service", ["s3", "sts", "sqs", "lambda", "cloudwatch", "dynamodb", "batch"])
-def test_a_key_of_the_real_aws_is_refused_by_every_protocol(tmp_path: Path, service: str) -> None:
+def test_real_aws_keys_are_refused_in_every_protocol(tmp_path: Path, service: str) -> None:
     calls = {
         "s3": "list_buckets", "sts": "get_caller_identity", "sqs": "list_queues", "lambda": "list_functions",
         "cloudwatch": "list_metrics", "dynamodb": "list_tables", "batch": "describe_job_queues",
@@ -126,7 +126,7 @@ def test_a_key_of_the_real_aws_is_refused_by_every_protocol(tmp_path: Path, serv
         assert refused.value.response["Error"]["Code"] == "InvalidClientTokenId"
 
 
-def test_a_key_that_its_own_iam_issued_passes(tmp_path: Path) -> None:
+def test_a_key_issued_by_its_own_iam_is_accepted(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path)) as own:
         iam = client_of(own.endpoint_url)("iam")
         iam.create_user(UserName="ada")
@@ -143,7 +143,7 @@ def test_a_key_that_its_own_iam_issued_passes(tmp_path: Path) -> None:
         ("sts.amazonaws.com", False), ("127.0.0.1.example.com", False),
     ],
 )  # fmt: skip
-def test_only_this_machine_counts_as_local(host: Any, local: bool) -> None:
+def test_only_addresses_of_this_machine_are_local(host: Any, local: bool) -> None:
     assert is_local(host) is local
 
 
@@ -164,7 +164,7 @@ def test_the_server_process_cannot_reach_another_machine(tmp_path: Path) -> None
         "            print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.count("does not talk to other machines") == 5
+    assert done.stdout.count("refuses connections to other machines") == 5
 
 
 def test_up_status_and_down(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_up_status_and_down(tmp_path: Path) -> None:
         os.kill(running.pid, 0)
 
 
-def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
+def test_a_process_that_reuses_the_pid_is_not_stopped(tmp_path: Path) -> None:
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         state = {"pid": stranger.pid, "endpoint": "http://127.0.0.1:9", "data_dir": str(tmp_path), "secret": "x"}
@@ -198,7 +198,7 @@ def test_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    """A server of the folder that `traingrid local` uses here, stopped in the end, whatever runs there by then."""
+    """Start a server in the folder that `traingrid local` uses, and stop any server there after the test."""
     monkeypatch.chdir(tmp_path)
     yield lifecycle.up(Path(".localcloud"))
     server = lifecycle.condition(Path(".localcloud")).server
@@ -211,7 +211,7 @@ def run_local(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["local", *arguments])
 
 
-def test_a_server_that_is_slow_to_answer_is_not_taken_for_one_that_has_ended(
+def test_a_server_that_does_not_answer_is_not_treated_as_ended(
     served: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "_ANSWER_SECONDS", 0.5)
@@ -221,7 +221,7 @@ def test_a_server_that_is_slow_to_answer_is_not_taken_for_one_that_has_ended(
     os.kill(served.pid, signal.SIGSTOP)
     seen = run_local("status")
     assert (seen.exit_code, seen.output.startswith(f"localcloud (process {served.pid}) runs in")) == (1, True)
-    with pytest.raises(lifecycle.LifecycleError, match="No second one is started"):
+    with pytest.raises(lifecycle.LifecycleError, match="No second server was started"):
         lifecycle.up(Path(".localcloud"))
     assert log.read_text() == before
     os.kill(served.pid, signal.SIGCONT)
@@ -230,7 +230,7 @@ def test_a_server_that_is_slow_to_answer_is_not_taken_for_one_that_has_ended(
     assert run_local("status").exit_code == 0
 
 
-def test_after_a_kill_the_next_commands_report_the_loss_and_the_address_and_keys_are_the_same(served: Running) -> None:
+def test_after_a_kill_commands_report_the_loss_and_reuse_address_and_keys(served: Running) -> None:
     client_of(served.endpoint, secret=served.secret)("sqs").create_queue(QueueName="lost")
     os.kill(served.pid, signal.SIGKILL)
     lifecycle._started[served.pid].wait()
@@ -248,7 +248,7 @@ def test_after_a_kill_the_next_commands_report_the_loss_and_the_address_and_keys
     assert (Path(served.data_dir) / "server.log").read_text().count("localcloud listens on") == 2
 
 
-def test_after_a_kill_another_port_is_taken_if_the_same_is_not_free(served: Running) -> None:
+def test_after_a_kill_another_port_is_used_if_the_port_is_in_use(served: Running) -> None:
     os.kill(served.pid, signal.SIGKILL)
     lifecycle._started[served.pid].wait()
     with socket.create_server(("127.0.0.1", int(served.endpoint.rpartition(":")[2]))):
@@ -256,7 +256,7 @@ def test_after_a_kill_another_port_is_taken_if_the_same_is_not_free(served: Runn
     assert (server.endpoint != served.endpoint, server.secret) == (True, served.secret)
 
 
-def test_status_is_a_failure_where_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_fails_if_no_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     seen = run_local("status")
     assert (seen.exit_code, seen.output) == (1, "not running\n")
@@ -266,18 +266,18 @@ def test_two_servers_in_one_folder_are_refused(served: Running) -> None:
     command = [sys.executable, "-m", "localcloud", "--data-dir", served.data_dir]
     second = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert second.returncode == 1
-    assert f"process {served.pid} runs in" in second.stdout
+    assert f"process {served.pid} already runs in" in second.stdout
     assert lifecycle.status(Path(".localcloud")) == served
 
 
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_reports_the_reason(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(lifecycle.LifecycleError, match=f"cannot listen on port {port}.*--port"):
             lifecycle.up(tmp_path, port)
 
 
-def test_the_export_lines_leave_no_way_to_the_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_export_lines_prevent_access_to_the_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = {
         "AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "mine", "AWS_ENDPOINT_URL_S3": "https://s3.example.com",
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true", "HTTPS_PROXY": "http://proxy",
@@ -313,9 +313,7 @@ def test_a_signal_ends_the_foreground_server_cleanly(tmp_path: Path, number: int
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(0.0, 3), (1.0, 6)])
-def test_sagemakers_events_are_repeated_as_often_as_the_settings_say(
-    tmp_path: Path, rate: float, expected: int
-) -> None:
+def test_the_settings_define_the_rate_of_duplicate_sagemaker_events(tmp_path: Path, rate: float, expected: int) -> None:
     with LocalCloud(Settings(data_dir=tmp_path, duplicate_event_rate=rate)) as own:
         client = client_of(own.endpoint_url)
         probe = Probe(client, "sagemaker").allow()
@@ -327,7 +325,7 @@ def test_sagemakers_events_are_repeated_as_often_as_the_settings_say(
         assert len({event["id"] for event in events}) == 3
 
 
-def test_it_is_the_account_that_its_settings_say(tmp_path: Path) -> None:
+def test_the_server_has_the_account_of_its_settings(tmp_path: Path) -> None:
     account = "111122223333"
     with LocalCloud(Settings(data_dir=tmp_path, account=account)) as cloud:
         client = client_of(cloud.endpoint_url)
@@ -346,5 +344,5 @@ def test_it_is_the_account_that_its_settings_say(tmp_path: Path) -> None:
         session.client("sqs", endpoint_url=cloud.endpoint_url).create_queue(QueueName="jobs")
         (entry,) = cloud.record.entries("sqs")
         assert entry["principal"] == f"arn:aws:sts::{account}:assumed-role/trains/localcloud"
-    with pytest.raises(ValueError, match="'1234': an AWS account has twelve digits"):
+    with pytest.raises(ValueError, match="account must have 12 digits; got '1234'"):
         Settings(account="1234")

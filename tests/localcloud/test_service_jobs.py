@@ -1,4 +1,4 @@
-"""Service jobs of localcloud's AWS Batch: training jobs that wait until their queue, or SageMaker, has room."""
+"""Service jobs of localcloud's AWS Batch: training jobs that wait for capacity of their queue or of SageMaker."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ WAITS = "import time; time.sleep(60)"
 
 
 class Queue:
-    """A queue of service jobs, and SageMaker behind it."""
+    """A queue of service jobs, with SageMaker."""
 
     def __init__(
         self, client: Callable[..., Any], sagemaker: SageMaker, limits: dict[str, int], **shares: float
@@ -78,7 +78,7 @@ def make(client: Callable[..., Any], sagemaker: SageMaker) -> Iterator[Callable[
                 queue.api.terminate_service_job(jobId=job["jobId"], reason="the test is over")
 
 
-def test_a_service_job_becomes_a_training_job_of_batchs_naming_with_its_tags(make: Callable[..., Queue]) -> None:
+def test_a_service_job_creates_a_training_job_with_batchs_name_and_its_tags(make: Callable[..., Queue]) -> None:
     queue = make()
     job = queue.submit(tags={"traingrid:grid": "traingrid"})
     ended = queue.reached(job, "SUCCEEDED", "FAILED")
@@ -94,7 +94,7 @@ def test_a_service_job_becomes_a_training_job_of_batchs_naming_with_its_tags(mak
     ]
 
 
-def test_the_same_token_is_the_same_job_and_another_request_of_it_is_refused(make: Callable[..., Queue]) -> None:
+def test_a_client_token_is_idempotent_and_refuses_other_requests(make: Callable[..., Queue]) -> None:
     queue = make()
     request, before = queue.request(), len(queue.training_jobs())
     first, again = queue.api.submit_service_job(**request), queue.api.submit_service_job(**request)
@@ -105,7 +105,7 @@ def test_the_same_token_is_the_same_job_and_another_request_of_it_is_refused(mak
     assert len(queue.training_jobs()) == before + 1
 
 
-def test_what_does_not_fit_waits_and_a_terminated_one_never_trains(make: Callable[..., Queue]) -> None:
+def test_jobs_without_capacity_wait_and_never_train_if_terminated(make: Callable[..., Queue]) -> None:
     queue = make({"NUM_INSTANCES": 2})
     first, second = queue.submit(WAITS, hosts=2), queue.submit(hosts=1)
     queue.reached(first, "RUNNING")
@@ -121,7 +121,9 @@ def test_what_does_not_fit_waits_and_a_terminated_one_never_trains(make: Callabl
     assert len(queue.training_jobs()) == before
 
 
-def test_a_quota_of_sagemaker_is_waited_for_and_is_no_attempt(make: Callable[..., Queue], cloud: LocalCloud) -> None:
+def test_waiting_for_a_sagemaker_quota_does_not_count_as_an_attempt(
+    make: Callable[..., Queue], cloud: LocalCloud
+) -> None:
     queue = make()
     cloud.faults.set(Plan(quotas=(Quota(instance_type="ml.c5.xlarge", instances=0),)))
     job = queue.submit()
@@ -131,7 +133,7 @@ def test_a_quota_of_sagemaker_is_waited_for_and_is_no_attempt(make: Callable[...
     assert len(queue.reached(job, "SUCCEEDED", "FAILED")["attempts"]) == 1
 
 
-def test_shares_take_turns_by_weight_and_priority_decides_within_one(make: Callable[..., Queue]) -> None:
+def test_shares_are_served_by_weight_and_their_jobs_by_priority(make: Callable[..., Queue]) -> None:
     queue = make({"NUM_INSTANCES": 1}, research=1.0, production=0.25)
     holds = queue.submit(WAITS, shareIdentifier="research")
     queue.reached(holds, "RUNNING")
@@ -145,7 +147,7 @@ def test_shares_take_turns_by_weight_and_priority_decides_within_one(make: Calla
         queue.submit()
 
 
-def test_quota_shares_are_counted_by_type_each_for_itself(make: Callable[..., Queue]) -> None:
+def test_quota_shares_are_counted_separately_by_instance_type(make: Callable[..., Queue]) -> None:
     queue = make({"ml.c5.xlarge": 2})
     for share in ("research", "production"):
         queue.api.create_quota_share(
@@ -160,15 +162,15 @@ def test_quota_shares_are_counted_by_type_each_for_itself(make: Callable[..., Qu
     waits, other = queue.submit(quotaShareName="research"), queue.submit(quotaShareName="production")
     queue.reached(other, "SUCCEEDED")
     assert queue.job(waits)["status"] == "RUNNABLE"
-    with pytest.raises(ClientError, match="no quota share nobody"):
-        queue.submit(quotaShareName="nobody")
+    with pytest.raises(ClientError, match="no quota share missing"):
+        queue.submit(quotaShareName="missing")
 
 
-def test_a_payload_that_is_too_long_is_refused_and_a_wrong_one_fails_when_it_is_its_turn(
+def test_too_long_payloads_are_refused_and_invalid_ones_fail_when_scheduled(
     make: Callable[..., Queue],
 ) -> None:
     queue = make()
-    with pytest.raises(ClientError, match="it has at most 10240"):
+    with pytest.raises(ClientError, match="the maximum is 10240"):
         queue.submit(serviceRequestPayload=json.dumps({"x": "y" * 10_240}))
     wrong = queue.submit(serviceRequestPayload=json.dumps({"TrainingJobName": "x"}))
     ended = queue.reached(wrong, "FAILED")
@@ -176,7 +178,7 @@ def test_a_payload_that_is_too_long_is_refused_and_a_wrong_one_fails_when_it_is_
     assert "latestAttempt" not in ended
 
 
-def test_jobs_are_listed_by_name_in_any_status_and_by_status(make: Callable[..., Queue]) -> None:
+def test_service_jobs_are_listed_by_name_or_by_status(make: Callable[..., Queue]) -> None:
     queue = make()
     done, runs = queue.submit(), queue.submit(WAITS)
     queue.reached(done, "SUCCEEDED")

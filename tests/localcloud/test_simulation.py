@@ -1,4 +1,4 @@
-"""SimulatePrincipalPolicy: a role's own policies, for each action and resource."""
+"""SimulatePrincipalPolicy: evaluates a role's policies for each action and resource."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from tests.localcloud.compute import document, role
 Client = Callable[..., Any]
 
 
-def test_a_roles_policies_decide_about_every_action_and_resource(client: Client) -> None:
+def test_policies_are_evaluated_for_every_action_and_resource(client: Client) -> None:
     iam = client("iam")
     allow = {"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::mine/*"}
     deny = {"Effect": "Deny", "Action": "s3:Delete*", "Resource": "*"}
@@ -33,7 +33,7 @@ def test_a_roles_policies_decide_about_every_action_and_resource(client: Client)
     assert answer["IsTruncated"] is False
 
 
-def test_without_a_resource_only_a_policy_for_all_of_them_allows(client: Client) -> None:
+def test_without_a_resource_only_a_policy_for_all_resources_allows(client: Client) -> None:
     iam = client("iam")
     narrow = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::mine/*"}
     wide = {"Effect": "Allow", "Action": "logs:PutLogEvents", "Resource": "*"}
@@ -42,7 +42,7 @@ def test_without_a_resource_only_a_policy_for_all_of_them_allows(client: Client)
     assert [one["EvalDecision"] for one in results["EvaluationResults"]] == ["implicitDeny", "allowed"]
 
 
-def test_conditions_see_the_keys_of_the_request_and_policies_of_it_count(client: Client) -> None:
+def test_the_requests_context_keys_and_policies_are_evaluated(client: Client) -> None:
     iam = client("iam")
     conditional = {
         "Effect": "Allow",
@@ -64,7 +64,7 @@ def test_conditions_see_the_keys_of_the_request_and_policies_of_it_count(client:
     assert decision(PolicyInputList=[denied]) == "explicitDeny"
 
 
-def test_a_key_with_a_list_of_values_needs_a_set_operator(client: Client) -> None:
+def test_a_multivalued_key_requires_a_set_operator(client: Client) -> None:
     iam, source = client("iam"), {"events:source": "traingrid.builds"}
     sends = {"Effect": "Allow", "Action": "events:PutEvents", "Resource": "*"}
     plain = role(iam, "plain", "codebuild.amazonaws.com", sends | {"Condition": {"StringEquals": source}})

@@ -1,4 +1,4 @@
-"""Stacks that take over what an earlier one has left, and stacks that go though something refuses."""
+"""Stacks that import retained resources, and forced deletion of stacks whose resources cannot be deleted."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def bucket(name: Any, policy: str = KEPT) -> dict[str, Any]:
 
 
 def deployed(stacks: Any, name: str, template: str, *, importing: bool) -> Any:
-    """Deploy a new stack as the CDK does, and return what became of it."""
+    """Deploy a new stack as the CDK does, and return it."""
     what = {"StackName": name, "ChangeSetName": "deploy"}
     stacks.create_change_set(**what, ChangeSetType="CREATE", TemplateBody=template, ImportExistingResources=importing)
     stacks.execute_change_set(**what)
@@ -44,9 +44,7 @@ def left_by_an_earlier_stack(stacks: Any, name: str, **resources: Any) -> None:
     stacks.delete_stack(StackName=name)
 
 
-def test_a_new_stack_takes_over_bucket_and_table_with_all_that_is_in_them(
-    stacks: Any, client: Callable[..., Any]
-) -> None:
+def test_a_new_stack_imports_a_bucket_and_a_table_with_their_content(stacks: Any, client: Callable[..., Any]) -> None:
     resources = {"B": bucket("left-bucket"), "T": TABLE}
     left_by_an_earlier_stack(stacks, "first", **resources)
     client("s3").put_object(Bucket="left-bucket", Key="k", Body=b"x")
@@ -69,7 +67,7 @@ def test_a_new_stack_takes_over_bucket_and_table_with_all_that_is_in_them(
         (True, "not-kept", "Delete"),
     ],
 )
-def test_what_is_not_asked_for_not_named_as_it_is_or_not_kept_is_in_the_way(
+def test_existing_resources_that_cannot_be_imported_fail_the_stack(
     stacks: Any, client: Callable[..., Any], importing: bool, name: Any, policy: str
 ) -> None:
     called = "first-" + (name if isinstance(name, str) else "joined")
@@ -79,7 +77,7 @@ def test_what_is_not_asked_for_not_named_as_it_is_or_not_kept_is_in_the_way(
     assert "already exists" in failed["StackStatusReason"]
 
 
-def test_a_failed_deployment_deletes_what_it_made_and_not_what_it_took_over(
+def test_a_failed_deployment_deletes_created_but_not_imported_resources(
     stacks: Any, client: Callable[..., Any]
 ) -> None:
     left_by_an_earlier_stack(stacks, "before", B=bucket("old-bucket"))
@@ -90,7 +88,7 @@ def test_a_failed_deployment_deletes_what_it_made_and_not_what_it_took_over(
     assert "new-bucket" not in there
 
 
-def test_a_stack_goes_by_force_once_something_has_refused(stacks: Any, client: Callable[..., Any]) -> None:
+def test_a_stack_in_delete_failed_can_be_deleted_by_force(stacks: Any, client: Callable[..., Any]) -> None:
     full = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-bucket"}}
     stacks.create_stack(StackName="stuck", TemplateBody=body({"B": full}))
     client("s3").put_object(Bucket="full-bucket", Key="k", Body=b"x")
@@ -104,7 +102,7 @@ def test_a_stack_goes_by_force_once_something_has_refused(stacks: Any, client: C
     assert "full-bucket" in json.dumps([each["Name"] for each in client("s3").list_buckets()["Buckets"]])
 
 
-def test_a_stacks_change_sets_go_with_it(stacks: Any) -> None:
+def test_change_sets_are_deleted_with_their_stack(stacks: Any) -> None:
     topic = body({"T": {"Type": "AWS::SNS::Topic", "Properties": {}}})
     for _ in range(2):
         deployed(stacks, "made-twice", topic, importing=False)

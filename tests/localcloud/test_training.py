@@ -13,9 +13,7 @@ from tests.localcloud.compute import ACCOUNT, runs, wait_until
 from tests.localcloud.training_side import READ, SageMaker
 
 
-def test_a_job_goes_through_sagemakers_statuses_and_keeps_its_artifacts_logs_and_metrics(
-    sagemaker: SageMaker, cloud: LocalCloud
-) -> None:
+def test_a_job_has_sagemakers_statuses_artifacts_logs_and_metrics(sagemaker: SageMaker, cloud: LocalCloud) -> None:
     code = (
         READ + "print('top1=0.5'); print('top1=0.75 loss=x');"
         "open(B + '/model/weights', 'w').write('w'); open(B + '/output/data/plot', 'w').write('p')"
@@ -51,7 +49,7 @@ def test_a_job_goes_through_sagemakers_statuses_and_keeps_its_artifacts_logs_and
     wait_until(lambda: not (cloud.data_dir / "training" / "us-east-1" / name).exists())
 
 
-def test_the_container_finds_sagemakers_files_variables_and_data(sagemaker: SageMaker) -> None:
+def test_the_container_gets_sagemakers_files_variables_and_data(sagemaker: SageMaker) -> None:
     code = (
         READ + "c = lambda n: json.dumps(json.load(open(f'{B}/input/config/{n}.json')));"
         "print(c('hyperparameters')); print(c('resourceconfig')); print(c('inputdataconfig'));"
@@ -86,14 +84,14 @@ def test_the_container_finds_sagemakers_files_variables_and_data(sagemaker: Sage
     assert caller.startswith(f"arn:aws:sts::{ACCOUNT}:assumed-role/training-role/")
 
 
-def test_arguments_of_the_request_follow_the_images_own(sagemaker: SageMaker) -> None:
+def test_arguments_of_the_request_follow_the_images_arguments(sagemaker: SageMaker) -> None:
     request = sagemaker.request("import sys; print(sys.argv[1:])")
     request["AlgorithmSpecification"]["ContainerArguments"] = ["--more"]
     sagemaker.api.create_training_job(**request)
     assert sagemaker.lines(sagemaker.ended(request["TrainingJobName"])) == ["['train', '--more']"]
 
 
-def test_shards_and_manifests_reach_the_hosts_they_are_for(sagemaker: SageMaker) -> None:
+def test_shards_and_manifests_reach_their_hosts(sagemaker: SageMaker) -> None:
     sagemaker.put("list", json.dumps([{"prefix": f"s3://{sagemaker.bucket}/data/"}, "b/c"]))
     code = (
         READ + "from pathlib import Path;"
@@ -112,7 +110,7 @@ def test_shards_and_manifests_reach_the_hosts_they_are_for(sagemaker: SageMaker)
     assert sagemaker.lines(job, 2) == ["['input/data/listed/b/c', 'input/data/one/a', 'input/data/shard/b/c']"]
 
 
-def test_what_every_host_wrote_is_in_one_archive(sagemaker: SageMaker) -> None:
+def test_one_archive_contains_the_files_of_all_hosts(sagemaker: SageMaker) -> None:
     code = (
         READ + "h = json.load(open(B + '/input/config/resourceconfig.json'))['current_host'];"
         "open(f'{B}/model/{h}', 'w'); open(f'{B}/model/both', 'w')"
@@ -121,7 +119,7 @@ def test_what_every_host_wrote_is_in_one_archive(sagemaker: SageMaker) -> None:
     assert sagemaker.archive(job["TrainingJobName"], "model.tar.gz") == ["algo-1", "algo-2", "both"]
 
 
-def test_a_failing_host_fails_the_job_with_its_own_words_and_stops_the_others(sagemaker: SageMaker) -> None:
+def test_a_failed_host_fails_the_job_with_its_message_and_stops_the_others(sagemaker: SageMaker) -> None:
     code = (
         READ + "import time; h = json.load(open(B + '/input/config/resourceconfig.json'))['current_host'];"
         "h == 'algo-1' and time.sleep(60); open(B + '/output/failure', 'w').write('no ' * 1000); sys.exit(3)"
@@ -134,7 +132,7 @@ def test_a_failing_host_fails_the_job_with_its_own_words_and_stops_the_others(sa
     assert "ModelArtifacts" not in job
 
 
-def test_stop_sends_sigterm_and_uploads_what_was_written(sagemaker: SageMaker) -> None:
+def test_stop_sends_sigterm_and_uploads_the_written_files(sagemaker: SageMaker) -> None:
     code = (
         READ + "import signal, time;"
         "signal.signal(15, lambda *_: (open(B + '/model/last', 'w').close(), sys.exit(0)));"
@@ -151,7 +149,7 @@ def test_stop_sends_sigterm_and_uploads_what_was_written(sagemaker: SageMaker) -
         sagemaker.api.stop_training_job(TrainingJobName=name)
 
 
-def test_a_container_deaf_to_sigterm_is_killed_after_the_grace(sagemaker: SageMaker) -> None:
+def test_a_container_that_ignores_sigterm_is_killed(sagemaker: SageMaker) -> None:
     code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
     name = sagemaker.waiting(code)
     sagemaker.api.stop_training_job(TrainingJobName=name)
@@ -161,12 +159,12 @@ def test_a_container_deaf_to_sigterm_is_killed_after_the_grace(sagemaker: SageMa
     assert not runs(int(pid))
 
 
-def test_a_job_over_its_runtime_is_stopped_as_max_runtime_exceeded(sagemaker: SageMaker) -> None:
+def test_a_job_that_exceeds_its_runtime_is_stopped(sagemaker: SageMaker) -> None:
     job = sagemaker.run("import time; time.sleep(60)", StoppingCondition={"MaxRuntimeInSeconds": 1})
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
 
 
-def test_checkpoints_go_to_s3_while_training_and_come_back_to_the_next_job(sagemaker: SageMaker) -> None:
+def test_checkpoints_are_uploaded_during_training_and_restored_for_the_next_job(sagemaker: SageMaker) -> None:
     config: dict[str, Any] = {"CheckpointConfig": {"S3Uri": f"s3://{sagemaker.bucket}/checkpoints"}}
     name = sagemaker.waiting(
         READ + "import time; open(B + '/checkpoints/one', 'w').write('1'); print('up', flush=True); time.sleep(60)",
@@ -182,7 +180,7 @@ def test_checkpoints_go_to_s3_while_training_and_come_back_to_the_next_job(sagem
     assert sagemaker.lines(job) == ["1"]
 
 
-def test_a_job_stopped_before_it_trains_never_trains(sagemaker: SageMaker) -> None:
+def test_a_job_stopped_before_training_never_trains(sagemaker: SageMaker) -> None:
     name = sagemaker.create("print('trained')")
     sagemaker.api.stop_training_job(TrainingJobName=name)
     job = sagemaker.ended(name)
@@ -191,21 +189,21 @@ def test_a_job_stopped_before_it_trains_never_trains(sagemaker: SageMaker) -> No
     assert "ModelArtifacts" not in job
 
 
-def test_output_may_be_any_bytes_and_long_lines_are_cut(sagemaker: SageMaker) -> None:
+def test_output_can_be_any_bytes_and_long_lines_are_split(sagemaker: SageMaker) -> None:
     job = sagemaker.run("import sys; sys.stdout.buffer.write(b'\\xff|\\n' + b'x' * 300_000 + b'\\nlast')")
     lines = sagemaker.lines(job)
     assert (lines[0], lines[-1]) == ("\ufffd|", "last")
     assert [len(line) for line in lines[1:-1]] == [262_144, 300_000 - 262_144]
 
 
-def test_what_a_container_leaves_running_ends_with_it(sagemaker: SageMaker) -> None:
+def test_a_containers_remaining_processes_end_with_it(sagemaker: SageMaker) -> None:
     leave = "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True, env={}).pid)"
     job = sagemaker.run(leave)
     assert job["TrainingJobStatus"] == "Completed"
     wait_until(lambda: not runs(int(sagemaker.lines(job)[0])), 3)
 
 
-def test_a_manifest_that_lists_a_missing_object_fails_the_job_while_it_downloads(sagemaker: SageMaker) -> None:
+def test_a_manifest_with_a_missing_object_fails_the_job_during_the_download(sagemaker: SageMaker) -> None:
     sagemaker.put("broken", json.dumps([{"prefix": f"s3://{sagemaker.bucket}/"}, "missing"]))
     channel = sagemaker.channel("train", f"s3://{sagemaker.bucket}/broken", S3DataType="ManifestFile")
     job = sagemaker.run(InputDataConfig=[channel])
@@ -213,7 +211,7 @@ def test_a_manifest_that_lists_a_missing_object_fails_the_job_while_it_downloads
     assert job["SecondaryStatusTransitions"][-2]["Status"] == "Downloading"
 
 
-def test_every_change_of_status_is_an_event_in_the_jobs_region(
+def test_every_status_change_sends_an_event_in_the_jobs_region(
     sagemaker: SageMaker, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[tuple[str, dict[str, Any]]] = []
@@ -253,11 +251,11 @@ def test_a_program_that_does_not_exist_fails_the_job(sagemaker: SageMaker) -> No
     assert "/no-such-program" in job["FailureReason"]
 
 
-def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any]) -> None:
+def test_training_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any]) -> None:
     sagemaker = SageMaker(client, "eu-central-1")
     names = [sagemaker.run(TrainingJobName=name)["TrainingJobName"] for name in ("ab", "b", "abc")]
     failed = sagemaker.run("import sys; sys.exit(1)", TrainingJobName="abcd")["TrainingJobName"]
-    # An account has 2 ListTrainingJobs a second, which boto3's default of 5 attempts does not always outlast.
+    # An account allows 2 ListTrainingJobs calls per second; boto3's default of 5 attempts may be too few.
     patient = Config(retries={"total_max_attempts": 10, "mode": "standard"})
     sagemaker.api = client("sagemaker", "eu-central-1", patient)
 
@@ -276,7 +274,7 @@ def test_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any])
     assert len(listed(CreationTimeBefore=minute_later)) == 4
 
 
-def test_metrics_are_in_cloudwatch_by_training_job(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+def test_metrics_are_published_to_cloudwatch_by_training_job(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
     request = sagemaker.request("print('loss=0.5'); print('loss=0.25')")
     request["AlgorithmSpecification"]["MetricDefinitions"] = [{"Name": "loss", "Regex": "loss=([0-9.]+)"}]
     sagemaker.api.create_training_job(**request)
@@ -294,8 +292,8 @@ def test_metrics_are_in_cloudwatch_by_training_job(sagemaker: SageMaker, client:
     assert min(point["Minimum"] for point in found["Datapoints"]) == 0.25
 
 
-def test_a_debugger_hook_and_a_profiler_are_accepted_and_described_and_rules_are_not(sagemaker: SageMaker) -> None:
-    """The hook is what the SageMaker Python SDK v2 sends by default."""
+def test_debugger_hook_and_profiler_are_accepted_but_rules_are_refused(sagemaker: SageMaker) -> None:
+    """The SageMaker Python SDK v2 sends the hook by default."""
     hook = {"S3OutputPath": f"s3://{sagemaker.bucket}/debug", "CollectionConfigurations": []}
     profiler = {"S3OutputPath": f"s3://{sagemaker.bucket}/profile", "DisableProfiler": False}
     job = sagemaker.run(DebugHookConfig=hook, ProfilerConfig=profiler)
@@ -309,7 +307,7 @@ def test_a_debugger_hook_and_a_profiler_are_accepted_and_described_and_rules_are
         sagemaker.create(DebugRuleConfigurations=[rule])
 
 
-def test_a_container_without_a_network_has_no_credentials_but_its_data(sagemaker: SageMaker) -> None:
+def test_an_isolated_container_has_its_data_but_no_credentials(sagemaker: SageMaker) -> None:
     code = (
         f"{READ} print([name for name in ('AWS_ENDPOINT_URL', 'AWS_ACCESS_KEY_ID') if name in os.environ]);"
         "print(open(B + '/input/data/train/a').read())"

@@ -1,4 +1,4 @@
-"""What CreateTrainingJob accepts and refuses, in AWS's words."""
+"""CreateTrainingJob: accepted requests, and refused requests with AWS's messages."""
 
 import threading
 from collections import Counter
@@ -14,7 +14,7 @@ from tests.localcloud.compute import ACCOUNT, image
 from tests.localcloud.training_side import READ, SageMaker, refusal
 
 
-def test_a_name_is_taken_in_its_region_only_until_its_job_has_ended_and_is_deleted(
+def test_a_name_is_reserved_in_its_region_until_its_ended_job_is_deleted(
     sagemaker: SageMaker, client: Callable[..., Any]
 ) -> None:
     request = sagemaker.request()
@@ -38,7 +38,7 @@ def test_a_name_is_taken_in_its_region_only_until_its_job_has_ended_and_is_delet
     assert sagemaker.ended(request["TrainingJobName"])["TrainingJobStatus"] == "Completed"
 
 
-def test_what_runs_is_not_deleted_and_what_is_not_there_neither(sagemaker: SageMaker) -> None:
+def test_running_and_missing_jobs_cannot_be_deleted(sagemaker: SageMaker) -> None:
     name = sagemaker.create("import time; time.sleep(600)")
     for wrong, code in ((name, "ResourceInUse"), ("nobody", "ResourceNotFound")):
         with pytest.raises(ClientError) as error:
@@ -48,9 +48,9 @@ def test_what_runs_is_not_deleted_and_what_is_not_there_neither(sagemaker: SageM
     sagemaker.api.stop_training_job(TrainingJobName=name)
 
 
-def test_of_many_who_create_one_name_at_once_one_wins(sagemaker: SageMaker, cloud: LocalCloud) -> None:
+def test_only_one_of_many_concurrent_creations_of_a_name_succeeds(sagemaker: SageMaker, cloud: LocalCloud) -> None:
     request = sagemaker.request()
-    together = threading.Barrier(10)  # fewer than CreateTrainingJob may burst
+    together = threading.Barrier(10)  # fewer than CreateTrainingJob's burst limit
 
     def create(_: int) -> str:
         together.wait()
@@ -67,14 +67,14 @@ def test_of_many_who_create_one_name_at_once_one_wins(sagemaker: SageMaker, clou
     assert [each["TrainingJobName"] for each in created].count(request["TrainingJobName"]) == 1
 
 
-def test_an_unknown_job_is_a_validation_exception(sagemaker: SageMaker) -> None:
+def test_an_unknown_job_raises_a_validation_exception(sagemaker: SageMaker) -> None:
     for call in (sagemaker.api.describe_training_job, sagemaker.api.stop_training_job):
         with pytest.raises(ClientError, match=r"Requested resource not found\.") as error:
             call(TrainingJobName="nobody")
         assert error.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_the_service_models_limits_are_refused_in_awss_words(sagemaker: SageMaker) -> None:
+def test_requests_beyond_the_service_models_limits_return_awss_errors(sagemaker: SageMaker) -> None:
     request = sagemaker.request()
     long = refusal(sagemaker, request | {"TrainingJobName": "x" * 64})
     assert long.startswith(f"2 validation errors detected: Value '{'x' * 64}' at 'trainingJobName' failed to satisfy")
@@ -109,11 +109,13 @@ def test_the_service_models_limits_are_refused_in_awss_words(sagemaker: SageMake
         ({"ResourceConfig": {"VolumeSizeInGB": 5}}, "InstanceType and InstanceCount must be present"),
     ],
 )
-def test_awss_own_rules_are_refused(sagemaker: SageMaker, change: dict[str, Any], sentence: str) -> None:
+def test_requests_that_violate_awss_rules_are_refused(
+    sagemaker: SageMaker, change: dict[str, Any], sentence: str
+) -> None:
     assert sentence in refusal(sagemaker, {k: v for k, v in (sagemaker.request() | change).items() if v})
 
 
-def test_data_must_exist_in_the_jobs_own_region(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
+def test_data_must_exist_in_the_jobs_region(sagemaker: SageMaker, client: Callable[..., Any]) -> None:
     far = SageMaker(client, "us-west-2")
     for uri in (f"s3://{sagemaker.bucket}/nothing", "s3://no-such-bucket/x", f"s3://{far.bucket}/data"):
         message = refusal(sagemaker, sagemaker.request(InputDataConfig=[sagemaker.channel("train", uri)]))
@@ -121,7 +123,7 @@ def test_data_must_exist_in_the_jobs_own_region(sagemaker: SageMaker, client: Ca
     assert "The bucket is in this region: us-west-2" in message
 
 
-def test_deleted_data_does_not_count(client: Callable[..., Any]) -> None:
+def test_deleted_objects_are_ignored(client: Callable[..., Any]) -> None:
     sagemaker = SageMaker(client, "us-west-2")
     versioned = {"Status": "Enabled"}
     sagemaker.s3.put_bucket_versioning(Bucket=sagemaker.bucket, VersioningConfiguration=versioned)
@@ -131,7 +133,7 @@ def test_deleted_data_does_not_count(client: Callable[..., Any]) -> None:
     assert "No S3 objects found" in refusal(sagemaker, sagemaker.request(InputDataConfig=[channel]))
 
 
-def test_what_an_earlier_server_left_does_not_reach_a_job(sagemaker: SageMaker, cloud: LocalCloud) -> None:
+def test_files_of_an_earlier_server_do_not_reach_a_job(sagemaker: SageMaker, cloud: LocalCloud) -> None:
     request = sagemaker.request(READ + "open(B + '/model/new', 'w').close()")
     left = cloud.data_dir / "training" / "us-east-1" / request["TrainingJobName"] / "algo-1/opt-ml/model"
     left.mkdir(parents=True)
@@ -141,7 +143,7 @@ def test_what_an_earlier_server_left_does_not_reach_a_job(sagemaker: SageMaker, 
     assert sagemaker.archive(request["TrainingJobName"], "model.tar.gz") == ["new"]
 
 
-def test_channels_have_different_names(sagemaker: SageMaker) -> None:
+def test_channel_names_must_be_unique(sagemaker: SageMaker) -> None:
     request = sagemaker.request(InputDataConfig=[sagemaker.channel(), sagemaker.channel()])
     assert "'train' is used more than once" in refusal(sagemaker, request)
 
@@ -155,7 +157,7 @@ def test_channels_have_different_names(sagemaker: SageMaker) -> None:
         (f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/there:v1", "Cannot find repository: there"),
     ],
 )
-def test_the_image_must_be_in_the_uris_region(sagemaker: SageMaker, uri: str, sentence: str) -> None:
+def test_the_image_must_exist_in_the_uris_region(sagemaker: SageMaker, uri: str, sentence: str) -> None:
     image(sagemaker.ecr, "there", "pass")
     request = sagemaker.request()
     request["AlgorithmSpecification"]["TrainingImage"] = uri

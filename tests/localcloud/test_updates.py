@@ -1,4 +1,4 @@
-"""Updates of a stack as CloudFormation makes them: in place, by replacement, or not at all."""
+"""Updates of a stack as in CloudFormation: in place, by replacement, or refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def reason(stacks: Any, name: str) -> str:
 
 @pytest.mark.parametrize(
     ("stack_name", "logical_id", "longest", "expected"),
-    [  # names of real accounts, but for their random ends
+    [  # names from real accounts, except their random suffixes
         ("ChineseboostAnalyticsStack", "RainlyticsSummariesJobFunctionServiceRole", 64,
          "ChineseboostAnalyticsStac-RainlyticsSummariesJobFun-"),
         ("ChineseboostAnalyticsStack", "RainlyticsLogsBucket8DF4ABCDEF", 63,
@@ -35,10 +35,10 @@ def reason(stacks: Any, name: str) -> str:
          "a-stack-whose-name-is-very-long-indeed-and-lon-Rule-"),
     ],
 )  # fmt: skip
-def test_stack_and_logical_id_share_the_room_of_a_generated_name(
+def test_stack_name_and_logical_id_share_the_length_of_a_generated_name(
     stack_name: str, logical_id: str, longest: int, expected: str
 ) -> None:
-    clients: Clients = object()  # type: ignore[assignment] # no call is made
+    clients: Clients = object()  # type: ignore[assignment] # not called
     name = Context(clients, "1", "us-east-1", stack_name, "id", logical_id).name(longest)
     assert name[:-12] == expected
     assert len(name) <= longest
@@ -73,7 +73,7 @@ def test_a_renamed_resource_is_created_before_the_old_one_is_deleted(stacks: Any
     assert "first" not in {role["RoleName"] for role in client("iam").list_roles()["Roles"]}
 
 
-def test_a_failed_update_keeps_what_it_had_replaced(stacks: Any, client: Make) -> None:
+def test_a_failed_update_restores_replaced_resources(stacks: Any, client: Make) -> None:
     def named(name: str) -> dict[str, Any]:
         return {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": name}}
 
@@ -96,7 +96,7 @@ def network(**cidrs: str) -> dict[str, Any]:
     return {"V": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}}, **subnets}
 
 
-def test_a_subnet_does_not_move_to_where_another_one_is(stacks: Any, client: Make) -> None:
+def test_a_subnet_cannot_move_to_another_subnets_range(stacks: Any, client: Make) -> None:
     ids = {"A": {"Ref": "A"}, "B": {"Ref": "B"}}
     before = body(network(A="10.0.0.0/20", B="10.0.16.0/20"), **ids)
     stacks.create_stack(StackName="subnets", TemplateBody=before)
@@ -110,7 +110,7 @@ def test_a_subnet_does_not_move_to_where_another_one_is(stacks: Any, client: Mak
     assert sorted(subnet["CidrBlock"] for subnet in there) == ["10.0.0.0/20", "10.0.16.0/20"]
 
 
-def test_the_target_of_a_route_and_tags_change_in_place(stacks: Any, client: Make) -> None:
+def test_route_targets_and_tags_change_in_place(stacks: Any, client: Make) -> None:
     def routed(target: dict[str, Any], tag: str) -> str:
         way = {"RouteTableId": {"Ref": "T"}, "DestinationCidrBlock": "0.0.0.0/0", **target}
         resources = network(A="10.0.0.0/20") | {
@@ -142,7 +142,7 @@ def test_the_target_of_a_route_and_tags_change_in_place(stacks: Any, client: Mak
     assert out["NatGatewayId"].startswith("nat-")
 
 
-def test_another_subscriber_of_a_named_budget_is_refused(stacks: Any) -> None:
+def test_a_new_subscriber_of_a_named_budget_is_refused(stacks: Any) -> None:
     def told(*emails: str) -> str:
         entry = {
             "Notification": {"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 80},

@@ -1,4 +1,4 @@
-"""The training side of a localcloud's Region, for tests."""
+"""Training jobs in one Region of a localcloud, for tests."""
 
 import io
 import itertools
@@ -16,7 +16,7 @@ READ = "import json, os, sys; B = os.environ['SAGEMAKER_BASE_DIR'];"
 
 
 class SageMaker:
-    """The training side of one Region."""
+    """Creates, runs and describes training jobs in one Region."""
 
     def __init__(self, client: Callable[..., Any], region: str = "us-east-1") -> None:
         self.region = region
@@ -75,7 +75,7 @@ class SageMaker:
         return [event["message"] for event in answer["events"]]
 
     def waiting(self, code: str, **more: Any) -> str:
-        """A job whose container has printed its first line."""
+        """Start a job, and return its name after its container has printed the first line."""
         name = self.create(code, **more)
         wait_until(lambda: self.job(name)["SecondaryStatus"] == "Training")
         wait_until(lambda: self.lines(self.job(name)))

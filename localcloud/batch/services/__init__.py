@@ -1,4 +1,4 @@
-"""Service jobs of AWS Batch: SageMaker training jobs that wait in a queue until there is room for them.
+"""Service jobs of AWS Batch: SageMaker training jobs that wait in a queue for capacity.
 
-moto 5.2.5 knows neither service environments nor these queues nor their jobs.
+moto 5.2.5 supports neither service environments nor their queues and jobs.
 """

@@ -1,4 +1,4 @@
-"""The API of service environments, quota shares and service jobs: what `BatchCompute` answers for them."""
+"""API of service environments, quota shares and service jobs: the operations behind `BatchCompute`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ OPERATIONS = (
 
 
 class Services:
-    """The service side of the Batch of one account and Region.
+    """Implements the service-job operations of Batch in one account and Region.
 
     Args:
-        backend: The whole of it.
+        backend: The whole Batch backend.
     """
 
     scheduler: ClassVar[ServiceScheduler]
@@ -41,7 +41,7 @@ class Services:
         self._tokens: dict[str, ServiceJob] = {}
 
     def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out one of OPERATIONS."""
+        """Run one of OPERATIONS and return its answer."""
         with self.scheduler.lock:
             return dict(getattr(self, f"_{operation.lower()}")(request))
 
@@ -82,7 +82,7 @@ class Services:
         return {}
 
     def _submitservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Two requests of one token are one; what AWS does with another request of that token is not documented."""
+        """Treat equal requests with one token as one. AWS does not document a different request with a used token."""
         token = str(request.get("clientToken") or "")
         known = self._tokens.get(token) if token else None
         if known is None:
@@ -106,14 +106,14 @@ class Services:
     def _listservicejobs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         queue = self.places.queue(str(request.get("jobQueue") or ""))
         if queue is None:
-            raise ClientException(f"JobQueue {request.get('jobQueue')!r} is no queue of service jobs")
+            raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
         chosen = list(_chosen(queue.jobs, request))
         size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
         answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
         return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
 
     def _terminateservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """One that is not known is no error (API reference, TerminateServiceJobs)."""
+        """Terminate a service job; an unknown one is not an error (API reference, TerminateServiceJobs)."""
         if not request.get("reason"):
             raise ClientException("'reason' is a required field (cannot be an empty string)")
         job = self._jobs.get(str(request.get("jobId") or "").rpartition("/")[2])
@@ -127,7 +127,7 @@ class Services:
 
 
 def _chosen(found: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
-    """What ListServiceJobs means: by name in any status, newest first, or by status, RUNNING where none is given."""
+    """Select jobs for ListServiceJobs: by name in any status, newest first, or by status, RUNNING by default."""
     filters = request.get("filters") or []
     if len(filters) > 1:
         raise ClientException("Only one filter can be used at a time")
@@ -137,7 +137,7 @@ def _chosen(found: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable
             raise ClientException(f"jobStatus {status!r} is not one of {', '.join(STATUSES)}")
         return (job for job in found if job.status == status)
     if filters[0].get("name") != "JOB_NAME":
-        raise ClientException(f"localcloud knows the filter JOB_NAME only, not {json.dumps(filters[0].get('name'))}")
+        raise ClientException(f"localcloud supports only the filter JOB_NAME; got {json.dumps(filters[0].get('name'))}")
     values = [str(value).lower() for value in filters[0].get("values") or []]
     named = (job for job in found if any(_matches(value, job.name.lower()) for value in values))
     return sorted(named, key=lambda job: job.created_at, reverse=True)

@@ -1,4 +1,4 @@
-"""Service jobs as data: what SubmitServiceJob asked for, and what DescribeServiceJob says of it."""
+"""Service jobs as data: the SubmitServiceJob request, and its form in DescribeServiceJob."""
 
 import json
 import re
@@ -15,20 +15,20 @@ from localcloud.batch.services.places import KIND, Places, Queue
 STATUSES = ("SUBMITTED", "PENDING", "RUNNABLE", "SCHEDULED", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
 ENDED = frozenset({"SUCCEEDED", "FAILED"})
 MAX_PAYLOAD_BYTES, MAX_REQUEST_BYTES = 10 * 1024, 30 * 1024
-"""User Guide, "AWS Batch service quotas": of serviceRequestPayload, and of a whole SubmitServiceJob request."""
+"""User Guide, "AWS Batch service quotas": limits of serviceRequestPayload and of a whole SubmitServiceJob request."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _LONGEST_NAME = 63
 
 
 @dataclass(kw_only=True, eq=False)
 class ServiceJob:
-    """A service job. It changes under the scheduler's lock only.
+    """A service job. Change it only while holding the scheduler's lock.
 
     Attributes:
         request: The SubmitServiceJob request.
         payload: The CreateTrainingJob request in it.
-        training_job: The ARN of the training job of the current attempt.
-        not_before: Until when (monotonic) it is not tried again.
+        training_job: The ARN of the current attempt's training job.
+        not_before: Monotonic time before which it is not retried.
     """
 
     id: str
@@ -49,30 +49,30 @@ class ServiceJob:
 
     @property
     def name(self) -> str:
-        """Its jobName."""
+        """Return its jobName."""
         return str(self.request["jobName"])
 
     @property
     def share(self) -> str:
-        """Whose it is."""
+        """Return the quota share or share identifier that the job belongs to."""
         return str(self.request.get("quotaShareName") or self.request.get("shareIdentifier") or "")
 
     @property
     def priority(self) -> int:
-        """Its schedulingPriority."""
+        """Return its schedulingPriority."""
         return int(self.request.get("schedulingPriority") or 0)
 
     @property
     def needs(self) -> tuple[str, int]:
-        """The instance type, and how many instances it takes."""
+        """Return the instance type and the instance count."""
         resources = self.payload.get("ResourceConfig") or {}
         return str(resources.get("InstanceType")), int(resources.get("InstanceCount") or 1)
 
     def training_job_request(self) -> dict[str, Any]:
-        """What Batch asks SageMaker for: the payload under a name of Batch's own making, with the job's tags.
+        """Return the request that Batch sends to SageMaker: the payload with a name from Batch and the job's tags.
 
-        User Guide, "Getting started with AWS Batch on SageMaker AI": AWSBatch<name><id of the attempt>. What becomes of
-        a name that is too long for it is not documented; here its end is cut off.
+        User Guide, "Getting started with AWS Batch on SageMaker AI": AWSBatch<name><id of the attempt>. AWS does not
+        document how it handles a name that becomes too long; this method truncates the name before the id.
         """
         attempt = uuid.uuid4().hex
         name = f"AWSBatch{self.payload.get('TrainingJobName', '')}"[: _LONGEST_NAME - len(attempt)]
@@ -80,7 +80,7 @@ class ServiceJob:
         return {**self.payload, "TrainingJobName": name + attempt, **({"Tags": tags} if tags else {})}
 
     def summary(self) -> dict[str, Any]:
-        """ServiceJobSummary of the API reference."""
+        """Return the ServiceJobSummary of the API reference."""
         answer = {
             "jobArn": self.arn,
             "jobId": self.id,
@@ -100,7 +100,7 @@ class ServiceJob:
         return {key: value for key, value in answer.items() if value is not None}
 
     def describe(self) -> dict[str, Any]:
-        """DescribeServiceJob's answer."""
+        """Return the answer of DescribeServiceJob."""
         asked = ("retryStrategy", "timeoutConfig", "schedulingPriority", "serviceRequestPayload", "tags")
         return (
             self.summary()
@@ -113,35 +113,35 @@ class ServiceJob:
         )
 
     def end_attempt(self, reason: str) -> None:
-        """Keep what came of the training job of this attempt."""
+        """Record the result of the current attempt's training job."""
         known: dict[str, Any] = {"serviceResourceId": _resource(self.training_job), "startedAt": self.started_at}
         known |= {"stoppedAt": now_ms(), "statusReason": reason}
         self.attempts.append({key: value for key, value in known.items() if value is not None})
 
 
 def read(places: Places, region: str, account: str, request: Mapping[str, Any]) -> ServiceJob:
-    """Check a SubmitServiceJob request; Batch passes the payload on without reading more of it than it counts.
+    """Check a SubmitServiceJob request. Batch reads from the payload only the members that it counts.
 
     Raises:
-        ClientException: AWS would refuse it.
+        ClientException: If AWS would refuse the request.
     """
     text, name = str(request.get("serviceRequestPayload") or ""), str(request.get("jobName") or "")
     if len(json.dumps(request, separators=(",", ":")).encode()) > MAX_REQUEST_BYTES:
-        _refuse(f"the request has more than {MAX_REQUEST_BYTES} bytes")
+        _refuse(f"the request must have at most {MAX_REQUEST_BYTES} bytes")
     if len(text.encode()) > MAX_PAYLOAD_BYTES:
-        _refuse(f"serviceRequestPayload has {len(text.encode())} bytes; it has at most {MAX_PAYLOAD_BYTES}")
+        _refuse(f"serviceRequestPayload has {len(text.encode())} bytes; the maximum is {MAX_PAYLOAD_BYTES}")
     if not _NAME.fullmatch(name):
-        _refuse(f"jobName {name!r} must begin with a letter or digit and hold 1 to 128 letters, digits, _ and -")
+        _refuse(f"jobName {name!r} must begin with a letter or digit and have 1 to 128 letters, digits, _ and -")
     if request.get("serviceJobType") != KIND:
         _refuse(f"serviceJobType must be {KIND}")
     queue = places.queue(str(request.get("jobQueue") or ""))
     if queue is None or queue.state != "ENABLED":
-        raise ClientException(f"JobQueue {request.get('jobQueue')!r} is no ENABLED queue of service jobs in {region}")
+        raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not an ENABLED service queue in {region}")
     _check_share(queue, request)
     try:
         payload = dict(json.loads(text))
     except ValueError:
-        _refuse("serviceRequestPayload is no JSON object")
+        _refuse("serviceRequestPayload must be a JSON object")
         raise
     job_id = str(uuid.uuid4())
     arn = f"arn:aws:batch:{region}:{account}:service-job/{job_id}"
@@ -149,7 +149,7 @@ def read(places: Places, region: str, account: str, request: Mapping[str, Any]) 
 
 
 def _check_share(queue: Queue, request: Mapping[str, Any]) -> None:
-    """API reference, SubmitServiceJob: the parameter that the queue's policy takes must be given, and no other may."""
+    """Require exactly the share parameter that the queue's policy takes (API reference, SubmitServiceJob)."""
     takes = "quotaShareName" if queue.environment.has_quota else "shareIdentifier" if queue.policy else ""
     for name in ("quotaShareName", "shareIdentifier"):
         if bool(request.get(name)) != (name == takes):

@@ -1,4 +1,4 @@
-"""Where service jobs wait: service environments, queues of the type SAGEMAKER_TRAINING, and quota shares."""
+"""Resources in which service jobs wait: service environments, SAGEMAKER_TRAINING queues, and quota shares."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from localcloud.batch.waiting import Waiting
 KIND = "SAGEMAKER_TRAINING"
 ANY_TYPE = "NUM_INSTANCES"
 MAX_SHARES = 20
-"""User Guide, "AWS Batch service quotas": quota shares of a queue."""
+"""User Guide, "AWS Batch service quotas": maximum number of quota shares of a queue."""
 
 
 @dataclass(kw_only=True)
@@ -25,11 +25,11 @@ class Environment:
 
     @property
     def has_quota(self) -> bool:
-        """Whether its queue has quota shares: its capacity is counted by instance type."""
+        """Return True if its queue has quota shares, because its capacity is counted by instance type."""
         return ANY_TYPE not in self.limits
 
     def describe(self) -> dict[str, Any]:
-        """ServiceEnvironmentDetail of the API reference."""
+        """Return the ServiceEnvironmentDetail of the API reference."""
         limits = [{"capacityUnit": unit, "maxCapacity": most} for unit, most in self.limits.items()]
         return {
             "serviceEnvironmentName": self.name,
@@ -43,7 +43,7 @@ class Environment:
 
 @dataclass(kw_only=True)
 class QuotaShare:
-    """A quota share: so many instances of each type are its own."""
+    """A quota share: a reserved number of instances of each type."""
 
     name: str
     arn: str
@@ -56,10 +56,10 @@ class Queue:
     """A queue of service jobs.
 
     Attributes:
-        policy: The ARN of its scheduling policy; None where what comes first goes first.
+        policy: The ARN of its scheduling policy; None if it is first in, first out.
         shares: Its quota shares.
-        waiting: What waits in it.
-        jobs: All service jobs that it ever had; a `localcloud.batch.services.jobs.ServiceJob` each.
+        waiting: The jobs that wait in it.
+        jobs: All service jobs ever submitted to it, each a `localcloud.batch.services.jobs.ServiceJob`.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Queue:
     jobs: list[Any] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
-        """JobQueueDetail of the API reference."""
+        """Return the JobQueueDetail of the API reference."""
         known = {
             "jobQueueName": self.name,
             "jobQueueArn": self.arn,
@@ -89,7 +89,7 @@ class Queue:
 
 
 class Places:
-    """The service environments and service queues of one account and Region."""
+    """Stores the service environments and service queues of one account and Region."""
 
     def __init__(self, region: str, account: str) -> None:
         self._prefix = f"arn:aws:batch:{region}:{account}"
@@ -97,14 +97,14 @@ class Places:
         self.queues: dict[str, Queue] = {}
 
     def environment(self, identifier: str) -> Environment:
-        """A service environment by name or ARN."""
+        """Return a service environment by name or ARN."""
         name = identifier.rpartition("/")[2]
         if name not in self.environments:
             raise ClientException(f"Service environment {identifier} does not exist")
         return self.environments[name]
 
     def queue(self, identifier: str) -> Queue | None:
-        """A queue of service jobs by name or ARN; None where there is none of this name."""
+        """Return a queue of service jobs by name or ARN, or None if it does not exist."""
         return self.queues.get(identifier.rpartition("/")[2])
 
     def create_environment(self, request: Mapping[str, Any]) -> Environment:
@@ -129,7 +129,7 @@ class Places:
         return environment
 
     def delete_environment(self, request: Mapping[str, Any]) -> None:
-        """DeleteServiceEnvironment: of one that is disabled and that no queue has (API reference)."""
+        """DeleteServiceEnvironment: refuse an environment that is enabled or used by a queue (API reference)."""
         environment = self.environment(str(request["serviceEnvironment"]))
         used = [queue.name for queue in self.queues.values() if queue.environment is environment]
         if used or environment.state == "ENABLED":
@@ -138,12 +138,12 @@ class Places:
         del self.environments[environment.name]
 
     def create_queue(self, request: Mapping[str, Any]) -> Queue:
-        """CreateJobQueue with a serviceEnvironmentOrder; one environment is the most (service quotas)."""
+        """CreateJobQueue with a serviceEnvironmentOrder of at most one environment (service quotas)."""
         name, order = str(request["jobQueueName"]), request["serviceEnvironmentOrder"]
         if name in self.queues:
             raise ClientException(f"Job queue {name} already exists")
         if request.get("jobQueueType") != KIND or len(order) != 1:
-            raise ClientException(f"a queue with a service environment is of type {KIND} and has exactly one")
+            raise ClientException(f"jobQueueType must be {KIND} for service queues, with exactly one environment")
         made = Queue(
             name=name,
             arn=f"{self._prefix}:job-queue/{name}",
@@ -156,10 +156,10 @@ class Places:
         return made
 
     def update_queue(self, queue: Queue, request: Mapping[str, Any]) -> None:
-        """UpdateJobQueue; a policy may be replaced, and neither added nor removed (API reference, CreateJobQueue)."""
+        """UpdateJobQueue: a policy can be replaced but not added or removed (API reference, CreateJobQueue)."""
         policy = request.get("schedulingPolicyArn")
         if policy and not queue.policy:
-            raise ClientException(f"Job queue {queue.name} has no scheduling policy, and none can be added")
+            raise ClientException(f"Job queue {queue.name} has no scheduling policy, and a policy cannot be added")
         queue.policy, queue.state = policy or queue.policy, str(request.get("state") or queue.state)
         queue.priority = int(request.get("priority") or queue.priority)
 
@@ -169,7 +169,7 @@ class Places:
         if queue is None or not queue.environment.has_quota:
             raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
         if name in queue.shares or len(queue.shares) == MAX_SHARES:
-            raise ClientException(f"Quota share {name} exists, or {queue.name} has {MAX_SHARES} already")
+            raise ClientException(f"Quota share {name} already exists, or {queue.name} already has {MAX_SHARES} shares")
         made = QuotaShare(
             name=name,
             arn=f"{queue.arn}/quota-share/{name}",
@@ -180,7 +180,7 @@ class Places:
         return made
 
     def share(self, arn: str) -> tuple[Queue, QuotaShare]:
-        """A quota share by ARN, and its queue."""
+        """Return a quota share by ARN, and its queue."""
         queue = self.queue(arn.partition("/quota-share/")[0])
         share = queue.shares.get(arn.rpartition("/")[2]) if queue else None
         if queue is None or share is None:
@@ -191,5 +191,5 @@ class Places:
 def _limits(limits: list[Mapping[str, Any]]) -> dict[str, int]:
     found = {str(limit["capacityUnit"]): int(limit["maxCapacity"]) for limit in limits}
     if not found or (ANY_TYPE in found and len(found) > 1):
-        raise ClientException(f"capacityLimits is one limit of {ANY_TYPE}, or some of instance types")
+        raise ClientException(f"capacityLimits must be one limit of {ANY_TYPE}, or limits of instance types")
     return found

@@ -1,8 +1,8 @@
-"""Starts service jobs when their queue has room, and follows the training jobs that they become.
+"""The service-job scheduler: starts service jobs when their queue has room, and follows their training jobs.
 
-A training job that gets no instances, or hits a quota, is no end: its service job waits and is tried again, and that
-counts as no attempt (User Guide, "Service job retry strategies in AWS Batch"). Nothing that runs is taken away: a quota
-share that lends waits here until the borrower has ended, where Batch would preempt it.
+A training job that gets no instances or exceeds a quota does not fail its service job: the service job waits and is
+retried, and this does not count as an attempt (User Guide, "Service job retry strategies in AWS Batch"). Running jobs
+are not preempted: a quota share that lends instances waits until the borrower ends, where Batch would preempt it.
 """
 
 import threading
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 AGAIN_SECONDS = 0.5
-"""Until what had no room in SageMaker is tried again; AWS says nothing of it."""
+"""Delay before a job that had no capacity in SageMaker is retried; AWS does not document its delay."""
 
 _PASSES = frozenset({"ResourceLimitExceeded", "ThrottlingException", "InternalFailure", "ServiceUnavailable"})
 _BY_PHASE = {"Downloading": "STARTING", "Training": "RUNNING", "Uploading": "RUNNING"}
@@ -33,10 +33,10 @@ _BY_PHASE = {"Downloading": "STARTING", "Training": "RUNNING", "Uploading": "RUN
 
 
 class ServiceScheduler:
-    """The service jobs of one localcloud, in every Region.
+    """Schedules the service jobs of one localcloud, in every Region.
 
     Attributes:
-        lock: Held by whoever reads or changes a service job.
+        lock: Required to read or change a service job.
     """
 
     def __init__(self, cloud: "LocalCloud") -> None:
@@ -50,18 +50,18 @@ class ServiceScheduler:
         self._thread = threading.Thread(target=self._run, name="batch-services", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start scheduling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; jobs stay in the state they have."""
+        """Stop scheduling; jobs keep their status."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         self._thread.join()
 
     def submit(self, backend: Any, job: ServiceJob) -> None:
-        """Take a service job; `backend` is the Batch of its Region."""
+        """Accept a service job; `backend` is the Batch backend of its Region."""
         with self._changed:
             if job.queue not in [queue for _, queue in self._queues]:
                 self._queues.append((backend, job.queue))
@@ -71,7 +71,7 @@ class ServiceScheduler:
             self._changed.notify_all()
 
     def terminate(self, job: ServiceJob, reason: str) -> None:
-        """TerminateServiceJob: what waits ends, what trains is stopped first."""
+        """TerminateServiceJob: end a waiting job; stop the training job of an active one first."""
         with self._changed:
             if job.status in ENDED:
                 return
@@ -98,7 +98,7 @@ class ServiceScheduler:
                 self._follow(job)
 
     def _dispatch(self, backend: Any, queue: Queue) -> list[ServiceJob]:
-        """Take what fits from the heads of a queue's shares; the head that does not fit lets nobody of it pass."""
+        """Take the jobs that fit from the heads of a queue's shares. A head that does not fit blocks its share."""
         started: list[ServiceJob] = []
         blocked: set[str] = set()
         while shares := [
@@ -109,7 +109,7 @@ class ServiceScheduler:
             if job.status != "RUNNABLE":  # terminated while it waited
                 queue.waiting.remove_first(share)
             elif time.monotonic() < job.not_before or not self._fits(queue, job):
-                # Quota shares are queues of their own; elsewhere nobody overtakes who is next.
+                # Quota shares are separate queues; otherwise no job overtakes the first one.
                 blocked |= {share} if queue.environment.has_quota else set(shares)
             else:
                 queue.waiting.remove_first(share)
@@ -158,7 +158,7 @@ class ServiceScheduler:
         try:
             seen = self._sagemaker(job).describe_training_job(TrainingJobName=job.training_job.rpartition("/")[2])
         except (ClientError, BotoCoreError):
-            return  # not visible yet, or SageMaker does not answer; it is asked again
+            return  # not visible yet, or SageMaker does not answer; the next round asks again
         status, reason = seen["TrainingJobStatus"], seen.get("FailureReason", "")
         with self._changed:
             if status == "Completed":
@@ -177,10 +177,10 @@ class ServiceScheduler:
         try:
             self._sagemaker(job).stop_training_job(TrainingJobName=job.training_job.rpartition("/")[2])
         except ClientError:
-            return  # it has ended by itself
+            return  # the training job has already ended
 
     def _again(self, job: ServiceJob, reason: str) -> None:
-        """Put a job back into its queue: there was no room for it in SageMaker."""
+        """Put a job back into its queue, because SageMaker had no capacity for it."""
         self._leave(job, reason)
         job.training_job, job.not_before = "", time.monotonic() + AGAIN_SECONDS
         if job.stop_reason is not None:
@@ -207,7 +207,7 @@ class ServiceScheduler:
         self._move(job, status, reason)
 
     def _move(self, job: ServiceJob, status: str, reason: str | None = None) -> None:
-        """User Guide, "Service job state change events": without tags and payload."""
+        """Set the status and send the event of the User Guide, "Service job state change events"."""
         job.status, job.status_reason = status, reason
         detail = {key: value for key, value in job.describe().items() if key not in ("tags", "serviceRequestPayload")}
         event = {"source": "aws.batch", "detail-type": "Batch Service Job State Change", "resources": [job.arn]}

@@ -1,4 +1,4 @@
-"""Which provider provisions which resource type."""
+"""Providers: finds the provider that provisions a resource type."""
 
 from localcloud.cloudformation.context import ProvisioningError
 from localcloud.cloudformation.providers import (
@@ -35,18 +35,18 @@ __all__ = ["Provider", "provider_for"]
 
 
 def is_custom(kind: str) -> bool:
-    """Return True if a type is a custom resource's, which a function provisions."""
+    """Return True if the type is a custom resource, which a function provisions."""
     return kind.startswith("Custom::") or kind == "AWS::CloudFormation::CustomResource"
 
 
 def provider_for(kind: str) -> Provider:
-    """Find what provisions a type.
+    """Find the provider of a resource type.
 
     Args:
-        kind: Resource type, e.g. "AWS::S3::Bucket".
+        kind: Resource type, for example "AWS::S3::Bucket".
 
     Raises:
-        ProvisioningError: Nothing here does, so the deploy has to fail.
+        ProvisioningError: If no provider exists, so that the deployment fails.
     """
     if is_custom(kind):
         return custom.CustomResource()

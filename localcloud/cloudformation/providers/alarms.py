@@ -1,6 +1,6 @@
-"""Alarms, what they count in logs, who is told, and budgets: kept as they are described.
+"""Alarms, metric filters, subscriptions and budgets: stored as described in the template.
 
-Nothing is measured, so no alarm rings.
+localcloud measures nothing, so no alarm goes off.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ class Alarm(Provider):
     """AWS::CloudWatch::Alarm."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the alarm; its name is the resource's id."""
+        """Create the alarm; its name is the resource's id."""
         name = properties.get("AlarmName") or context.name(255)
         request: dict[str, Any] = {**without(properties, "Tags"), "AlarmName": name}
         for key, number in (("Threshold", float), ("Period", int), ("EvaluationPeriods", int)):
@@ -26,7 +26,7 @@ class Alarm(Provider):
         return provisioned(context, kind, name, Arn=context.arn("cloudwatch", f"alarm:{name}"))
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it again in place."""
+        """Update the alarm in place."""
         return self.create(context, old.cf_resource_type, {**properties, "AlarmName": old.physical_resource_id})
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -38,7 +38,7 @@ class MetricFilter(Provider):
     """AWS::Logs::MetricFilter."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the filter; its name is the resource's id."""
+        """Create the filter; its name is the resource's id."""
         name = properties.get("FilterName") or context.name(512)
         context.client("logs").put_metric_filter(
             logGroupName=properties["LogGroupName"],
@@ -52,12 +52,12 @@ class MetricFilter(Provider):
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it again in place."""
-        self.delete(context, old)  # moto 5.2.5 puts a second one of the same name beside it
+        """Replace the filter in place."""
+        self.delete(context, old)  # moto 5.2.5 would add a second filter with the same name
         return self.create(context, old.cf_resource_type, {**properties, "FilterName": old.physical_resource_id})
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete the filter; with its log group it is gone already."""
+        """Delete the filter; it may have been deleted with its log group."""
         client = context.client("logs")
         with contextlib.suppress(client.exceptions.ResourceNotFoundException):
             client.delete_metric_filter(
@@ -69,7 +69,7 @@ class Subscription(Provider):
     """AWS::SNS::Subscription."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Subscribe; the subscription's ARN is the id. Nobody is asked to confirm."""
+        """Subscribe without confirmation; the subscription's ARN is the id."""
         made = context.client("sns").subscribe(
             TopicArn=properties["TopicArn"],
             Protocol=properties["Protocol"],
@@ -87,7 +87,7 @@ class TopicPolicy(Provider):
     """AWS::SNS::TopicPolicy."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the policy on every topic."""
+        """Set the policy on every topic."""
         for topic in properties["Topics"]:
             context.client("sns").set_topic_attributes(
                 TopicArn=topic, AttributeName="Policy", AttributeValue=json.dumps(properties["PolicyDocument"])
@@ -95,13 +95,13 @@ class TopicPolicy(Provider):
         return provisioned(context, kind, context.name(), Id=context.logical_id)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it anew."""
+        """Set the new policy."""
         updated = self.create(context, old.cf_resource_type, properties)
         updated.physical_resource_id = old.physical_resource_id
         return updated
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """It goes with its topics, which the same stack deletes."""
+        """Do nothing, because the policy is deleted with its topics, which belong to the same stack."""
 
 
 class Budget(Provider):
@@ -122,7 +122,7 @@ class Budget(Provider):
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Change limit or filters in place. moto 5.2.5 has no UpdateBudget, so it is deleted and created."""
+        """Replace the budget with new limits or filters, because moto 5.2.5 has no UpdateBudget."""
         self.delete(context, old)
         named = {**properties["Budget"], "BudgetName": old.physical_resource_id}
         return self.create(context, old.cf_resource_type, {**properties, "Budget": named})

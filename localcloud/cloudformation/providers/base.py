@@ -1,4 +1,4 @@
-"""What a provider is."""
+"""Provider: the base class of all providers."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Literal
@@ -10,54 +10,54 @@ Drift = Literal["", "deleted", "changed"]
 
 
 class Provider(ABC):
-    """Provisions resources of one type, through the service's API."""
+    """Provisions resources of one type through the service's API."""
 
     @abstractmethod
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create a resource.
 
         Args:
-            context: The resource's place.
+            context: Stack, Region and account of the resource.
             kind: Its type.
-            properties: Its properties, resolved.
+            properties: Its resolved properties.
 
         Returns:
             The resource with its physical id and attributes.
 
         Raises:
-            ProvisioningError, botocore.exceptions.ClientError: It was refused.
+            ProvisioningError, botocore.exceptions.ClientError: If the creation was refused.
         """
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:  # noqa: ARG002
-        """Return a resource that is there already under the name that its properties give, for a stack to take over.
+        """Return an existing resource with the name in the properties, for a stack to import.
 
-        None if there is none, or resources of the type cannot be taken over here.
+        Return None if it does not exist, or if the provider cannot import the type.
         """
         return None
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:  # noqa: ARG002
-        """Return whether a resource was deleted or changed outside of its stack; only some providers look."""
+        """Return how a resource was changed outside its stack; "" if unchanged or if the provider cannot check."""
         return ""
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
         """Update a resource in place. It is called only if no changed property requires replacement.
 
         Raises:
-            ProvisioningError: localcloud cannot update the type in place, as AWS can.
+            ProvisioningError: If localcloud cannot update the type in place, although AWS can.
         """
-        message = f"localcloud cannot update {context.logical_id} ({old.cf_resource_type}) in place, as AWS does."
+        message = f"localcloud cannot update {context.logical_id} ({old.cf_resource_type}) in place, although AWS can."
         raise ProvisioningError(message)
 
     @abstractmethod
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete a resource; one that is gone already is no error."""
+        """Delete a resource; succeed if it no longer exists."""
 
 
 def provisioned(context: Context, kind: str, physical_id: str, **attributes: Any) -> Provisioned:
-    """The answer of a provider; attribute names with a dot are given as a dict with `**`."""
+    """Return a provisioned resource; pass attribute names that contain a dot as a dict with `**`."""
     return Provisioned(context.logical_id, kind, physical_id, attributes)
 
 
 def changed(old: Provisioned, properties: Properties, *names: str) -> bool:
-    """Return True if one of the properties differs."""
+    """Return True if one of the named properties differs."""
     return any(old.properties.get(name) != properties.get(name) for name in names)

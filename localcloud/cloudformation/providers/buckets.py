@@ -17,7 +17,7 @@ _BUCKET_PROPERTIES = frozenset(
 
 
 class Bucket(Provider):
-    """AWS::S3::Bucket; moto 5.2.5 takes over encryption and tags only."""
+    """AWS::S3::Bucket; moto 5.2.5 applies encryption and tags only."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the bucket in the stack's Region and configure it."""
@@ -30,16 +30,16 @@ class Bucket(Provider):
         return provisioned(context, kind, name, **_attributes(context, name))
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
-        """Take over a bucket as it is."""
+        """Import a bucket unchanged."""
         name = properties.get("BucketName", "")
         return provisioned(context, kind, name, **_attributes(context, name)) if _exists(context, name) else None
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:
-        """Look whether the bucket exists."""
+        """Return "deleted" if the bucket does not exist."""
         return "" if _exists(context, resource.physical_resource_id) else "deleted"
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Configure in place."""
+        """Configure the bucket in place."""
         self._configure(context, old.physical_resource_id, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
@@ -50,10 +50,10 @@ class Bucket(Provider):
     def _configure(self, context: Context, name: str, properties: Properties) -> None:
         unknown = set(properties) - _BUCKET_PROPERTIES
         if unknown:
-            message = f"localcloud does not know the bucket properties {sorted(unknown)}"
+            message = f"localcloud does not support the bucket properties {sorted(unknown)}"
             raise ProvisioningError(message)
         s3 = context.client("s3")
-        if "AccessControl" in properties:  # LogDeliveryWrite here, log-delivery-write there
+        if "AccessControl" in properties:  # LogDeliveryWrite in CloudFormation, log-delivery-write in S3
             s3.put_bucket_acl(Bucket=name, ACL=snake(properties["AccessControl"]).replace("_", "-"))
         if "VersioningConfiguration" in properties:
             s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=properties["VersioningConfiguration"])
@@ -92,11 +92,11 @@ def _attributes(context: Context, name: str) -> dict[str, str]:
 
 
 def _refuse_existing(context: Context, name: str) -> None:
-    """A bucket that a deleted stack retained is in the way; in us-east-1 CreateBucket alone would not say so."""
+    """Refuse a name that a retained bucket uses; in us-east-1, CreateBucket alone would not report it."""
     if name in {bucket["Name"] for bucket in context.client("s3").list_buckets()["Buckets"]}:
         message = (
-            f"Resource of type 'AWS::S3::Bucket' with identifier '{name}' already exists. Stacks "
-            "keep the buckets that their templates retain: take it over, or empty and delete it."
+            f"Resource of type 'AWS::S3::Bucket' with identifier '{name}' already exists. "
+            "A deleted stack keeps its retained buckets: import the bucket, or empty and delete it."
         )
         raise ProvisioningError(message)
 
@@ -119,17 +119,17 @@ class BucketPolicy(Provider):
     """AWS::S3::BucketPolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the policy; the bucket's name is the id."""
+        """Set the policy; the bucket's name is the id."""
         bucket = properties["Bucket"]
         context.client("s3").put_bucket_policy(Bucket=bucket, Policy=json.dumps(properties["PolicyDocument"]))
         return provisioned(context, kind, bucket)
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:
-        """A policy is deleted with its bucket."""
+        """Return "deleted" if the bucket does not exist, because its policy is deleted with it."""
         return "" if _exists(context, resource.physical_resource_id) else "deleted"
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new policy in the place of the old one."""
+        """Replace the policy."""
         return self.create(context, old.cf_resource_type, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:

@@ -1,4 +1,4 @@
-"""CodeBuild's projects, and what an ECR registry has one of: its replication rules and its policy."""
+"""CodeBuild projects, and the replication rules and policy of an ECR registry."""
 
 import json
 
@@ -14,7 +14,7 @@ class Project(Provider):
         return self._put(context, kind, properties.get("Name") or context.name(), properties)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new one in its place."""
+        """Replace the project with a new one."""
         name = properties.get("Name") or old.physical_resource_id
         self.delete(context, old)
         return self._put(context, old.cf_resource_type, name, properties)
@@ -30,10 +30,10 @@ class Project(Provider):
 
 
 class Replication(Provider):
-    """AWS::ECR::ReplicationConfiguration: all rules of a registry, of which there may be none before."""
+    """AWS::ECR::ReplicationConfiguration: all rules of a registry, which must have no rules before."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the rules, unless somebody else has put some."""
+        """Set the rules; fail if the registry already has rules."""
         if context.client("ecr").describe_registry()["replicationConfiguration"]["rules"]:
             message = f"Resource of type '{kind}' with identifier '{context.account}' already exists."
             raise ProvisioningError(message)
@@ -41,12 +41,12 @@ class Replication(Provider):
         return provisioned(context, kind, context.account, RegistryId=context.account)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new rules."""
+        """Set the new rules."""
         self._put(context, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
-    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - there is but one
-        """Leave no rules."""
+    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - a registry has only one
+        """Remove all rules."""
         self._put(context, {"ReplicationConfiguration": {"Rules": []}})
 
     def _put(self, context: Context, properties: Properties) -> None:
@@ -55,10 +55,10 @@ class Replication(Provider):
 
 
 class RegistryPolicy(Provider):
-    """AWS::ECR::RegistryPolicy: of a registry that has none before."""
+    """AWS::ECR::RegistryPolicy: the policy of a registry, which must have none before."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the policy, unless somebody else has put one."""
+        """Set the policy; fail if the registry already has one."""
         ecr = context.client("ecr")
         try:
             ecr.get_registry_policy()
@@ -69,12 +69,12 @@ class RegistryPolicy(Provider):
         raise ProvisioningError(message)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new policy."""
+        """Set the new policy."""
         self._put(context, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
-    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - there is but one
-        """Leave no policy."""
+    def delete(self, context: Context, resource: Provisioned) -> None:  # noqa: ARG002 - a registry has only one
+        """Delete the policy."""
         context.client("ecr").delete_registry_policy()
 
     def _put(self, context: Context, properties: Properties) -> None:

@@ -1,4 +1,4 @@
-"""Lambda functions with what belongs to them, and AWS Batch."""
+"""Lambda functions, their layers, permissions and event settings, and AWS Batch."""
 
 from localcloud.cloudformation.context import Context, Provisioned, ProvisioningError, snake, tag_map, without
 from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
@@ -12,7 +12,7 @@ class Function(Provider):
         name = properties.get("FunctionName") or context.name(64)
         wanted = {**without(properties, "Tags"), "FunctionName": name, "Tags": tag_map(properties)}
         if "ZipFile" in properties["Code"]:
-            message = "localcloud takes a function's code from S3, as the CDK uploads it; inline code is not built"
+            message = "localcloud does not support inline function code; upload the code to S3, as the CDK does"
             raise ProvisioningError(message)
         made = context.client("lambda").create_function(**context.request("lambda", "CreateFunction", wanted))
         return provisioned(context, kind, name, Arn=made["FunctionArn"])
@@ -33,7 +33,7 @@ class Function(Provider):
 
 
 class Layer(Provider):
-    """AWS::Lambda::LayerVersion: every change is a new version."""
+    """AWS::Lambda::LayerVersion: every change publishes a new version."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Publish a version."""
@@ -69,14 +69,14 @@ class EventInvokeConfig(Provider):
     """AWS::Lambda::EventInvokeConfig, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the configuration; function and qualifier are the id."""
+        """Create the configuration; function and qualifier are the id."""
         wanted = without(properties, "Qualifier") if properties.get("Qualifier") == "$LATEST" else properties
         client = context.client("lambda")
         client.put_function_event_invoke_config(**context.request("lambda", "PutFunctionEventInvokeConfig", wanted))
         return provisioned(context, kind, f"{properties['FunctionName']}|{properties['Qualifier']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new configuration in the place of the old one."""
+        """Replace the configuration."""
         return self.create(context, old.cf_resource_type, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -92,14 +92,14 @@ class BatchResource(Provider):
         self._create, self._name, self._arn, self._update = create, name, arn, update
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Create or register it; the ARN is the id."""
+        """Create or register the resource; its ARN is the id."""
         given = next((value for key, value in properties.items() if key.lower() == self._name.lower()), None)
         wanted = {
             **{key: value for key, value in properties.items() if key.lower() != self._name.lower()},
             self._name: given or context.name(128),
         }
         wanted = without(wanted, "ReplaceComputeEnvironment", "UpdatePolicy")
-        if kind == "AWS::Batch::ComputeEnvironment":  # the API knows MANAGED and UNMANAGED, CloudFormation any case
+        if kind == "AWS::Batch::ComputeEnvironment":  # the API accepts upper case only, CloudFormation any case
             wanted["Type"] = str(wanted["Type"]).upper()
         made = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, wanted))
         arn = made[self._arn]
@@ -108,10 +108,10 @@ class BatchResource(Provider):
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
 
     def _stabilized(self, context: Context, arn: str) -> None:
-        """Fail as CloudFormation does where a compute environment becomes INVALID, and delete that.
+        """Fail as CloudFormation does if a compute environment becomes INVALID, and delete the environment.
 
         Raises:
-            ProvisioningError: It is INVALID.
+            ProvisioningError: If the environment is INVALID.
         """
         batch = context.client("batch")
         found = batch.describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"][0]
@@ -121,7 +121,7 @@ class BatchResource(Provider):
             raise ProvisioningError(f"Operation CREATE failed: {found['statusReason']}")
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update in place where the API can; a job definition gets a new revision under its old name."""
+        """Update in place if the API can; a job definition gets a new revision with the same name."""
         if not self._update:
             name = old.physical_resource_id.rsplit("/", 1)[-1].split(":")[0]
             return self.create(context, old.cf_resource_type, {**properties, self._name: name})
@@ -135,7 +135,7 @@ class BatchResource(Provider):
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Disable and delete it, or deregister the revision."""
+        """Disable and delete the resource, or deregister the revision."""
         batch, arn = context.client("batch"), resource.physical_resource_id
         if self._create == "RegisterJobDefinition":
             batch.deregister_job_definition(jobDefinition=arn)

@@ -1,4 +1,4 @@
-"""Custom resources: CloudFormation asks a Lambda function, and waits for the answer at an address of its own."""
+"""Custom resources: invokes a Lambda function and waits for the response at a unique URL."""
 
 import json
 import queue
@@ -16,7 +16,7 @@ _waiting: dict[str, "queue.SimpleQueue[dict[str, Any]]"] = {}
 
 
 def serve_answers(request: Request) -> Response:
-    """Take an answer, as S3 does at the signed URL of AWS's."""
+    """Accept a response, as S3 does at the presigned URL of AWS."""
     waiting = _waiting.get(request.path.removeprefix(PAGE))
     if waiting is None or request.method != "PUT":
         return Response(status=403)
@@ -25,31 +25,34 @@ def serve_answers(request: Request) -> Response:
 
 
 def give_up() -> None:
-    """Answer whoever waits that nothing will come any more, as the server stops."""
+    """Fail all pending requests when the server stops."""
     for waiting in list(_waiting.values()):
-        waiting.put({"Status": "FAILED", "Reason": "localcloud stops"})
+        waiting.put({"Status": "FAILED", "Reason": "localcloud is stopping"})
 
 
 class CustomResource(Provider):
     """Custom::Anything and AWS::CloudFormation::CustomResource."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Ask for a new one."""
+        """Request the creation of a resource."""
         return self._ask(context, kind, {"RequestType": "Create"}, properties)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Ask for a change; another physical id in the answer says that the old one is to be deleted."""
+        """Request an update; a different physical id in the response means that the old resource must be deleted."""
         before = {"PhysicalResourceId": old.physical_resource_id, "OldResourceProperties": _texts(old.properties)}
         return self._ask(context, old.cf_resource_type, {"RequestType": "Update", **before}, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Ask for its end."""
+        """Request the deletion of a resource."""
         kind, physical_id = resource.cf_resource_type, resource.physical_resource_id
         request = {"RequestType": "Delete", "PhysicalResourceId": physical_id}
         self._ask(context, kind, request, resource.properties)
 
     def _ask(self, context: Context, kind: str, request: Properties, properties: Properties) -> Provisioned:
-        """https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html"""
+        """Send a request and wait for the response.
+
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html
+        """
         token = uuid.uuid4().hex
         _waiting[token] = queue.SimpleQueue()
         event = {
@@ -78,7 +81,7 @@ class CustomResource(Provider):
 
 
 def _texts(value: Any) -> Any:
-    """Properties as a function gets them: every scalar is text."""
+    """Convert properties to the form that a function receives: every scalar is text."""
     if isinstance(value, dict):
         return {key: _texts(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -12,7 +12,7 @@ def _document(value: Any) -> str:
 
 
 class Role(Provider):
-    """AWS::IAM::Role; moto 5.2.5 deletes and creates a role to update it."""
+    """AWS::IAM::Role; moto 5.2.5 updates a role by deleting and creating it."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the role with its inline and managed policies."""
@@ -33,7 +33,7 @@ class Role(Provider):
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:
-        """Look whether the role exists."""
+        """Return "deleted" if the role does not exist."""
         iam = context.client("iam")
         try:
             iam.get_role(RoleName=resource.physical_resource_id)
@@ -42,7 +42,7 @@ class Role(Provider):
         return ""
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take the policies off, then delete the role."""
+        """Remove the policies, then delete the role."""
         self._attach(context, resource.physical_resource_id, resource.properties, {})
         context.client("iam").delete_role(RoleName=resource.physical_resource_id)
 
@@ -63,15 +63,15 @@ class Role(Provider):
 
 
 class Policy(Provider):
-    """AWS::IAM::Policy: an inline policy in roles; moto 5.2.5 takes the random name of another type for it."""
+    """AWS::IAM::Policy: an inline policy in roles; moto 5.2.5 gives it the random name of another type."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the policy into every role, user and group."""
+        """Add the policy to every role, user and group."""
         self._put(context, properties)
         return provisioned(context, kind, f"{context.name(64)}")
 
     def drift(self, context: Context, resource: Provisioned) -> Drift:
-        """Look whether each role still has the policy."""
+        """Return "changed" if a role no longer has the policy."""
         iam, name = context.client("iam"), resource.properties["PolicyName"]
         for role in resource.properties.get("Roles", []):
             try:
@@ -82,7 +82,7 @@ class Policy(Provider):
         return ""
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it anew, and take it from where it no longer belongs."""
+        """Set the new policy, and remove it from roles, users and groups that are no longer listed."""
         self._put(context, properties)
         for holder, name in self._holders(old.properties):
             renamed = changed(old, properties, "PolicyName")
@@ -91,7 +91,7 @@ class Policy(Provider):
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take it from everybody."""
+        """Remove the policy from every role, user and group."""
         for holder, name in self._holders(resource.properties):
             self._take(context, holder, name, resource.properties["PolicyName"])
 
@@ -128,7 +128,7 @@ class ManagedPolicy(Provider):
         return provisioned(context, kind, arn, PolicyArn=arn)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Make a new default version; the one before is dropped, because IAM keeps five."""
+        """Create a new default version and delete the previous one, because IAM keeps at most five."""
         iam, arn = context.client("iam"), old.physical_resource_id
         before = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         iam.create_policy_version(
@@ -142,7 +142,7 @@ class ManagedPolicy(Provider):
         return provisioned(context, old.cf_resource_type, arn, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Detach it everywhere, then delete it."""
+        """Detach the policy from all roles, then delete it."""
         iam, arn = context.client("iam"), resource.physical_resource_id
         for role in iam.list_entities_for_policy(PolicyArn=arn)["PolicyRoles"]:
             iam.detach_role_policy(RoleName=role["RoleName"], PolicyArn=arn)

@@ -1,4 +1,4 @@
-"""KMS keys and their aliases; moto 5.2.5's own model of a key stumbles over CloudFormation's tags."""
+"""KMS keys and their aliases; moto 5.2.5's own model of a key fails on CloudFormation's tags."""
 
 import json
 from contextlib import suppress
@@ -14,7 +14,7 @@ class Key(Provider):
     """AWS::KMS::Key."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Create the key; its id is the resource's."""
+        """Create the key; the key id is the resource's id."""
         kms = context.client("kms")
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in properties.get("Tags", [])]
         made = kms.create_key(
@@ -24,7 +24,7 @@ class Key(Provider):
         return provisioned(context, kind, made["KeyId"], Arn=made["Arn"], KeyId=made["KeyId"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Set policy, description and rotation in place: a key is never replaced for those."""
+        """Set policy, description and rotation in place; these never replace a key."""
         kms, key = context.client("kms"), old.physical_resource_id
         if changed(old, properties, "KeySpec", "KeyUsage", "MultiRegion"):
             return self.create(context, old.cf_resource_type, properties)
@@ -34,7 +34,7 @@ class Key(Provider):
         return provisioned(context, old.cf_resource_type, key, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Schedule the deletion: what is encrypted can be read until then."""
+        """Schedule the deletion; encrypted data remains readable until then."""
         days = int(resource.properties.get("PendingWindowInDays", 30))
         context.client("kms").schedule_key_deletion(KeyId=resource.physical_resource_id, PendingWindowInDays=days)
 
@@ -49,19 +49,19 @@ class Alias(Provider):
     """AWS::KMS::Alias."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Give a key the alias, which is the resource's id."""
+        """Create the alias; its name is the resource's id."""
         name = properties["AliasName"]
         context.client("kms").create_alias(AliasName=name, TargetKeyId=properties["TargetKeyId"])
         return provisioned(context, kind, name)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Let it name another key."""
+        """Point the alias to another key."""
         context.client("kms").update_alias(AliasName=properties["AliasName"], TargetKeyId=properties["TargetKeyId"])
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take the alias away; the key stays."""
-        with suppress(ClientError):  # one that is gone already
+        """Delete the alias; the key remains."""
+        with suppress(ClientError):  # the alias may no longer exist
             context.client("kms").delete_alias(AliasName=resource.physical_resource_id)
 
 

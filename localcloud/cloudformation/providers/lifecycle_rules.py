@@ -1,10 +1,10 @@
-"""Lifecycle rules of a bucket, whose form differs between CloudFormation and the API."""
+"""Lifecycle rules of a bucket: converts CloudFormation's form to the API's."""
 
 from typing import Any
 
 
 def lifecycle_rules(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Turn CloudFormation's rules into those of PutBucketLifecycleConfiguration.
+    """Convert CloudFormation's rules to the rules of PutBucketLifecycleConfiguration.
 
     Args:
         rules: "AWS::S3::Bucket Rule" in CloudFormation's reference.

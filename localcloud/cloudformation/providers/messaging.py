@@ -1,4 +1,4 @@
-"""Queues, topics' subscriptions and EventBridge."""
+"""SQS queues and EventBridge resources."""
 
 import json
 from typing import Any
@@ -43,21 +43,21 @@ class QueuePolicy(Provider):
     """AWS::SQS::QueuePolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the policy on every queue."""
+        """Set the policy on every queue."""
         for url in properties["Queues"]:
             document = json.dumps(properties["PolicyDocument"])
             context.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": document})
         return provisioned(context, kind, context.name(), Id=context.logical_id)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put it anew, and take it from queues that are no longer meant."""
+        """Set the new policy, and remove it from queues that are no longer listed."""
         updated = self.create(context, old.cf_resource_type, properties)
         self._clear(context, set(old.properties["Queues"]) - set(properties["Queues"]))
         updated.physical_resource_id = old.physical_resource_id
         return updated
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take it from every queue."""
+        """Remove the policy from every queue."""
         self._clear(context, set(resource.properties["Queues"]))
 
     def _clear(self, context: Context, urls: set[str]) -> None:
@@ -66,17 +66,17 @@ class QueuePolicy(Provider):
 
 
 class Rule(Provider):
-    """AWS::Events::Rule; moto 5.2.5 leaves targets that the template no longer has."""
+    """AWS::Events::Rule; moto 5.2.5 keeps targets that were removed from the template."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put rule and targets; on another bus than the default one the id is "bus|rule"."""
+        """Create rule and targets; on a bus other than the default one, the id is "bus|rule"."""
         name = properties.get("Name") or context.name(64)
         arn = self._put(context, name, properties)
         bus = properties.get("EventBusName", "default").rsplit("/", 1)[-1]
         return provisioned(context, kind, name if bus == "default" else f"{bus}|{name}", Arn=arn)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the rule anew, and remove targets that are gone."""
+        """Update the rule, and remove targets that are no longer in the template."""
         name = old.physical_resource_id.rsplit("|", 1)[-1]
         arn = self._put(context, name, properties)
         kept = {target["Id"] for target in properties.get("Targets", [])}
@@ -120,7 +120,7 @@ class EventBus(Provider):
         return provisioned(context, kind, properties["Name"], Arn=arn, Name=properties["Name"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
-        """Tags and description change nothing here."""
+        """Return the bus unchanged; localcloud ignores tags and description."""
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -132,7 +132,7 @@ class EventBusPolicy(Provider):
     """AWS::Events::EventBusPolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put a statement on the bus."""
+        """Add a statement to the bus policy."""
         wanted: dict[str, Any] = _bus(properties)
         if "Statement" in properties:
             arn = context.arn("events", f"event-bus/{properties.get('EventBusName', 'default')}")
@@ -144,11 +144,11 @@ class EventBusPolicy(Provider):
         return provisioned(context, kind, properties["StatementId"])
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new statement in the place of the old one."""
+        """Replace the statement."""
         return self.create(context, old.cf_resource_type, properties)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take the statement off."""
+        """Remove the statement."""
         context.client("events").remove_permission(
             StatementId=resource.physical_resource_id, **_bus(resource.properties)
         )

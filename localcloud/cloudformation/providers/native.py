@@ -1,4 +1,4 @@
-"""Types that moto's own models provision well enough (networks, keys, topics), and types that need nothing."""
+"""Types that moto's own models provision sufficiently (networks, keys, topics), and types without any effect."""
 
 from typing import Any
 
@@ -10,37 +10,37 @@ from localcloud.cloudformation.providers.base import Properties, Provider, provi
 NO_OPERATION = (
     "AWS::CDK::Metadata",  # statistics of the CDK
     "AWS::CloudFormation::WaitConditionHandle",  # a placeholder that makes an empty stack valid
-    "AWS::Logs::QueryDefinition",  # moto 5.2.5 saves no queries
-    "AWS::EC2::VPCCidrBlock",  # IPv6 and secondary ranges: no address is ever used here
+    "AWS::Logs::QueryDefinition",  # moto 5.2.5 does not store queries
+    "AWS::EC2::VPCCidrBlock",  # IPv6 and secondary ranges; localcloud uses no addresses
 )
-"""Types that are accepted without anything behind them."""
+"""Types that are accepted but have no effect."""
 
 
 def knows(kind: str) -> bool:
-    """Whether moto has a model of the type."""
+    """Return True if moto has a model of the type."""
     return kind in get_model_map()
 
 
 class NoOperation(Provider):
-    """A resource that exists in name only."""
+    """A resource that only has a name."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:  # noqa: ARG002
-        """Give it a name."""
+        """Return the resource with a name."""
         return provisioned(context, kind, context.name())
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:  # noqa: ARG002
-        """Keep the name."""
+        """Return the resource with its existing name."""
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Nothing to delete."""
+        """Do nothing."""
 
 
 class NativeProvider(Provider):
-    """Provisions through moto's model of the type."""
+    """Provisions a resource through moto's model of the type."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Create by moto's class method, which changes the properties that it is given."""
+        """Create with moto's class method, which modifies the properties that it receives."""
         model = get_model_map()[kind]
         name = properties.get(get_name_type_map().get(kind) or "", context.name())
         native = model.create_from_cloudformation_json(
@@ -58,7 +58,7 @@ class NativeProvider(Provider):
         return created
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update by the service's API, as far as there is an entry in `_UPDATES`."""
+        """Update through the service's API if `_UPDATES` has an entry for the type."""
         update = _UPDATES.get(old.cf_resource_type)
         if update is None:
             return super().update(context, old, properties)
@@ -66,7 +66,7 @@ class NativeProvider(Provider):
         return kept(context, old)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete by the object, or by the class where the object cannot."""
+        """Delete through moto's object, or through its class if the object has no such method."""
         definition = {"Type": resource.cf_resource_type, "Properties": _copied(resource.properties)}
         model = get_model_map()[resource.cf_resource_type]
         own = getattr(resource.native, "delete", None)
@@ -79,7 +79,7 @@ class NativeProvider(Provider):
 
 
 def kept(context: Context, old: Provisioned) -> Provisioned:
-    """Return a resource that an update leaves in place, with moto's object of it."""
+    """Return a resource that an update keeps in place, with moto's object."""
     same = provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
     same.native = old.native
     return same

@@ -1,4 +1,4 @@
-"""VPCs and what is in them: moto's models create them, the API deletes them."""
+"""VPCs and their parts: moto's models create them, the API deletes them."""
 
 import json
 from collections.abc import Callable
@@ -12,17 +12,17 @@ Delete = Callable[[Any, Provisioned], Any]
 
 
 class Network(NativeProvider):
-    """A part of a VPC; most of moto 5.2.5's models cannot delete themselves and do nothing instead."""
+    """A part of a VPC. The delete method of most models in moto 5.2.5 has no effect, so the API deletes it."""
 
     def __init__(self, delete: Delete) -> None:
         self._delete = delete
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete it by its service's API."""
+        """Delete the resource through its service's API."""
         self._delete(context.client("ec2"), resource)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Change tags, the target of a route, and an endpoint's policy and places in place."""
+        """Update tags, a route's target, or an endpoint's policy, subnets, route tables and security groups."""
         kind, ec2 = old.cf_resource_type, context.client("ec2")
         different = {
             name for name in {*old.properties, *properties} if old.properties.get(name) != properties.get(name)
@@ -81,7 +81,7 @@ def _detach_gateway(ec2: Any, resource: Provisioned) -> None:
 
 
 def _disassociate(ec2: Any, resource: Provisioned) -> None:
-    """By route table and subnet: moto's model gives no association id that its API knows."""
+    """Disassociate by route table and subnet, because moto's model has no association id that its API knows."""
     tables = ec2.describe_route_tables(RouteTableIds=[resource.properties["RouteTableId"]])["RouteTables"]
     for association in tables[0]["Associations"]:
         if association.get("SubnetId") == resource.properties["SubnetId"]:
@@ -89,7 +89,7 @@ def _disassociate(ec2: Any, resource: Provisioned) -> None:
 
 
 def _release(ec2: Any, resource: Provisioned) -> None:
-    """By its allocation: the resource's id is the public address."""
+    """Release by allocation id, because the resource's id is the public address."""
     for address in ec2.describe_addresses(PublicIps=[resource.physical_resource_id])["Addresses"]:
         ec2.release_address(AllocationId=address["AllocationId"])
 
@@ -98,7 +98,7 @@ class Ingress(Provider):
     """AWS::EC2::SecurityGroupIngress from another group; moto 5.2.5's model of it has no id."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Add the rule; its id is the resource's."""
+        """Add the rule; the rule's id is the resource's id."""
         made = context.client("ec2").authorize_security_group_ingress(
             GroupId=properties["GroupId"], IpPermissions=[_permission(properties)]
         )
@@ -106,7 +106,7 @@ class Ingress(Provider):
         return provisioned(context, kind, rule, Id=rule)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Take the rule away."""
+        """Remove the rule."""
         context.client("ec2").revoke_security_group_ingress(
             GroupId=resource.properties["GroupId"], IpPermissions=[_permission(resource.properties)]
         )

@@ -1,14 +1,14 @@
-"""Scheduling policies and quota shares of AWS Batch; `compute` has its queues and their environments."""
+"""Scheduling policies and quota shares of AWS Batch; `compute` provides its queues and environments."""
 
 from localcloud.cloudformation.context import Context, Provisioned, without
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
 class SchedulingPolicy(Provider):
-    """AWS::Batch::SchedulingPolicy: its kind is for good, its name too."""
+    """AWS::Batch::SchedulingPolicy; its kind and its name cannot change."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Create it; the ARN is the id."""
+        """Create the policy; its ARN is the id."""
         wanted = {**properties, "Name": properties.get("Name") or context.name(128)}
         request = context.request("batch", "CreateSchedulingPolicy", wanted)
         arn = context.client("batch").create_scheduling_policy(**request)["arn"]
@@ -21,7 +21,7 @@ class SchedulingPolicy(Provider):
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete it."""
+        """Delete the policy."""
         context.client("batch").delete_scheduling_policy(arn=resource.physical_resource_id)
 
 
@@ -29,14 +29,14 @@ class QuotaShare(Provider):
     """AWS::Batch::QuotaShare."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Create it; the ARN is the id."""
+        """Create the quota share; its ARN is the id."""
         wanted = {**properties, "QuotaShareName": properties.get("QuotaShareName") or context.name(128)}
         request = context.request("batch", "CreateQuotaShare", wanted)
         arn = context.client("batch").create_quota_share(**request)["quotaShareArn"]
         return provisioned(context, kind, arn, QuotaShareArn=arn)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Update limits and lending in place."""
+        """Update limits and sharing in place."""
         wanted = {
             **without(properties, "QuotaShareName", "JobQueue", "Tags"),
             "QuotaShareArn": old.physical_resource_id,
@@ -45,7 +45,7 @@ class QuotaShare(Provider):
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete it."""
+        """Delete the quota share."""
         context.client("batch").delete_quota_share(quotaShareArn=resource.physical_resource_id)
 
 

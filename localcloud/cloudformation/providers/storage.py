@@ -10,7 +10,7 @@ _TABLE_SETTINGS = ("PointInTimeRecoverySpecification", "TimeToLiveSpecification"
 
 
 class Table(Provider):
-    """AWS::DynamoDB::Table; in place moto 5.2.5 would delete the items."""
+    """AWS::DynamoDB::Table; an in-place update by moto 5.2.5 would delete the items."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the table."""
@@ -27,7 +27,7 @@ class Table(Provider):
         return provisioned(context, kind, name, **_of_table(made))
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
-        """Take over a table as it is."""
+        """Import a table unchanged."""
         client, name = context.client("dynamodb"), properties.get("TableName", "")
         try:
             return provisioned(context, kind, name, **_of_table(client.describe_table(TableName=name)["Table"]))
@@ -85,7 +85,7 @@ class Repository(Provider):
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
-        """Delete; with images only where EmptyOnDelete says so."""
+        """Delete the repository; delete its images only if EmptyOnDelete is true."""
         force = str(resource.properties.get("EmptyOnDelete", False)).lower() == "true"
         context.client("ecr").delete_repository(repositoryName=resource.physical_resource_id, force=force)
 
@@ -102,11 +102,11 @@ class Parameter(Provider):
     """AWS::SSM::Parameter."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
-        """Put the parameter."""
+        """Create the parameter."""
         return self._put(context, kind, properties.get("Name") or context.name(), properties, overwrite=False)
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Put the new value."""
+        """Set the new value."""
         return self._put(context, old.cf_resource_type, old.physical_resource_id, properties, overwrite=True)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
@@ -120,7 +120,7 @@ class Parameter(Provider):
 
 
 class LogGroup(Provider):
-    """AWS::Logs::LogGroup; in place moto 5.2.5 would delete the streams."""
+    """AWS::Logs::LogGroup; an in-place update by moto 5.2.5 would delete the streams."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the group."""
@@ -130,7 +130,7 @@ class LogGroup(Provider):
         return provisioned(context, kind, name, Arn=context.arn("logs", f"log-group:{name}:*"))
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
-        """Change the retention."""
+        """Update the retention period."""
         self._retain(context, old.physical_resource_id, properties)
         return provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
 
