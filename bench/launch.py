@@ -35,7 +35,7 @@ class Launch:
 def launches(world: World) -> dict[str, Any]:
     """Launch in both ways alternately and return medians and ratios over `ROUNDS` rounds, after one warm-up round.
 
-    Both use the same manifest, line, Region, role and image, and launch a training job that ends at once.
+    Both use the same manifest, line, Region, role and image, and launch a training job that ends immediately.
     """
     array = world.submit("launch.csv", lines=2 * (ROUNDS + 1))
     ours, theirs = [], []

@@ -27,8 +27,8 @@ from traingrid.grid import Grid, load_grid
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"
 PATIENCE_SECONDS = 120
-# The training image ends at once, because only the launch is measured. The grid specifies its URI, so that deploy()
-# does not push the real image there.
+# The training image ends immediately, because only the launch is measured. The grid specifies its URI, so that
+# deploy() does not push the real image there.
 GRID = f"""\
 name: bench
 home: us-east-1

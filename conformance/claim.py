@@ -40,7 +40,7 @@ class Claim:
         check: Raises an exception if the assumption is wrong.
         why_documented: Why it cannot be checked; empty for a claim that is checked.
         not_modelled: Why localcloud does not meet it; empty if it does.
-        trainings: Number of training instances that the check uses at once; each is billed for some minutes.
+        trainings: Number of training instances that the check uses concurrently; each is billed for some minutes.
     """
 
     name: str
@@ -61,7 +61,7 @@ def claim(*sources: Source, used_by: str, not_modelled: str = "", trainings: int
         sources: Evidence from outside this project.
         used_by: The code that depends on it: paths, separated by spaces.
         not_modelled: Why localcloud does not meet it.
-        trainings: Number of training instances that the check uses at once.
+        trainings: Number of training instances that the check uses concurrently.
     """
 
     def declare(check: Check) -> Check:

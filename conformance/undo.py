@@ -27,7 +27,7 @@ class Undo:
         """Register the deletion of a resource; call this before or directly after creating the resource.
 
         Raises:
-            InterruptedRunError: The deletion has begun. A resource that already exists was deleted at once.
+            InterruptedRunError: The deletion has begun. A resource that already exists was deleted immediately.
         """
         with self._lock:
             if not self._closed:

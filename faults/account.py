@@ -13,7 +13,7 @@ FEW_INSTANCES = 4
 """Training instances per Region in experiments that tolerate so few."""
 
 _SHORT_TRAININGS = ("E1 children: fresh", "E3", "E10", "E11 10,000 lines", "E13")
-# In these experiments training jobs end at once: a line without an instance waits for another job, not for a timeout.
+# Training jobs end immediately here, so that a line without an instance waits for another job, not for a timeout.
 
 
 def prepare(cloud: LocalCloud) -> None:

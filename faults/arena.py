@@ -264,7 +264,7 @@ class Arena(Stage):
         )
 
     def lose_children(self, submission: Submission) -> int:
-        """Kill all children of a submission for good, and return how many were running. Batch does not retry them."""
+        """Kill all children of a submission, which Batch then does not retry, and return how many were running."""
         ours = [group for job in submission.batch_jobs for group in groups(f"batch/{job}*") if group.runs]
         for job in submission.batch_jobs:
             self.children().terminate(job, "its hosts are lost")

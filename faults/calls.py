@@ -123,8 +123,8 @@ def _struck(arena: Arena) -> Counter[str]:
 def throttled(arena: Arena, share: float, lines: int) -> Outcome:
     """E6: throttle a share of the children's calls to SageMaker and DynamoDB, and check that every line completes.
 
-    All children run at once, because they only back off and wait, as AWS requests. If nearly all calls are throttled,
-    a child would wait for hours; such a storm therefore ends after `STORM_SECONDS`, as outages do.
+    All children run concurrently, because they only back off and wait, as AWS requests. If nearly all calls were
+    throttled, a child would wait for hours; such a storm therefore ends after `STORM_SECONDS`, as outages do.
     """
     counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # delay of 0 s: only counts
     strikes = [_to_all("throttle", service, share) for service in ("sagemaker", "dynamodb")]

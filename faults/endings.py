@@ -62,7 +62,7 @@ def _ends(group: ProcessGroup, killed_after: float) -> bool:
 
 
 def everything_lost(arena: Arena, lines: int) -> Outcome:
-    """E9: kill all children for good while their training jobs run and drop all events; the reconciler must finish."""
+    """E9: kill all children permanently while their jobs train, and drop all events; the reconciler must finish."""
     arena.plan(stub_seconds=15.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submissions, killed = list[Submission](), 0
     for start in range(0, lines, _CHILDREN_AT_ONCE):

@@ -8,7 +8,7 @@ from localcloud.faults import EventFault
 
 
 def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> Outcome:
-    """E3: deliver one manifest's event `copies` times at once, and many others several times, late and out of order.
+    """E3: deliver one manifest's event `copies` times concurrently, and others several times, late and out of order.
 
     Meanwhile SageMaker's events are delivered three times and out of order.
     """

@@ -112,7 +112,7 @@ class LostWorld:
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=(dies,))
         with self._arena.short_lived_intake(_INTAKE_SECONDS):
             submission = self._arena.upload(1)
-            until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake is dead")
+            until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake has been killed")
         until(lambda: self._in(submission, *FINAL_STATES), "its children have ended its lines")
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST)
         return submission

@@ -27,7 +27,7 @@ CLAIM = CallFault(effect="delay", service="dynamodb", action="UpdateItem", calle
 
 
 def doubled(arena: Arena, pairs: int) -> Outcome:
-    """E5: start two children for every line at once; a third of the first attempts find no capacity."""
+    """E5: start two children for every line concurrently; a third of the first attempts find no capacity."""
     submissions, again = [], list[str]()
     for start in range(0, pairs, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, pairs - start)

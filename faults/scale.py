@@ -20,7 +20,7 @@ _CHILDREN_AT_ONCE = 64
 
 
 def of_lines(arena: Arena, lines: int) -> Outcome:
-    """E11: submit this many lines at once and wait until all have ended, each by its own child."""
+    """E11: submit one manifest of this many lines and wait until all have ended, each by its own child."""
     arena.plan()
     with arena.children_at_once(_CHILDREN_AT_ONCE):
         return _brought_to_their_end(arena, lines)

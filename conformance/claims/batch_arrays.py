@@ -100,7 +100,7 @@ def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
     used_by="traingrid/children.py",
 )
 def children_are_described_by_id_and_index(aws: Aws) -> None:
-    """DescribeJobs accepts several children of an array at once, as <parent>:<index>."""
+    """DescribeJobs accepts several children of an array in one request, as <parent>:<index>."""
     batch = Batch.of(aws)
     ids = [f"{batch.array()['jobId']}:{index}" for index in range(5)]
     jobs = batch.api.describe_jobs(jobs=ids)["jobs"]

@@ -55,7 +55,7 @@ def queue_cannot_gain_a_policy(aws: Aws) -> None:
     page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_cannot_pull_image.html"),
     used_by="stacks/network.py stacks/endpoints.py",
     why="it requires a subnet without a route in the account, where jobs fail only after minutes",
-    not_modelled="VPCs: routes, endpoints and security groups do not limit what a process reaches",
+    not_modelled="VPCs: routes, endpoints and security groups do not restrict connections",
 )
 def child_needs_a_route_to_services(aws: Aws) -> None:
     """A Fargate job in a subnet without a route to ECR and CloudWatch Logs does not start."""
@@ -79,7 +79,7 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
     why="the limit depends on the account",
 )
 def young_account_has_few_fargate_vcpus(aws: Aws) -> None:
-    """A new account can run few Fargate vCPUs at once; Batch keeps other jobs RUNNABLE until capacity is free."""
+    """A new account can run few Fargate vCPUs concurrently; Batch keeps other jobs RUNNABLE until capacity is free."""
 
 
 @documented(

@@ -30,7 +30,7 @@ def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
 
 @claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
 def one_of_many_writers_wins(aws: Aws) -> None:
-    """If twenty writers use the same condition at once, exactly one succeeds."""
+    """If twenty writers use the same condition at the same time, exactly one succeeds."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
 
     def write(number: int) -> bool:

@@ -125,7 +125,7 @@ class Account:
         of_line = f"{GRID}-{name.submission}-{name.index}-"
         alive = [other.name for other in self.training_jobs if other.name.startswith(of_line) and other.active]
         if len(alive) > 1:
-            self.wrong.append(f"{' and '.join(alive)} are alive at once")
+            self.wrong.append(f"{' and '.join(alive)} are active at the same time")
         if self._times("CreateTrainingJob", "TrainingJobName", job.name) > 1:
             self.wrong.append(f"{job.name} was accepted twice")
         self._judge_child(job.name, (name.submission, name.index))

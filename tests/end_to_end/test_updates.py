@@ -134,7 +134,7 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
 
 @pytest.fixture(scope="module")
 def running(deployer: Deployer) -> tuple[str, str]:
-    """Return a submission of 50 lines and its array, of which 16 children run at once."""
+    """Return a submission of 50 lines and its array, of which 16 children run concurrently."""
     report = submit(deployer.plane(), "fifty.csv", manifest(*["direct"] * LINES))
     assert report["state"] == "submitted", report
     until(lambda: len(created(deployer)) == 2 + AT_ONCE)
