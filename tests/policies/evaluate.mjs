@@ -28,7 +28,7 @@ async function evaluated(asked) {
   const results = answer.resultType === 'single' ? [answer.result] : answer.results
   return {
     result: answer.overallResult,
-    error: results.length === 1 ? '' : `${results.length} answers: a case names one resource`,
+    error: results.length === 1 ? '' : `${results.length} answers; a case must name one resource`,
     ignored: results.flatMap((result) => result.ignoredContextKeys ?? [])
   }
 }
