@@ -1,1 +1,1 @@
-"""Measurements of the control plane, against localcloud: `make bench-control`. No test depends on them."""
+"""Measurements of the control plane in localcloud (`make bench-control`). No test depends on them."""

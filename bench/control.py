@@ -1,4 +1,4 @@
-"""`make bench-control`: measures the control plane against localcloud, prints a table, writes results/control.json."""
+"""`make bench-control`: measures the control plane in localcloud, prints a table, and writes results/control.json."""
 
 import tempfile
 from pathlib import Path
@@ -13,11 +13,11 @@ from bench.world import World, deployed
 
 RESULTS = CHECKOUT / "bench/results/control.json"
 SAME = 1.1
-"""Most by which the bytes of two lines may differ and still count as the same: an index has more or fewer digits."""
+"""Largest ratio of bytes read that counts as equal; indexes differ in their number of digits."""
 
 
 def main() -> None:
-    """Measure everything in one deployed grid."""
+    """Take all measurements in one deployed grid."""
     machine = description()
     with tempfile.TemporaryDirectory(prefix="traingrid-bench-") as work, deployed(Path(work)) as world:
         details = measure(world)
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def measure(world: World) -> dict[str, Any]:
-    """Return the measurements, one after the other: nothing else of ours runs meanwhile."""
+    """Return the measurements, taken one at a time so that they do not influence each other."""
     return {
         "P1": launches(world),
         "P2": cost_of_holding(world),
@@ -36,7 +36,7 @@ def measure(world: World) -> dict[str, Any]:
 
 
 def results(details: dict[str, Any]) -> list[Result]:
-    """Return the figures that have an aim."""
+    """Return the figures that have a target."""
     launch, cost, intake, read = (details[name] for name in ("P1", "P2", "P6", "P7"))
     large = f"{intake['lines']:,} lines through the intake"
     rows: list[tuple[str, str, float, str, float, str]] = [

@@ -1,7 +1,7 @@
-"""Runs a part of traingrid in a process of its own and says what it asked AWS for.
+"""Counts the AWS requests of a part of traingrid, which it runs in this process.
 
-`python -m bench.counted REPORT child` runs what the orchestrator's container runs; with `intake EVENT` instead it runs
-the intake function once, on an event in JSON. REPORT is the file that takes a `Report` in JSON.
+`python -m bench.counted REPORT child` runs the program of the orchestrator's container; `intake EVENT` instead of
+`child` runs the intake function once, for an event in JSON. REPORT is the file to which a `Report` is written in JSON.
 """
 
 import importlib
@@ -22,14 +22,14 @@ from bench.machine import peak_memory_mib
 
 @dataclass(kw_only=True)
 class Report:
-    """What a process has done.
+    """Statistics of a process.
 
     Attributes:
-        ended_at: When it was done, in seconds since 1970.
-        handler_seconds: How long its own code took, without Python's start and the imports of boto3.
-        peak_mib: Most memory of the process.
-        calls: HTTP requests by service and operation, each try of a retried one too.
-        bytes_read: Bytes of the bodies of S3's GetObject answers.
+        ended_at: Time at which it ended, in seconds since 1970.
+        handler_seconds: Duration of its own code, without Python's start and the imports of boto3.
+        peak_mib: Peak memory of the process.
+        calls: HTTP requests by service and operation, including each retry.
+        bytes_read: Bytes in the bodies of GetObject replies of S3.
     """
 
     ended_at: float = 0.0
@@ -39,7 +39,7 @@ class Report:
     bytes_read: int = 0
 
     def watch(self) -> None:
-        """Count for every client that this process makes from now on: boto3's default session hands its hooks on."""
+        """Count requests of all clients created from now on, which inherit handlers from boto3's default session."""
         boto3.setup_default_session()
         events = boto3._get_default_session().events
         events.register("before-send", self._sent)
@@ -54,7 +54,7 @@ class Report:
 
 
 def main() -> int:
-    """Run the part that the arguments name, write the report and return the exit code."""
+    """Run the part that the arguments name, write the report, and return the exit code."""
     file, part, *event = sys.argv[1:]
     report = Report()
     report.watch()
@@ -73,7 +73,7 @@ def _child() -> int:
 
 
 def _intake(event: str) -> int:
-    """A Lambda context has more than this; the handler reads no more."""
+    """Run the intake with the part of a Lambda context that the handler reads; return the exit code."""
     accept = importlib.import_module("lambda.accept_manifest")
     left = 60_000  # the timeout in milliseconds (stacks/event_function.py)
     context = SimpleNamespace(aws_request_id=f"bench-{os.getpid()}", get_remaining_time_in_millis=lambda: left)

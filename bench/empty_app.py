@@ -1,6 +1,6 @@
-"""The CDK app that synthesis is measured against: one stack, with the one resource that CloudFormation asks for.
+"""Baseline of the synthesis measurement: a CDK app with one stack of one resource.
 
-Its resource is nothing in AWS and costs nothing; a stack without any is refused by the CDK's own validation.
+The CDK's validation refuses a stack without resources; this one creates nothing in AWS and costs nothing.
 """
 
 from aws_cdk import App, CfnWaitConditionHandle, Stack

@@ -1,7 +1,7 @@
-"""`make idle-cost`: what a deployed grid costs in a month in which nobody uses it, from its own templates.
+"""`make idle-cost`: computes the monthly cost of an idle grid from its templates.
 
-Counted is what the templates have, priced by `traingrid/prices.py`: list prices of us-east-1, free tiers left out. What
-nobody can read in a template is assumed below, and said so in the output.
+It counts the resources in the templates, priced by `traingrid/prices.py`: list prices in us-east-1, without free tiers.
+Values that the templates do not contain are assumed below, and the output lists them.
 """
 
 import tempfile
@@ -22,15 +22,15 @@ from traingrid.waits import SWEEP_SECONDS
 
 SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
 SECONDS_OF_A_SWEEP = 3.0
-"""Assumed: of an idle grid, all Regions asked at once. In AWS it has not been measured."""
+"""Assumed for an idle grid, which queries all Regions concurrently; not measured in AWS."""
 BYTES_OF_A_SWEEP = 3000
-"""Of log: its own line, and Lambda's at its start and end. Assumed from localcloud's."""
+"""Assumed size of a sweep's logs, from localcloud: its own line, and Lambda's lines at the start and the end."""
 REGIONS = (
     *("us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ca-central-1"),
     *("sa-east-1", "eu-north-1", "eu-west-2", "ap-south-1", "us-east-2"),
 )
 KINDS: Mapping[str, Mapping[str, Any]] = {
-    "as it comes": {},
+    "default settings": {},
     "encryption: kms": {"encryption": "kms"},
     "network: private": {"network": "private"},
     "both": {"encryption": "kms", "network": "private"},
@@ -41,7 +41,7 @@ Template = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A line of the bill."""
+    """An item of the bill."""
 
     what: str
     count: float
@@ -49,31 +49,31 @@ class Item:
 
     @property
     def dollars(self) -> float:
-        """What it costs in a month."""
+        """Its monthly cost."""
         return self.count * self.price.dollars
 
 
 def main() -> None:
-    """Print what grids of 1, 4 and 12 Regions cost, and what of."""
+    """Print the cost of grids with 1, 4 and 12 Regions, and the items of one of them."""
     counts = (1, 4, 12)
     click.echo(
-        f"$ a month while idle, at the list prices of us-east-1{'1 Region':>16}{'4 Regions':>12}{'12 Regions':>12}"
+        f"$ per month while idle, at the list prices of us-east-1{'1 Region':>16}{'4 Regions':>12}{'12 Regions':>12}"
     )
     for kind, settings in KINDS.items():
         totals = [sum(item.dollars for item in idle(synthesised(a_grid(count, settings)))) for count in counts]
-        click.echo(f"{kind:<54}" + "".join(f"{total:>12.2f}" for total in totals))
-    click.echo("\nof the grid of 4 Regions, as it comes:")
+        click.echo(f"{kind:<56}" + "".join(f"{total:>12.2f}" for total in totals))
+    click.echo("\nitems of the grid with 4 Regions and default settings:")
     for item in idle(synthesised(a_grid(4, {}))):
         click.echo(
             f"{item.count:>12,.2f} x {item.price.dollars:<12g} {item.dollars:>8.3f}  {item.what} ({item.price.of})"
         )
     click.echo(f"\nassumed: a sweep takes {SECONDS_OF_A_SWEEP:g} s and logs {BYTES_OF_A_SWEEP} bytes")
     image, stored = prices.IMAGE_STORAGE.dollars, prices.BUCKET_STORAGE.dollars
-    click.echo(f"beside that: each GB of images ${image:.2f} in each Region, each GB in S3 ${stored}")
+    click.echo(f"not included: ${image:.2f} per GB of images in each Region, ${stored} per GB in S3")
 
 
 def a_grid(regions: int, settings: Mapping[str, Any]) -> Grid:
-    """Return a grid with so many training Regions."""
+    """Return a grid with this many training Regions."""
     described = {
         "name": "traingrid",
         "home": REGIONS[0],
@@ -85,7 +85,7 @@ def a_grid(regions: int, settings: Mapping[str, Any]) -> Grid:
 
 
 def synthesised(grid: Grid) -> dict[str, Template]:
-    """Return the templates of a grid by the names of their stacks."""
+    """Return the templates of a grid, by stack name."""
     with tempfile.TemporaryDirectory(prefix="traingrid-cost-") as folder:
         layer = Path(folder) / "layer"
         (layer / "python").mkdir(parents=True)
@@ -94,7 +94,7 @@ def synthesised(grid: Grid) -> dict[str, Template]:
 
 
 def idle(templates: Mapping[str, Template]) -> list[Item]:
-    """Return what stacks cost in a month in which nothing happens but sweeps."""
+    """Return the monthly items of stacks in which only sweeps run."""
     alarms = sum(_metrics_of(alarm) for alarm in _all(templates, "AWS::CloudWatch::Alarm"))
     boards = sum(1 for _ in _all(templates, "AWS::CloudWatch::Dashboard"))
     keys = sum(1 for _ in _all(templates, "AWS::KMS::Key"))
@@ -107,8 +107,8 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
     )
     counted = [
         Item(what="alarms", count=alarms, price=prices.ALARM),
-        Item(what="what a sweep measures", count=len(Sweep().measured()), price=prices.CUSTOM_METRIC),
-        Item(what="dashboards beyond three", count=max(0, boards - 3), price=prices.DASHBOARD),
+        Item(what="metrics of sweeps", count=len(Sweep().measured()), price=prices.CUSTOM_METRIC),
+        Item(what="dashboards above three", count=max(0, boards - 3), price=prices.DASHBOARD),
         *_sweeps(templates),
         Item(what="keys", count=keys, price=prices.KEY),
         Item(what="NAT gateways", count=gateways, price=prices.NAT_GATEWAY),
@@ -119,7 +119,7 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
 
 
 def _sweeps(templates: Mapping[str, Template]) -> Iterator[Item]:
-    """Yield what the functions cost that the clock invokes: the reconciler."""
+    """Yield the items of scheduled functions, that is, of the reconciler."""
     for template in templates.values():
         for rule in _of(template, "AWS::Events::Rule"):
             if "ScheduleExpression" not in rule:
@@ -137,7 +137,7 @@ def _sweeps(templates: Mapping[str, Template]) -> Iterator[Item]:
 
 
 def _metrics_of(alarm: Mapping[str, Any]) -> int:
-    """Return how many metrics an alarm looks at: that is what it is billed by."""
+    """Return the number of metrics that an alarm evaluates, by which it is billed."""
     return sum("MetricStat" in metric for metric in alarm.get("Metrics", ())) or 1
 
 

@@ -1,4 +1,4 @@
-"""P6: a manifest of 10,000 lines through the intake. P7: what a child reads for its line."""
+"""P6: intake of a manifest with 10,000 lines. P7: bytes that a child reads for its line."""
 
 import json
 import statistics
@@ -17,9 +17,9 @@ ROUNDS = 3
 
 
 def intake_of_a_large_manifest(world: World) -> dict[str, Any]:
-    """Submit `ROUNDS` manifests of 10,000 lines, each in a process of its own; return medians.
+    """Submit `ROUNDS` manifests of 10,000 lines, each in its own process, and return medians.
 
-    The deployed function, which would submit them at the same time, is not told of their uploads.
+    The deployed function, which would submit them too, does not receive their events.
     """
     environment, runs = world.intake_environment(), []
     with world.without_intake():
@@ -47,7 +47,7 @@ def intake_of_a_large_manifest(world: World) -> dict[str, Any]:
 
 
 def bytes_read_by_a_child(world: World) -> dict[str, Any]:
-    """Run the first and the last child of manifests of 1, 100 and 10,000 lines; return the bytes each reads from S3."""
+    """Return the bytes that the first and the last child of manifests with 1, 100 and 10,000 lines read from S3."""
     read: dict[str, dict[str, int]] = {}
     for lines in SIZES:
         array = world.submit(f"read-{lines}.csv", lines)
@@ -68,7 +68,7 @@ def run_counted(world: World, environment: Mapping[str, str], *arguments: str) -
     """Run `bench.counted` and return its report.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: The process failed.
     """
     file, log = world.work / "counted.json", world.work / "counted.log"
     part, *event = arguments
@@ -76,5 +76,5 @@ def run_counted(world: World, environment: Mapping[str, str], *arguments: str) -
     with log.open("wb") as output:
         ended = subprocess.run(command, env=environment, cwd=CHECKOUT, stdout=output, stderr=output, check=False)
     if ended.returncode:
-        raise RuntimeError(f"{part} ended with {ended.returncode}:\n{log.read_text()[-2000:]}")
+        raise RuntimeError(f"{part} exited with {ended.returncode}:\n{log.read_text()[-2000:]}")
     return dict(json.loads(file.read_text()))

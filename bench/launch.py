@@ -1,4 +1,4 @@
-"""P1: from a child's process start to an accepted CreateTrainingJob, against the way of the original recipe."""
+"""P1: time from a child's process start to an accepted CreateTrainingJob, compared with the original recipe."""
 
 import statistics
 import subprocess
@@ -19,12 +19,12 @@ PATIENCE_SECONDS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One start.
+    """One launch of a training job.
 
     Attributes:
-        seconds: From the process's start to CreateTrainingJob's entry in localcloud's record.
-        peak_mib: Most memory of the process until then.
-        peak_mib_at_end: Most memory of the process until its end.
+        seconds: Time from the process's start to the CreateTrainingJob entry in localcloud's record.
+        peak_mib: Peak memory of the process until then.
+        peak_mib_at_end: Peak memory of the process until its end.
     """
 
     seconds: float
@@ -33,9 +33,9 @@ class Launch:
 
 
 def launches(world: World) -> dict[str, Any]:
-    """Start both ways in turn, one round to warm the files' caches and `ROUNDS` that count; return medians and ratios.
+    """Launch in both ways alternately and return medians and ratios over `ROUNDS` rounds, after one warm-up round.
 
-    Both get the same manifest, line, Region, role and image, and start a training job that ends at once.
+    Both use the same manifest, line, Region, role and image, and launch a training job that ends immediately.
     """
     array = world.submit("launch.csv", lines=2 * (ROUNDS + 1))
     ours, theirs = [], []
@@ -55,10 +55,10 @@ def launches(world: World) -> dict[str, Any]:
 
 
 def launch(world: World, command: list[str], environment: dict[str, str]) -> Launch:
-    """Start one process, wait for its training job to be accepted and for its own end.
+    """Start a process, and wait until its training job is accepted and the process has ended.
 
     Raises:
-        RuntimeError: It failed, or created no training job.
+        RuntimeError: The process failed, or created no training job.
     """
     before = len(world.cloud.record.entries())
     accepted: float | None = None
@@ -75,7 +75,7 @@ def launch(world: World, command: list[str], environment: dict[str, str]) -> Lau
             time.sleep(POLL_SECONDS)
         process.kill()
     if process.wait() != 0 or accepted is None:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{log.read_text()[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)} exited with {process.returncode}:\n{log.read_text()[-2000:]}")
     return Launch(seconds=accepted - started, peak_mib=peak_when_accepted, peak_mib_at_end=peak)
 
 
@@ -96,7 +96,7 @@ def _original(world: World, array: Array, index: int) -> tuple[list[str], dict[s
     ]
     command = [str(CHECKOUT / ".venv-bench/bin/python"), str(CHECKOUT / "bench/original_recipe.py"), *arguments]
     environment = world.child_environment(home, {**array.child(index), "S3_ARRAY_FILE": array.manifest})
-    # The role of our children lets nobody do what this does: it runs with a user's keys, which may do everything.
+    # The children's role does not permit the recipe's calls, so it runs with the unrestricted keys of a user.
     environment.pop("AWS_SESSION_TOKEN", None)
     return command, {**environment, **user_environment(world.cloud.endpoint_url, home)}
 

@@ -1,4 +1,4 @@
-"""The machine that a measurement was made on."""
+"""Description of the machine on which a measurement ran."""
 
 import os
 import platform
@@ -9,14 +9,14 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MEASURED = ("boto3", "botocore", "pydantic", "moto")
-"""Distributions whose versions decide what is measured."""
+"""Distributions whose versions affect the measurements."""
 
 
 def description(measured: Sequence[str] = MEASURED) -> dict[str, Any]:
-    """Return what a reader needs to judge the numbers: cores, memory in GiB, versions, and how busy it was before.
+    """Return the context of a measurement: cores, memory in GiB, versions, and the load before it.
 
     Args:
-        measured: Distributions whose versions are named.
+        measured: Distributions whose versions are listed.
     """
     return {
         "cores": os.cpu_count(),
@@ -30,16 +30,16 @@ def description(measured: Sequence[str] = MEASURED) -> dict[str, Any]:
 
 
 def peak_memory_mib(process: int | str) -> float:
-    """Return the most memory that a process has held so far, in MiB; 0 for one that has ended.
+    """Return the peak memory of a process in MiB; 0 if it has ended.
 
-    VmHWM, "peak resident set size", of proc(5). Not getrusage's figure, which a child inherits from its parent.
+    Reads VmHWM, "peak resident set size", of proc(5). getrusage is not suitable, because a child inherits its value.
 
     Args:
         process: A process id, or "self".
     """
     try:
         return int(_field(Path(f"/proc/{process}/status"), "VmHWM").split()[0]) / 1024
-    except (FileNotFoundError, ProcessLookupError, LookupError):  # a zombie has no memory to tell of
+    except (FileNotFoundError, ProcessLookupError, LookupError):  # a zombie has no memory figures
         return 0.0
 
 
@@ -52,6 +52,6 @@ def _field(file: Path, name: str) -> str:
 
 
 def _locked(name: str) -> str:
-    """Return the version of a distribution in bench/requirements.txt, whose environment is not ours."""
+    """Return the version of a distribution in bench/requirements.txt, which has its own environment."""
     lines = (CHECKOUT / "bench/requirements.txt").read_text().splitlines()
     return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{name}=="))

@@ -1,18 +1,18 @@
-"""The way of the original recipe: one line of the array file becomes a SageMaker Python SDK v2 estimator.
+"""The original recipe: one line of the array file becomes an estimator of the SageMaker Python SDK v2.
 
-`python bench/original_recipe.py ROLE IMAGE OUTPUT SOURCE`, in the environment of bench/requirements.txt and with the
-variables of an AWS Batch child. It does what such programs do: read the array file from S3, take the line of the
-array index, build a TensorFlow estimator with MPI, call `fit(wait=False)`. Where there is a cheaper way it is taken, so
-that the comparison is fair: the default bucket, the role and the image are given instead of looked up, the user's code
-lies in S3 already (SOURCE) instead of being packed and uploaded, and the SDK's debugger, profiler and telemetry, which
-SageMaker's own examples leave on, are off.
+Usage: `python bench/original_recipe.py ROLE IMAGE OUTPUT SOURCE`, in the environment of bench/requirements.txt and with
+the variables of an AWS Batch child. Like typical programs, it reads the array file from S3, selects the line of the
+array index, builds a TensorFlow estimator with MPI, and calls `fit(wait=False)`. For a fair comparison it uses the
+cheapest variant of each step: the default bucket, role and image are given instead of looked up, the user's code
+is already in S3 (SOURCE) instead of being packed and uploaded, and the SDK's debugger, profiler and telemetry, which
+SageMaker's own examples leave enabled, are disabled.
 """
 
 import os
 import sys
 
 import boto3
-import sagemaker  # type: ignore[import-not-found] # it is in an environment of its own
+import sagemaker  # type: ignore[import-not-found] # installed in a separate environment
 from sagemaker.tensorflow import TensorFlow  # type: ignore[import-not-found]
 
 NO_TELEMETRY = {
@@ -22,7 +22,7 @@ NO_TELEMETRY = {
 
 
 def read_line(array_file: str, index: int) -> tuple[str, str]:
-    """Return Region and data of line `index` (from 0) of an array file, `region,s3_uri[,name]`."""
+    """Return the Region and data URI of line `index` (from 0) of an array file with lines `region,s3_uri[,name]`."""
     bucket, _, key = array_file.removeprefix("s3://").partition("/")
     body = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read().decode()
     region, uri = body.splitlines()[index].split(",")[:2]
@@ -30,7 +30,7 @@ def read_line(array_file: str, index: int) -> tuple[str, str]:
 
 
 def train(region: str, data: str, *, role: str, image: str, output: str, source: str) -> None:  # noqa: PLR0913
-    """Start one training job and return as soon as SageMaker has accepted it."""
+    """Create one training job, and return as soon as SageMaker has accepted it."""
     session = sagemaker.Session(
         boto_session=boto3.Session(region_name=region),
         default_bucket=output.removeprefix("s3://").partition("/")[0],
@@ -61,7 +61,7 @@ def train(region: str, data: str, *, role: str, image: str, output: str, source:
 
 
 def main() -> None:
-    """Train the line of this child."""
+    """Train this child's line."""
     region, data = read_line(os.environ["S3_ARRAY_FILE"], int(os.environ["AWS_BATCH_JOB_ARRAY_INDEX"]))
     role, image, output, source = sys.argv[1:]
     train(region, data, role=role, image=image, output=output, source=source)

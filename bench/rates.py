@@ -1,11 +1,11 @@
-"""`make bench-rates`: calls per second by API and Region while 256 children train 10,000 lines, against AWS's rates.
+"""`make bench-rates`: simulates 256 children that train 10,000 lines, and compares their call rates with AWS's limits.
 
-Each line runs the real supervisor, watch, log follower and SageMaker backend, on a clock of its own and on clients that
-count. The children are then laid side by side: a line begins when a child is free, and Fargate starts 20 children a
-second at most. Children do not influence each other, because no call is refused; the buckets of localcloud's rates tell
-afterwards how many calls would have been.
+Each line runs the real supervisor, watch, log follower and SageMaker backend, with a simulated clock and counting
+clients. The lines are then scheduled: a line begins when a child is free, and Fargate starts at most 20 children per
+second. Children do not influence each other, because no call is refused; localcloud's token buckets then determine
+how many calls AWS would have refused.
 
-Not in it: the intake's and the reconciler's calls, which are a few in five minutes, and a person's.
+Not included are the calls of the intake and the reconciler, which are a few per five minutes, and those of users.
 """
 
 import heapq
@@ -28,23 +28,23 @@ from traingrid.pace import DESCRIBES_PER_SECOND
 RESULTS = CHECKOUT / "bench/results/rates.json"
 LINES, CHILDREN = 10_000, 256
 CHILDREN_PER_SECOND = 20
-"""How many tasks Fargate starts (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/throttling.html)."""
+"""Rate at which Fargate starts tasks (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/throttling.html)."""
 WINDOW = 10
-"""Seconds over which the busiest moment is counted."""
+"""Length in seconds of the interval for the peak rate."""
 ASSUMED = {"sagemaker.DescribeTrainingJob": DESCRIBES_PER_SECOND}
-"""Rates of which AWS publishes none, as the product assumes them."""
+"""Rates that AWS does not publish, as assumed by the product."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is trained.
+    """A workload.
 
     Attributes:
-        name: What it is called.
-        regions: The training Regions, which take the lines in turn.
-        hosts: Instances of each training job.
+        name: Its name.
+        regions: Training Regions, to which the lines are assigned in turn.
+        hosts: Instances per training job.
         minutes: Shortest and longest training.
-        lines: How many lines.
+        lines: Number of lines.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Scenario:
 
 SCENARIOS = (
     Scenario(name="four Regions", regions=("us-east-1", "us-west-2", "eu-west-1", "ap-southeast-2")),
-    # Ten generations of children show the same rates as forty.
+    # Ten generations of children suffice; forty show the same rates.
     Scenario(name="eu-west-1 alone", regions=("eu-west-1",), lines=2_560),
     Scenario(name="eu-west-1 alone, four hosts each", regions=("eu-west-1",), hosts=4, lines=2_560),
 )
@@ -64,15 +64,15 @@ SCENARIOS = (
 
 @dataclass(kw_only=True)
 class Trace:
-    """Calls of all children in one Region and API, in whole seconds, and how many would have been refused."""
+    """Calls of all children to one API in one Region, by second, and the number that would have been refused."""
 
     per_second: Counter[int] = field(default_factory=Counter)
     refused: int = 0
 
 
 def play(scenario: Scenario, children: int = CHILDREN) -> dict[str, Any]:
-    """Run a scenario; return what each API was called in each Region."""
-    chance = random.Random(1)  # noqa: S311 - no secret
+    """Run a scenario, and return the calls by API and Region."""
+    chance = random.Random(1)  # noqa: S311 - not a secret
     random.seed(1)
     deployment = _deployment(scenario.regions)
     free = [(number / CHILDREN_PER_SECOND, number) for number in range(children)]
@@ -90,7 +90,7 @@ def play(scenario: Scenario, children: int = CHILDREN) -> dict[str, Any]:
         heapq.heappush(free, (begun + seconds, number))
         for moment, api in calls:
             heapq.heappush(events, (begun + moment, region, api))
-        while events and events[0][0] <= begun:  # nothing earlier can come any more
+        while events and events[0][0] <= begun:  # no earlier event can follow
             _count(heapq.heappop(events), traces, buckets, now)
     while events:
         _count(heapq.heappop(events), traces, buckets, now)
@@ -161,7 +161,7 @@ def _deployment(regions: tuple[str, ...]) -> Deployment:
 
 
 def results(played: list[dict[str, Any]]) -> list[Result]:
-    """Return each API's rate in its worst Region against half of the limit, on average and in the busiest seconds."""
+    """Return each API's mean and peak rate in its busiest Region, compared with half of the limit."""
     return [
         Result(
             id=f"{api.partition('.')[2]}{'*' * (worst['limit_is'] == 'assumed')}",
@@ -183,7 +183,7 @@ def _worst(rows: list[dict[str, Any]], api: str, figure: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Play all scenarios and report."""
+    """Run all scenarios and print a report."""
     machine, started = description(), time.monotonic()
     played = [play(scenario) for scenario in SCENARIOS]
     details = {
@@ -193,7 +193,7 @@ def main() -> None:
     }
     against = "the real pacing code with a clock of its own, not AWS"
     report(RESULTS, results(played), machine=machine, against=against, details=details)
-    print("* AWS publishes no figure for this API; the limit is an assumption.")
+    print("* AWS does not publish a limit for this API; the figure is an assumption.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures against their aims: what a measurement prints, and what it leaves in bench/results/."""
+"""Report of a measurement: a table of figures with their targets, and a JSON file in bench/results/."""
 
 import json
 import operator
@@ -19,7 +19,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One figure against its aim."""
+    """One figure and its target."""
 
     id: str
     what: str
@@ -30,19 +30,19 @@ class Result:
 
     @property
     def met(self) -> bool:
-        """Whether the aim is reached."""
+        """True if the target is reached."""
         return COMPARISONS[self.comparison](self.measured, self.aim)
 
 
 def report(file: Path, found: list[Result], *, machine: dict[str, Any], against: str, details: dict[str, Any]) -> None:
-    """Write the figures with all that they come from, and print them as a table.
+    """Write the figures with their details to a file, and print them as a table.
 
     Args:
-        file: Where they are kept.
-        found: The figures that have an aim.
-        machine: What they were measured on, as it was before.
-        against: What they were measured against.
-        details: What they are made of.
+        file: The JSON file.
+        found: The figures that have a target.
+        machine: Description of the machine, taken before the measurement.
+        against: The system under test.
+        details: The raw measurements.
     """
     document = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -58,7 +58,7 @@ def report(file: Path, found: list[Result], *, machine: dict[str, Any], against:
 
 
 def table(found: list[Result]) -> Table:
-    """Return the figures as a table for a person."""
+    """Return the figures as a table for a terminal."""
     shown = Table(box=None, pad_edge=False)
     for heading in ("", "what", "aim", "measured", "met"):
         shown.add_column(heading, no_wrap=True)

@@ -1,4 +1,4 @@
-"""A line of a manifest whose child runs on a clock of its own, with clients of AWS that count (see `bench.rates`)."""
+"""Simulated line: a child of a manifest line with a simulated clock and counting AWS clients (see `bench.rates`)."""
 
 import random
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from traingrid.supervisor import Supervisor
 
 ACCOUNT = "123456789012"
 LAUNCH_SECONDS = (150.0, 240.0)
-"""How long SageMaker takes to give a training job its instances: an assumption."""
+"""Assumed time until SageMaker has instances for a training job."""
 
 Calls = list[tuple[float, str]]
 
 
 @dataclass(kw_only=True)
 class Line:
-    """A training job on a clock of its own, and the clients of AWS that its child calls.
+    """A training job with a simulated clock, and the AWS clients that its child calls.
 
     Attributes:
         name: The training job's name, once it is created.
-        calls: When each API was called, in seconds since the child began.
+        calls: Time of each call, in seconds since the child began, and its API.
     """
 
     hosts: int
@@ -45,16 +45,16 @@ class Line:
         return self.now - self.created_at
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += seconds
 
     def create_training_job(self, **request: Any) -> None:
-        """SageMaker's."""
+        """Accept a training job, as SageMaker does."""
         self.calls.append((self.now, "sagemaker.CreateTrainingJob"))
         self.name, self.request, self.created_at = request["TrainingJobName"], request, self.now
 
     def describe_training_job(self, **_: Any) -> dict[str, Any]:
-        """SageMaker's."""
+        """Describe the training job, as SageMaker does."""
         self.calls.append((self.now, "sagemaker.DescribeTrainingJob"))
         if not self.name:
             raise _unknown()
@@ -64,21 +64,21 @@ class Line:
         return {**self.request, "TrainingJobStatus": state, "SecondaryStatus": phase, "TrainingJobArn": arn}
 
     def get_paginator(self, _: str) -> "Line":
-        """CloudWatch Logs'."""
+        """Return the paginator of CloudWatch Logs."""
         return self
 
     def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
-        """DescribeLogStreams of CloudWatch Logs."""
+        """Return the pages of DescribeLogStreams of CloudWatch Logs."""
         self.calls.append((self.now, "logs.DescribeLogStreams"))
         hosts = range(1, self.hosts + 1) if self.age >= self.runs_at else ()
         yield {"logStreams": [{"logStreamName": f"{self.name}/algo-{host}-1"} for host in hosts]}
 
     def get_log_events(self, **request: Any) -> dict[str, Any]:
-        """CloudWatch Logs': a line a second, until the training ends."""
+        """Return new log events, one per second of training; a single event represents all of them."""
         self.calls.append((self.now, "logs.GetLogEvents"))
         begun = int(request.get("nextToken", 0))
         written = int(max(0.0, min(self.age, self.ends_at) - self.runs_at))
-        events = [{"message": "epoch=1"}] if written > begun else []  # one stands for all
+        events = [{"message": "epoch=1"}] if written > begun else []
         return {"events": events, "nextForwardToken": str(written)}
 
 
@@ -88,7 +88,7 @@ def _unknown() -> Exception:
 
 
 class Backend(SageMaker):
-    """The product's backend on counting clients."""
+    """The product's backend with counting clients."""
 
     def __init__(self, deployment: Deployment, region: str, line: Line) -> None:
         super().__init__(deployment, region, make=lambda *_: line)
@@ -96,18 +96,18 @@ class Backend(SageMaker):
 
 
 class Ledger:
-    """One job's item; DynamoDB on demand has no rate that children come near."""
+    """Ledger with one job's item; DynamoDB's on-demand limits are far above the children's rates."""
 
     def __init__(self, job: Job, line: Line) -> None:
         self._item: dict[str, Any] = {"attempt": 1, "state": "Pending", "region": job.region, "regions": [job.region]}
         self._line = line
 
     def open_job(self, *_: Any) -> dict[str, Any]:
-        """Open it."""
+        """Return the item."""
         return dict(self._item)
 
     def job(self, *_: Any) -> dict[str, Any]:
-        """Return it as SageMaker's events, which come within seconds, have left it."""
+        """Return the item as the handlers of SageMaker's events, which arrive within seconds, have updated it."""
         line = self._line
         if line.name and line.age >= line.runs_at and self._item["state"] != "Completed":
             self._item |= {"state": "InProgress", "phase": "Training"}
@@ -116,12 +116,12 @@ class Ledger:
         return dict(self._item)
 
     def record_job(self, _s: str, _i: int, _n: int, facts: dict[str, Any], **_: Any) -> bool:
-        """Record facts."""
+        """Update the item."""
         self._item |= facts
         return True
 
     def record_progress(self, *_: Any) -> None:
-        """Record nothing."""
+        """Do nothing."""
 
     def cancels(self, *_: Any) -> list[Any]:
         """Return no cancel."""
@@ -134,17 +134,17 @@ class Ledger:
 def run_line(
     deployment: Deployment, job: Job, lines: int, seconds: float, chance: random.Random
 ) -> tuple[float, Calls]:
-    """Run the child of one line to its end.
+    """Run the child of one line until it ends.
 
     Args:
         deployment: The grid.
         job: The line's job.
-        lines: How many lines its array has.
-        seconds: How long the job trains.
-        chance: Source of chance.
+        lines: Number of lines in its array.
+        seconds: Duration of the training.
+        chance: Source of randomness.
 
     Returns:
-        How many seconds that took, and the calls.
+        The duration in seconds, and the calls.
     """
     runs_at = chance.uniform(*LAUNCH_SECONDS)
     line = Line(hosts=job.instance_count, runs_at=runs_at, ends_at=runs_at + seconds)
@@ -162,7 +162,7 @@ def run_line(
 
 
 def _silent(sentence: str, **facts: Any) -> None:
-    """Print nothing: the log is not the point here."""
+    """Discard a log line."""
 
 
 def job_of(index: int, region: str, hosts: int) -> Job:

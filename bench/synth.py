@@ -1,6 +1,6 @@
-"""`make bench-synth`: measures how long the app takes to synthesise, as a ratio to an empty CDK app.
+"""`make bench-synth`: measures the synthesis time of the app relative to an empty CDK app.
 
-Each is a process of its own, as the CDK CLI starts it, with the feature flags of cdk.json; they take turns.
+Each run is a separate process with the feature flags of cdk.json, as the CDK CLI starts it; the two apps alternate.
 """
 
 import json
@@ -21,11 +21,11 @@ RESULTS = CHECKOUT / "bench/results/synth.json"
 APPS = {"empty": ("-m", "bench.empty_app"), "four_regions": ("app.py",)}
 VERSIONS = ("aws-cdk-lib", "constructs", "jsii", "pydantic")
 ROUNDS = 7
-"""Of which the first is not counted: it fills caches that every later synth finds."""
+"""Number of rounds, including a first one that fills caches and is not counted."""
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Measure, print and write the result."""
     machine = description(VERSIONS) | {"node": _output("node", "--version")}
     seconds = measured()
     report(
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def measured() -> dict[str, dict[str, list[float]]]:
-    """Return the seconds of every synth: of wall clock and of CPU, by app."""
+    """Return the wall-clock and CPU seconds of every synthesis, by app."""
     seconds: dict[str, dict[str, list[float]]] = {kind: {app: [] for app in APPS} for kind in ("wall", "cpu")}
     for count in range(ROUNDS):
         for app, arguments in APPS.items():
@@ -59,7 +59,7 @@ def measured() -> dict[str, dict[str, list[float]]]:
 
 
 def synthesis(arguments: tuple[str, ...]) -> tuple[float, float]:
-    """Return the seconds of wall clock and of CPU, Node.js included, that one app takes."""
+    """Return the wall-clock and CPU seconds, including Node.js, that one app takes."""
     with tempfile.TemporaryDirectory(prefix="traingrid-synth-") as folder:
         started = time.perf_counter()
         process = subprocess.Popen([sys.executable, *arguments], cwd=CHECKOUT, env=_environment(folder))
@@ -67,13 +67,13 @@ def synthesis(arguments: tuple[str, ...]) -> tuple[float, float]:
         wall = time.perf_counter() - started
         if status or not list(Path(folder).glob("*.template.json")):
             raise RuntimeError(
-                f"{arguments} ended with {os.waitstatus_to_exitcode(status)}. Run `make synth` to see why."
+                f"{arguments} exited with {os.waitstatus_to_exitcode(status)}. Run `make synth` to see the error."
             )
     return wall, used.ru_utime + used.ru_stime
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """Return what the CDK CLI gives an app: where to write, and the context of cdk.json."""
+    """Return the environment in which the CDK CLI runs an app: the output folder, and the context of cdk.json."""
     context: Any = json.loads((CHECKOUT / "cdk.json").read_text())["context"]
     return {**os.environ, "CDK_OUTDIR": folder, "CDK_CONTEXT_JSON": json.dumps(context)}
 

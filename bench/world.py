@@ -1,6 +1,6 @@
-"""A grid in a localcloud, and what a measurement needs of it: manifests, children's environments, functions' variables.
+"""A deployed grid in a localcloud for measurements: manifests, and the environments of children and functions.
 
-Batch itself starts nothing here, so that each child is started by the measurement, alone on the machine.
+Batch itself starts no children here; the measurement starts each child, alone on the machine.
 """
 
 import json
@@ -27,8 +27,8 @@ from traingrid.grid import Grid, load_grid
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"
 PATIENCE_SECONDS = 120
-# The training image ends at once, because only the way to it is measured. The grid names it by its URI, so that
-# deploy() does not push the real one there.
+# The training image ends immediately, because only the launch is measured. The grid specifies its URI, so that
+# deploy() does not push the real image there.
 GRID = f"""\
 name: bench
 home: us-east-1
@@ -55,7 +55,7 @@ class Array:
     Attributes:
         manifest: S3 URI of the manifest.
         job: Id of the Batch job.
-        environment: What Batch gives each child, except its index.
+        environment: Variables that Batch sets in each child, except its index.
     """
 
     manifest: str
@@ -73,7 +73,7 @@ class World:
     """A deployed grid.
 
     Attributes:
-        cloud: The localcloud it is deployed in.
+        cloud: The localcloud.
         grid: The grid.
         work: Folder for logs.
     """
@@ -88,7 +88,7 @@ class World:
         return names.manifest_bucket(self.grid.name, ACCOUNT, self.grid.home)
 
     def lines(self, count: int) -> str:
-        """Return a manifest of `count` lines, in turn one for each Region; every line is equally long."""
+        """Return a manifest of `count` lines of equal length, which alternate between the Regions."""
         regions = list(self.grid.regions)
         return "".join(
             f"{region},{self.data(region)},campaign-{number:05d}\n"
@@ -101,7 +101,7 @@ class World:
         return f"s3://{names.data_bucket(self.grid.name, ACCOUNT, region)}/campaign"
 
     def put_data(self) -> None:
-        """Put an object into each channel of each Region's data, because SageMaker refuses empty ones."""
+        """Write an object into each channel of each Region's data, because SageMaker refuses empty channels."""
         for region in self.grid.regions:
             bucket, _, key = self.data(region).removeprefix("s3://").partition("/")
             for channel in self.grid.job.channels:
@@ -113,7 +113,7 @@ class World:
         return str(put["VersionId"])
 
     def submit(self, name: str, lines: int) -> Array:
-        """Let the deployed intake submit a manifest of `lines` lines."""
+        """Upload a manifest of `lines` lines, and wait until the deployed intake has submitted it."""
         before = len(self.cloud.record.entries())
         key = f"{names.MANIFEST_PREFIX}{name}"
         self.put_manifest(key, self.lines(lines))
@@ -125,19 +125,19 @@ class World:
         return Array(manifest=f"s3://{self.manifest_bucket}/{key}", job=sent["jobId"], environment=environment)
 
     def container(self) -> dict[str, Any]:
-        """Return the container of the deployed job definition, as Batch has it."""
+        """Return the container properties of the deployed job definition."""
         found = client("batch", self.grid.home).describe_job_definitions(
             jobDefinitionName=names.job_definition(self.grid.name), status="ACTIVE"
         )
         return dict(found["jobDefinitions"][-1]["containerProperties"])
 
     def child_environment(self, region: str, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the whole environment of a process that runs with the children's role."""
+        """Return the complete environment of a process with the children's role."""
         return self.cloud.environment_for(region, self.container()["jobRoleArn"], variables)
 
     @contextmanager
     def without_intake(self) -> Iterator[None]:
-        """Let no upload start the deployed intake function meanwhile."""
+        """Prevent uploads from starting the deployed intake function during the block."""
         events = client("events", self.grid.home)
         (rule,) = events.list_rule_names_by_target(TargetArn=self._intake()["FunctionArn"])["RuleNames"]
         events.disable_rule(Name=rule)
@@ -150,28 +150,28 @@ class World:
         return client("lambda", self.grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
 
     def intake_environment(self) -> dict[str, str]:
-        """Return the whole environment of the intake function."""
+        """Return the complete environment of the intake function."""
         function = self._intake()
         return self.cloud.environment_for(self.grid.home, function["Role"], function["Environment"]["Variables"])
 
     def submitted(self, after: int) -> dict[str, Any]:
-        """Wait for the first SubmitJob after an entry of the record; return its jobId and its environment overrides."""
+        """Wait for the first SubmitJob after an entry of the record; return its jobId and environment overrides."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             for sent in self.cloud.record.entries("batch", "SubmitJob", after=after):
                 overrides = sent["parameters"].get("containerOverrides", {}).get("environment", [])
                 return {"jobId": sent["response"]["jobId"], "overrides": overrides}
             time.sleep(0.1)
-        raise TimeoutError(f"nothing was submitted within {PATIENCE_SECONDS} s: see the functions' logs in {self.work}")
+        raise TimeoutError(f"no job was submitted within {PATIENCE_SECONDS} s; see the functions' logs in {self.work}")
 
     def recorded(self, access_key: str, after: int) -> dict[str, int]:
-        """Return how many mutating calls of each kind were accepted from a process, by its access key."""
+        """Return the number of accepted mutating calls of each kind with an access key."""
         entries = self.cloud.record.entries(after=after)
         own = (entry for entry in entries if entry["access_key"] == access_key)
         return dict(Counter(f"{entry['service']}.{entry['action']}" for entry in own))
 
     def settled(self, job: str, lines: int) -> None:
-        """Wait until Batch has queued every child, which takes localcloud's processor time."""
+        """Wait until Batch has queued every child, which consumes localcloud's processor time."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             found = client("batch", self.grid.home).describe_jobs(jobs=[job])["jobs"][0]
@@ -183,13 +183,13 @@ class World:
 
 
 def client(service: str, region: str) -> Any:
-    """Return a client of the localcloud that this process's environment names."""
+    """Return a client of the localcloud in this process's environment."""
     return boto3.client(service, region_name=region)  # type: ignore[call-overload] # the stubs want a literal name
 
 
 @contextmanager
 def deployed(work: Path) -> Iterator[World]:
-    """Deploy a grid of two Regions, once for all measurements, and leave this process with a user's environment."""
+    """Deploy a grid of two Regions for all measurements, and set this process's environment to that of a user."""
     with LocalCloud(Settings(data_dir=work, batch_max_processes=0)) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
         file = work / "grid.yaml"
@@ -204,5 +204,5 @@ def deployed(work: Path) -> Iterator[World]:
 
 
 def intake_event(bucket: str, key: str, version: str) -> str:
-    """Return S3's "Object Created" event, as far as the intake reads it, in JSON."""
+    """Return an S3 event "Object Created" with the fields that the intake reads, as JSON."""
     return json.dumps({"detail": {"bucket": {"name": bucket}, "object": {"key": key, "version-id": version}}})

@@ -1,1 +1,1 @@
-"""Claims about AWS that traingrid depends on, each checked against a local AWS in CI, or against a real account."""
+"""Conformance suite: assumptions about AWS that traingrid depends on, checked in localcloud or in a real account."""

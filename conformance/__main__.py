@@ -1,4 +1,4 @@
-"""`python -m conformance`: check the claims against a local cloud, or against an account that is named."""
+"""`python -m conformance`: checks the claims in a localcloud, or in the AWS account given with --account."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from conformance.runner import Result
 
 LOCAL_WORKERS, LOCAL_INSTANCES = 24, 8
-ACCOUNT_WORKERS = 32  # most of the time each waits for AWS
+ACCOUNT_WORKERS = 32  # most of them wait for AWS most of the time
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite.
 
     Returns:
-        Exit status: 0 if every claim is met that is not known otherwise, 1 if not, 2 if the run was refused.
+        Exit status: 0 if every claim has its expected outcome and nothing is left, 1 if not, 2 if the run was refused.
     """
     options = _parser().parse_args(arguments)
     if not __debug__:
-        print("Claims are assertions, which python -O leaves out. Run without -O.", file=sys.stderr)
+        print("Claims are assertions, which python -O removes. Run without -O.", file=sys.stderr)
         return 2
     if options.not_modelled:
         not_modelled.PAGE.write_text(not_modelled.written(not_modelled.PAGE.read_text(), CLAIMS))
         return 0
     claims = [claim for claim in CLAIMS if not options.claim or {claim.name, claim.area} & set(options.claim)]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as Ctrl-C does: delete everything
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # delete all resources, as after Ctrl-C
     with ExitStack() as stack:
         try:
             place = _place(options, claims, stack)
@@ -63,23 +63,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report.text(table))
     print(_sentence(table, options.report))
     for arn in remain:
-        print(f"still listed with the run's tag (training job records stay; others may be listed for a while): {arn}")
+        print(f"still tagged with this run's id (training jobs are kept; others may disappear within minutes): {arn}")
     for what in done.left:
-        print(f"LEFT, delete it yourself: {what}")
+        print(f"NOT DELETED, delete it manually: {what}")
     good = all(_expected(result, real=real) for result in done.results)
     return 0 if good and not done.left and not done.interrupted else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
-    parser.add_argument("--account", default="", help="id of the account to check; a local cloud by default")
-    parser.add_argument("--regions", default="us-east-1,eu-west-1", help="the home Region, and another one")
-    parser.add_argument("--budget", type=float, default=5.0, help="dollars that the run may cost")
-    parser.add_argument("--yes", action="store_true", help="agree to the estimated cost without being asked")
-    parser.add_argument("--instances", type=int, default=2, help="ml.m5.large that train at once (a quota)")
-    parser.add_argument("--claim", nargs="*", default=[], help="only these claims, or those of these areas")
+    parser.add_argument("--account", default="", help="id of the account to check; by default a localcloud")
+    parser.add_argument("--regions", default="us-east-1,eu-west-1", help="the home Region and a second Region")
+    parser.add_argument("--budget", type=float, default=5.0, help="maximum estimated cost of the run in dollars")
+    parser.add_argument("--yes", action="store_true", help="accept the estimated cost without a prompt")
+    parser.add_argument("--instances", type=int, default=2, help="concurrent ml.m5.large training instances (a quota)")
+    parser.add_argument("--claim", nargs="*", default=[], help="check only claims with these names or areas")
     parser.add_argument("--report", type=Path, default=Path("conformance-report.json"))
-    parser.add_argument("--not-modelled", action="store_true", help="write the list in ARCHITECTURE.md, and end")
+    parser.add_argument("--not-modelled", action="store_true", help="update the list in ARCHITECTURE.md, and exit")
     return parser
 
 
@@ -108,7 +108,7 @@ def _expected(result: Result, *, real: bool) -> bool:
 def _sentence(table: Sequence[dict[str, str]], path: Path) -> str:
     place = "aws" if any(row["aws"] != "not run" for row in table) else "localcloud"
     counted = ", ".join(f"{number} {outcome}" for outcome, number in report.counts(table)[place].items())
-    return f"{len(table)} claims in {place}: {counted}. The report is {path}; it names no account."
+    return f"{len(table)} claims in {place}: {counted}. The report is {path}; it contains no account id."
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real account as the place of a run: it is named, it is that of the credentials, and its owner has agreed."""
+"""Real accounts: a run starts only in the account that the user named, has credentials for, and agreed to charge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RefusedError(Exception):
-    """The run does not begin; nothing was created."""
+    """The run was refused before anything was created."""
 
 
 def account_place(  # noqa: PLR0913 - the user gives the first four
@@ -31,39 +31,39 @@ def account_place(  # noqa: PLR0913 - the user gives the first four
     agreed: Callable[[str], bool],
     session: boto3.Session | None = None,
 ) -> Place:
-    """Return an account as a place, after its owner has agreed to the estimated cost.
+    """Return a real account as the place of a run, after its owner has agreed to the estimated cost.
 
     Args:
-        account: Id of the account that the user has named.
-        regions: The home Region and another one.
-        budget: Dollars that the run may cost.
-        claims: What is to be checked.
-        agreed: Asks the user a question; True for yes.
-        session: Makes clients; the environment's credentials unless one is given.
+        account: Account id given by the user.
+        regions: The home Region and a second Region.
+        budget: Maximum estimated cost in dollars.
+        claims: The claims to check.
+        agreed: Asks the user a question, and returns True for yes.
+        session: Creates the clients; by default a session with the environment's credentials.
 
     Raises:
-        RefusedError: A value is wrong, the credentials are another account's, the cost is above the budget, or the
-            user does not agree.
+        RefusedError: A value is invalid, the credentials belong to another account, the estimate exceeds the budget,
+            or the user does not agree.
     """
     if not re.fullmatch(r"\d{12}", account, re.ASCII):
-        raise RefusedError(f"ACCOUNT={account}: an AWS account has twelve digits.")
+        raise RefusedError(f"ACCOUNT must have twelve digits; got {account}.")
     if len(set(regions)) != 2:
-        raise RefusedError(f"REGIONS={','.join(regions)}: give two Regions, such as us-east-1,eu-west-1.")
+        raise RefusedError(f"REGIONS must name two Regions, such as us-east-1,eu-west-1; got {','.join(regions)}.")
     dollars = estimated_dollars(claims)
     if dollars > budget:
-        raise RefusedError(f"The run is estimated at ${dollars:.2f}, more than BUDGET={budget:.2f}. Give a larger one.")
+        raise RefusedError(f"The estimated cost is ${dollars:.2f}, more than BUDGET={budget:.2f}. Set a larger BUDGET.")
     session = session or boto3.Session()
     make: Any = session.client
     found = make("sts", region_name=regions[0]).get_caller_identity()["Account"]
     if found != account:
-        raise RefusedError(f"The credentials are of another account than ACCOUNT={account}. Nothing was created.")
+        raise RefusedError(f"The credentials belong to another account than ACCOUNT={account}. Nothing was created.")
     count = sum(1 for claim in claims if not claim.why_documented)
     question = (
-        f"Check {count} claims in account {account}, {' and '.join(regions)}: estimated at ${dollars:.2f} at the most, "
-        "billed to this account. Resources are tagged traingrid:conformance and deleted at the end. Begin?"
+        f"Check {count} claims in account {account}, {' and '.join(regions)}? The estimated cost is at most "
+        f"${dollars:.2f}, charged to this account. Resources are tagged traingrid:conformance and deleted at the end."
     )
     if not agreed(question):
-        raise RefusedError("Not begun. Nothing was created.")
+        raise RefusedError("Cancelled. Nothing was created.")
     return Place(
         account=account,
         regions=(regions[0], regions[1]),
@@ -74,7 +74,7 @@ def account_place(  # noqa: PLR0913 - the user gives the first four
 
 
 class _OneAtATime:
-    """Copies the public image for one repository after the other, so that it is downloaded once."""
+    """Copies the public image into one repository at a time, so that it is downloaded only once."""
 
     def __init__(self) -> None:
         self._lock, self._image = threading.Lock(), PublicImage()
@@ -85,9 +85,9 @@ class _OneAtATime:
 
 
 def remaining(place: Place, run: str) -> list[str]:
-    """Return the ARNs of what bears a run's tag and is still known, in both Regions.
+    """Return the ARNs of the resources in both Regions that still have a run's tag.
 
-    The list lags behind by some minutes. Training jobs stay by design: their records cost nothing, and prove the run.
+    The list lags by some minutes. Training jobs are kept by design: their records cost nothing and prove the run.
     """
     make: Any = place.session.client
     found = []

@@ -1,4 +1,4 @@
-"""The AWS that claims are checked against: an account, or a local cloud. Claims cannot tell which."""
+"""The AWS that claims are checked against: a real account or a localcloud, which claims cannot distinguish."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     import boto3
 
 TAG = "traingrid:conformance"
-"""Key of the tag that every resource of a run has; its value is the run's id."""
+"""Key of the tag on every resource of a run; its value is the run's id."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a run takes place.
+    """The place of a run.
 
     Attributes:
-        account: Id of the account.
-        regions: The home Region, and another one.
-        session: Makes clients with the user's credentials.
-        endpoint: Address of a local cloud; None for AWS's own endpoints.
-        copy_image: Puts an image with Python into a repository: ECR's client, the repository, the tag.
-        pace: Length of one of AWS's waiting times here; a local cloud shortens them, so that CI ends in time.
-        poll_seconds: Time between two looks at something that takes a while.
-        patience_seconds: Time after which something that takes a while is given up.
-        settle_seconds: Time until a new role is known everywhere.
+        account: Account id.
+        regions: The home Region and a second Region.
+        session: Creates clients with the user's credentials.
+        endpoint: Endpoint URL of a localcloud; None for AWS's own endpoints.
+        copy_image: Copies an image with Python into a repository: ECR client, repository, tag.
+        pace: Factor for AWS's waiting times; a localcloud shortens them to keep CI fast.
+        poll_seconds: Interval between two polls.
+        patience_seconds: Timeout of polling.
+        settle_seconds: Time until a new role has propagated.
     """
 
     account: str
@@ -56,10 +56,10 @@ class Aws:
     """Clients, names and shared resources of one run.
 
     Attributes:
-        place: Where it takes place.
-        run: Id of the run, part of every name.
-        undo: Deletes what the run creates.
-        interrupted: Set when the run is interrupted: the checks give up, and only the deletion still waits.
+        place: The place of the run.
+        run: The run's id, which is part of every name.
+        undo: Deletes the run's resources.
+        interrupted: Set when the run is interrupted: checks then give up, and only the deletion still polls.
     """
 
     def __init__(self, place: Place) -> None:
@@ -73,12 +73,12 @@ class Aws:
 
     @property
     def account(self) -> str:
-        """Id of the account."""
+        """The account id."""
         return self.place.account
 
     @property
     def home(self) -> str:
-        """The first Region."""
+        """The home Region."""
         return self.place.regions[0]
 
     @property
@@ -87,7 +87,7 @@ class Aws:
         return self.place.regions[1]
 
     def client(self, service: str, region: str = "") -> Any:
-        """Return the client of a service, in the home Region unless another one is given."""
+        """Return the client of a service, by default in the home Region."""
         key = (service, region or self.home)
         with self._clients_lock:
             if key not in self._clients:
@@ -102,54 +102,54 @@ class Aws:
         return make(service, region_name=region, endpoint_url=self.place.endpoint, config=config)
 
     def name(self, what: str) -> str:
-        """Return a name that nothing else has, of lower-case letters, digits and hyphens, at most 55 long."""
+        """Return a unique name of at most 55 lower-case letters, digits and hyphens."""
         return f"tgc-{self.run}-{what[:32]}-{uuid.uuid4().hex[:6]}"
 
     def tags(self, key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
-        """Return the run's tag as a list of pairs, as most services want it."""
+        """Return the run's tag as a list of pairs, the form that most services expect."""
         return [{key: TAG, value: self.run}]
 
     @property
     def tag_map(self) -> dict[str, str]:
-        """The run's tag as a mapping, as the other services want it."""
+        """The run's tag as a mapping, the form that the other services expect."""
         return {TAG: self.run}
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return a resource that claims share: the first who asks makes it, the others wait for it."""
+        """Return a shared resource; the first caller creates it, and other callers wait for it."""
         with self._clients_lock:
             shared = self._shared.setdefault(name, _Shared())
         value: T = shared.get(make)
         return value
 
     def seconds(self, of_aws: float) -> float:
-        """Return how long one of AWS's waiting times takes here."""
+        """Return the length of one of AWS's waiting times in this place."""
         return of_aws * self.place.pace
 
     def wait(self, question: Callable[[], T], what: str = "", *, seconds: float = 0.0) -> T:
-        """Return the first true answer to a question.
+        """Poll a condition until it is true, and return its value.
 
         Raises:
-            TimeoutError: There is none in time.
+            TimeoutError: It was not true in time.
         """
         until = time.monotonic() + (seconds or self.place.patience_seconds)
         while not (answer := question()):
             given_up = self.interrupted.is_set() and threading.current_thread() is not threading.main_thread()
             if given_up or time.monotonic() > until:
-                raise TimeoutError(f"{what or 'the awaited state'} did not come; the last answer was {answer!r}")
+                raise TimeoutError(f"timed out waiting for {what or 'a condition'}; its last value was {answer!r}")
             time.sleep(self.place.poll_seconds)
         return answer
 
     def stays_false(self, question: Callable[[], object], of_aws: float) -> None:
-        """Assert that a question has no true answer for some seconds of AWS's time."""
+        """Assert that a condition stays false for some seconds of AWS's time."""
         until = time.monotonic() + max(self.seconds(of_aws), 1.0)
         while time.monotonic() < until:
-            assert not (answer := question()), f"expected nothing, got {answer!r}"
+            assert not (answer := question()), f"expected no value, got {answer!r}"
             time.sleep(self.place.poll_seconds)
 
 
 @dataclass
 class _Shared:
-    """A value that is made once; a failure to make it is every user's failure."""
+    """A value that is created once; if that fails, every user gets the same exception."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     made: bool = False
@@ -161,7 +161,7 @@ class _Shared:
             if not self.made:
                 try:
                     self.value = make()
-                except Exception as error:  # noqa: BLE001 - kept, and raised to everybody who needs the value
+                except Exception as error:  # noqa: BLE001 - stored, and raised in every user of the value
                     self.error = error
                 self.made = True
         if self.error:
@@ -174,8 +174,8 @@ def refused(*codes: str, text: str = "") -> Iterator[None]:
     """Assert that AWS refuses the call in the block with one of these error codes.
 
     Args:
-        codes: Error codes, of which one is expected.
-        text: A part of the message.
+        codes: Expected error codes.
+        text: Expected part of the message.
     """
     try:
         yield

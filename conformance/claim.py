@@ -1,4 +1,4 @@
-"""Claims: one belief about AWS each, with its source, the code that depends on it, and a check."""
+"""Claims: each states one assumption about AWS, with its sources, the code that depends on it, and a check."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Claim:
 
     Attributes:
         name: Name of the function that declares it.
-        area: The module that declares it.
-        sentence: The belief, in one sentence.
-        sources: Evidence for it that is not ours.
-        used_by: Paths of the code that depends on it, from the root of the repository.
-        check: Raises an exception if the belief is wrong.
-        why_documented: Why it is not provoked; empty for a claim that is checked.
+        area: Module that declares it.
+        sentence: The assumption, in one sentence.
+        sources: Evidence from outside this project.
+        used_by: Paths of the code that depends on it, relative to the repository.
+        check: Raises an exception if the assumption is wrong.
+        why_documented: Why it cannot be checked; empty for a claim that is checked.
         not_modelled: Why localcloud does not meet it; empty if it does.
-        trainings: How many training instances the check needs at once; each is billed for some minutes.
+        trainings: Number of training instances that the check uses concurrently; each is billed for some minutes.
     """
 
     name: str
@@ -58,10 +58,10 @@ def claim(*sources: Source, used_by: str, not_modelled: str = "", trainings: int
     """Declare that a function checks a claim; its docstring is the claim's sentence.
 
     Args:
-        sources: Evidence that is not ours.
-        used_by: The code that depends on it: paths, separated by blanks.
+        sources: Evidence from outside this project.
+        used_by: The code that depends on it: paths, separated by spaces.
         not_modelled: Why localcloud does not meet it.
-        trainings: How many training instances the check needs at once.
+        trainings: Number of training instances that the check uses concurrently.
     """
 
     def declare(check: Check) -> Check:
@@ -72,13 +72,13 @@ def claim(*sources: Source, used_by: str, not_modelled: str = "", trainings: int
 
 
 def documented(*sources: Source, used_by: str, why: str, not_modelled: str = "") -> Callable[[Check], Check]:
-    """Declare a claim that nobody can provoke: its function has a sentence and is never called.
+    """Declare a claim that cannot be checked: its function is never called, and its docstring is the sentence.
 
     Args:
-        sources: Evidence that is not ours.
-        used_by: The code that depends on it: paths, separated by blanks.
-        why: Why it is not provoked.
-        not_modelled: The part of it that localcloud leaves out.
+        sources: Evidence from outside this project.
+        used_by: The code that depends on it: paths, separated by spaces.
+        why: Why it cannot be checked.
+        not_modelled: The part of it that localcloud does not implement.
     """
 
     def declare(check: Check) -> Check:
@@ -88,7 +88,7 @@ def documented(*sources: Source, used_by: str, why: str, not_modelled: str = "")
     return declare
 
 
-def _declared(  # noqa: PLR0913 - all but the first three are named
+def _declared(  # noqa: PLR0913 - most are keyword-only
     check: Check,
     sources: tuple[Source, ...],
     used_by: str,

@@ -1,4 +1,4 @@
-"""What a run costs in an account, estimated from the training instances that its claims need."""
+"""Cost estimate of a run in an account, from the training instances that its claims use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from conformance.claim import Claim
 
 INSTANCE_HOUR = 0.15
-"""Dollars for an hour of ml.m5.large, rounded up (https://aws.amazon.com/sagemaker/ai/pricing/ has the price)."""
+"""Dollars per hour of ml.m5.large, rounded up (price: https://aws.amazon.com/sagemaker/ai/pricing/)."""
 
 BILLED_MINUTES = 4.0
-"""Assumed for one training job of the suite: the image is pulled within it, and its program takes seconds."""
+"""Assumed billed minutes of one training job, mostly for pulling the image; its program takes seconds."""
 
 EVERYTHING_ELSE = 0.25
-"""Dollars assumed for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage and one key for a day."""
+"""Assumed dollars for Fargate (about 20 jobs of a minute with 0.25 vCPU), requests, storage and one key for a day."""
 
 
 def estimated_dollars(claims: Sequence[Claim]) -> float:
-    """Return what checking these claims costs at the most: no training job is counted as shared."""
+    """Return the maximum cost of checking these claims; shared training jobs are counted for each claim."""
     instances = sum(claim.trainings for claim in claims if not claim.why_documented)
     return round(instances * BILLED_MINUTES / 60 * INSTANCE_HOUR + EVERYTHING_ELSE, 2)

@@ -1,4 +1,4 @@
-"""A local cloud as the place of a run: started for it, on loopback, with AWS's waiting times shortened."""
+"""A localcloud as the place of a run: started for the run, on loopback, with shortened waiting times."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 REGIONS = ("us-east-1", "eu-west-1")
 PACE = 0.05
-"""A minute of AWS takes three seconds."""
+"""Factor for waiting times: a minute of AWS takes three seconds."""
 
 
 @contextmanager
 def local_place(folder: Path) -> Iterator[Place]:
-    """Start a local cloud and yield it as a place; it ends with the block.
+    """Start a localcloud for the duration of the block, and yield it as a place.
 
     Args:
-        folder: Folder for the cloud's files.
+        folder: Folder for the localcloud's files.
     """
     aws = Settings()
     settings = Settings(
@@ -56,7 +56,7 @@ def local_place(folder: Path) -> Iterator[Place]:
 
 
 def _this_python(ecr: Any, repository: str, tag: str) -> None:
-    """Push an image of this machine's Python: a container here is a process."""
+    """Push an image that contains this machine's Python; a container in localcloud is a process."""
     folder = str(Path(sys.executable).parent)
     image = images.ProcessImage(command=(), environment={"PATH": f"{folder}:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"})
     images.push(ecr, repository, tag, image)

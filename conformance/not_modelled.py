@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md's list of what localcloud does not model, generated from the claims that it does not meet."""
+"""List of the behaviours that localcloud does not model, written into ARCHITECTURE.md from the claims."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ END = "<!-- end of not modelled -->"
 
 
 def section(claims: Sequence[Claim]) -> str:
-    """Return the list: the reason, and the claim that shows it."""
+    """Return the list: one line per claim that localcloud does not meet, with the reason."""
     lines = [f"- {claim.not_modelled} (`{claim.name}`)" for claim in claims if claim.not_modelled]
     return "\n".join([BEGIN, *lines, END])
 
 
 def written(page: str, claims: Sequence[Claim]) -> str:
-    """Return a page with its list brought up to date.
+    """Return a page with its list updated.
 
     Raises:
         ValueError: The page has no such list.

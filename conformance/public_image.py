@@ -1,6 +1,6 @@
-"""Copies a public image with Python into a repository of the account, without a container engine.
+"""Public image: copies an image with Python into an ECR repository without a container engine.
 
-Registries speak the protocol of https://github.com/opencontainers/distribution-spec; Amazon ECR takes layers by its own
+The registry implements https://github.com/opencontainers/distribution-spec. Amazon ECR receives layers through its own
 API (https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_InitiateLayerUpload.html).
 """
 
@@ -20,11 +20,11 @@ _KINDS = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 _ARCHITECTURE = {"os": "linux", "architecture": "amd64"}
-_PART = 10 * 1024 * 1024  # a part has 5 MiB at least, but for the last one (UploadLayerPart)
+_PART = 10 * 1024 * 1024  # all parts but the last must have at least 5 MiB (UploadLayerPart)
 
 
 class PublicImage:
-    """The public image, read once for all the repositories of a run."""
+    """The public image; each part is downloaded once for all repositories of a run."""
 
     def __init__(self, registry: str = REGISTRY) -> None:
         self._registry = registry
@@ -49,7 +49,7 @@ class PublicImage:
         )
 
     def _manifest(self, reference: str) -> bytes:
-        """Return the manifest of the image for linux/amd64; an index leads to it."""
+        """Return the image's manifest for linux/amd64, resolving an index if necessary."""
         content = self._get(f"manifests/{reference}")
         entries = json.loads(content).get("manifests")
         if entries is None:

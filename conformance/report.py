@@ -1,4 +1,4 @@
-"""Reports: what was found of each claim, without anything that tells the account."""
+"""Reports: the outcome of each claim, without account ids or ids of keys and roles."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _IDS = re.compile(r"\b(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b")
 
 
 def expected(claim: Claim) -> Outcome:
-    """Return the outcome in a local cloud, which CI compares with what is found there."""
+    """Return the expected outcome of a claim in a localcloud, which CI compares with the actual one."""
     if claim.why_documented:
         return Outcome.DOCUMENTED
     return Outcome.NOT_MODELLED if claim.not_modelled else Outcome.MET
 
 
 def in_local_cloud(result: Result) -> Outcome:
-    """Return a result's outcome in a local cloud, where a claim may be known not to be modelled."""
+    """Return a result's outcome in a localcloud; an unmet claim may be known not to be modelled."""
     if result.outcome is Outcome.NOT_MET and result.claim.not_modelled:
         return Outcome.NOT_MODELLED
     return result.outcome
 
 
 def rows(results: Sequence[Result], *, real: bool) -> list[dict[str, str]]:
-    """Return a row for each claim: its sentence, the outcome in a local cloud and in AWS, and whether they agree."""
+    """Return a row for each claim: its sentence, its outcome in a localcloud and in AWS, and whether they agree."""
     table = []
     for result in results:
         claim = result.claim
@@ -51,18 +51,18 @@ def rows(results: Sequence[Result], *, real: bool) -> list[dict[str, str]]:
 
 
 def redacted(text: str) -> str:
-    """Return a text without account ids and the ids of keys and roles."""
+    """Return a text in which account ids and the ids of keys and roles are replaced."""
     return _IDS.sub("<id>", _ACCOUNT.sub("<account>", text))
 
 
 def write(path: Path, table: Sequence[dict[str, str]], **more: Any) -> None:
-    """Write a report that may be committed."""
+    """Write a redacted report, which may be committed."""
     document = {**more, "counts": counts(table), "claims": list(table)}
     path.write_text(redacted(json.dumps(document, indent=2, ensure_ascii=False)) + "\n")
 
 
 def counts(table: Sequence[dict[str, str]]) -> dict[str, dict[str, int]]:
-    """Return how many claims have which outcome, by place."""
+    """Return the number of claims with each outcome, by place."""
     return {
         place: {outcome: number for outcome in Outcome if (number := sum(row[place] == outcome for row in table))}
         for place in ("localcloud", "aws")
@@ -70,7 +70,7 @@ def counts(table: Sequence[dict[str, str]]) -> dict[str, dict[str, int]]:
 
 
 def text(table: Sequence[dict[str, str]]) -> str:
-    """Return the table for a terminal, with the reasons of what is not met."""
+    """Return the table for a terminal, with details of the claims that are not met."""
     width = max((len(row["claim"]) for row in table), default=0)
     lines = [f"{'claim':{width}}  {'localcloud':15}  {'AWS':15}  agree"]
     for row in table:

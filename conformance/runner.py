@@ -1,4 +1,4 @@
-"""Runs claims, many at a time, and deletes what they have created."""
+"""Runner: checks claims concurrently, and deletes the resources that they have created."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a run found, and what it leaves.
+    """Results of a run, and resources that it could not delete.
 
     Attributes:
         identifier: The run's id, with which its resources are tagged.
-        results: The results in the order of the claims; the finished ones if the run was interrupted.
+        results: Results in the order of the claims; only the finished ones if the run was interrupted.
         left: Resources that could not be deleted, each with the reason.
-        interrupted: Whether the user ended it.
+        interrupted: True if the user interrupted the run.
     """
 
     identifier: str
@@ -40,13 +40,13 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How a claim fared in one place.
+    """Result of one claim in one place.
 
     Attributes:
         claim: The claim.
         outcome: The outcome.
         detail: Why it is not met; empty otherwise.
-        seconds: How long the check took.
+        seconds: Duration of the check.
     """
 
     claim: Claim
@@ -56,7 +56,7 @@ class Result:
 
 
 class Instances:
-    """The training instances that a run may use at once: claims that need more wait."""
+    """Limits the number of concurrent training instances; claims wait until enough are free."""
 
     def __init__(self, most: int) -> None:
         self._free = threading.Semaphore(most)
@@ -65,9 +65,9 @@ class Instances:
 
     @contextmanager
     def taken(self, count: int) -> Iterator[None]:
-        """Hold `count` instances while the block runs; a claim that needs more than there are gets all."""
+        """Hold `count` instances during the block; a claim that needs more than exist holds all of them."""
         count = min(count, self._most)
-        with self._taking:  # one at a time, or two claims could each wait for the half that the other has
+        with self._taking:  # one claim at a time, or two claims could each wait for the instances of the other
             for _ in range(count):
                 self._free.acquire()
         try:
@@ -85,14 +85,14 @@ def run(
     instances: int,
     on_result: Callable[[Result], None] = lambda _: None,
 ) -> Run:
-    """Check claims, and delete all that was created for them, also if the run is interrupted.
+    """Check claims, and delete all resources created for them, even if the run is interrupted.
 
     Args:
-        place: Where to check them.
-        claims: What to check.
-        workers: How many claims are checked at once.
-        instances: How many training instances run at once.
-        on_result: Called with each result when it is known.
+        place: The place of the run.
+        claims: The claims to check.
+        workers: Number of concurrent checks.
+        instances: Number of concurrent training instances.
+        on_result: Called with each result as soon as it is known.
 
     """
     aws, free, found = Aws(place), Instances(instances), dict[str, Result]()
@@ -108,7 +108,7 @@ def run(
     try:
         waiting = {pool.submit(check, claim) for claim in claims}
         while waiting:
-            # In turns: a thread that waits without a limit does not notice Ctrl-C if another thread received it.
+            # A wait without a timeout would not notice Ctrl-C if another thread received the signal.
             done, waiting = wait(waiting, timeout=1.0)
             for ended in done:
                 ended.result()
@@ -124,12 +124,12 @@ def run(
 
 @contextmanager
 def _no_second_ctrl_c() -> Iterator[None]:
-    """Keep Ctrl-C from interrupting the deletion."""
+    """Ignore SIGINT and SIGTERM during the deletion."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {
-        number: signal.signal(number, lambda *_: print("Resources are being deleted; wait.", flush=True))
+        number: signal.signal(number, lambda *_: print("Deleting resources; please wait.", flush=True))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
@@ -140,13 +140,13 @@ def _no_second_ctrl_c() -> Iterator[None]:
 
 
 def checked(aws: Aws, claim: Claim) -> Result:
-    """Check one claim; any exception means that it is not met."""
+    """Check one claim; any exception means that the claim is not met."""
     if claim.why_documented:
         return Result(claim=claim, outcome=Outcome.DOCUMENTED)
     begun = time.monotonic()
     try:
         claim.check(aws)
-    except Exception as error:  # noqa: BLE001 - AWS may answer anything; all of it is the result
+    except Exception as error:  # noqa: BLE001 - any error of AWS is a result
         outcome, detail = Outcome.NOT_MET, _detail(error)
     else:
         outcome, detail = Outcome.MET, ""
@@ -154,7 +154,7 @@ def checked(aws: Aws, claim: Claim) -> Result:
 
 
 def _detail(error: Exception) -> str:
-    """Return why a claim is not met: the assertion's own words, or its line, or the unexpected error."""
+    """Return why a claim is not met: the assertion's message or source line, or the unexpected exception."""
     if not isinstance(error, AssertionError):
         return f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)

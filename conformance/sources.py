@@ -1,4 +1,4 @@
-"""Sources of claims: AWS's service models and resource schemas, which are installed here, and public pages."""
+"""Sources of claims: installed service models and resource schemas of AWS, and public web pages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Source:
     """Evidence for a claim.
 
     Attributes:
-        text: Where it is, for a reader.
-        words: Words that an installed source contains; empty for a page, which no test can read.
-        service: Service of botocore's model; empty if it is another kind of source.
+        text: Its location, for readers.
+        words: Text that an installed source contains; empty for a web page, which tests cannot read.
+        service: Service of botocore's model; empty for other kinds of sources.
         shape: Operation or shape in the model, or the type of a resource schema.
     """
 
@@ -29,25 +29,25 @@ class Source:
 
 
 def page(url: str) -> Source:
-    """Return a public page: documentation of AWS, or an issue with a recorded answer of a real account."""
+    """Return a public web page: AWS documentation, or an issue that quotes a reply from a real account."""
     return Source(url)
 
 
 def model(service: str, shape: str, words: str) -> Source:
-    """Return a part of AWS's service model, which botocore ships, that contains `words`.
+    """Return a part of AWS's service model, as shipped with botocore, that contains `words`.
 
-    A test compares the words with the model, so an update of botocore that changes them is noticed.
+    A test searches the model for the words, and so detects a botocore update that changes them.
     """
     return Source(f"botocore, {service}, {shape}: “{words}”", words, service, shape)
 
 
 def schema(resource: str, words: str) -> Source:
-    """Return a part of CloudFormation's schema of a resource type, which cfn-lint ships, that contains `words`."""
+    """Return a part of CloudFormation's schema of a resource type, as shipped with cfn-lint, that contains `words`."""
     return Source(f"CloudFormation schema of {resource}: {words}", words, shape=resource)
 
 
 def words_of(source: Source) -> str:
-    """Return the whole text of an installed source, with blanks in place of markup and line ends."""
+    """Return the full text of an installed source, without markup and with normalized whitespace."""
     return _model_text(source.service, source.shape) if source.service else _schema_text(source.shape)
 
 

@@ -1,4 +1,4 @@
-"""Undo: everything that a run creates, and how it is deleted again, last first."""
+"""Undo: registers the resources that a run creates, and deletes them in reverse order."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class InterruptedRunError(Exception):
-    """The run is over; nothing more may be created."""
+    """The run is over, and no more resources may be created."""
 
 
 class Undo:
-    """A stack of deletions. It may be filled from many threads, until the deletion begins."""
+    """A stack of deletions. Many threads may add to it until the deletion begins."""
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), False
         self._deletions: list[tuple[str, Callable[[], object]]] = []
 
     def later(self, what: str, delete: Callable[[], object]) -> None:
-        """Register how a resource is deleted; call it before or directly after the resource is created.
+        """Register the deletion of a resource; call this before or directly after creating the resource.
 
         Raises:
-            InterruptedRunError: The deletion has begun. The resource is deleted at once if it exists already.
+            InterruptedRunError: The deletion has begun. A resource that already exists was deleted immediately.
         """
         with self._lock:
             if not self._closed:
@@ -38,7 +38,7 @@ class Undo:
         raise InterruptedRunError(what)
 
     def everything(self) -> list[str]:
-        """Delete all resources, the last one first, whatever fails meanwhile.
+        """Delete all resources in reverse order, and continue after failures.
 
         Returns:
             The resources that could not be deleted, each with the reason.

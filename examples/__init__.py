@@ -1,1 +1,1 @@
-"""Things to try: each folder is a manifest, its data and how to run it."""
+"""Examples: each folder contains a manifest or its data, and instructions."""

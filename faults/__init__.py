@@ -1,1 +1,1 @@
-"""The fault suite: a deployed grid in a localcloud that fails on purpose, and what must hold of it all the same."""
+"""Fault suite: experiments that inject faults into a deployed grid in localcloud and check the grid's invariants."""

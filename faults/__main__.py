@@ -47,14 +47,14 @@ _KILLED_CHILDREN = {
     "cancel": (80, 6),
     "finish": (80, 6),
 }
-"""Of each scenario in which children are killed, the full volume and the least."""
+"""Number of children killed per scenario: at full volume, and at least."""
 
 
 def experiments(share: float) -> dict[str, Experiment]:
-    """Return the experiments by their name.
+    """Return all experiments by name.
 
     Args:
-        share: Share of the full volume; each experiment has a least volume below which it shows nothing.
+        share: Share of the full volume. Each experiment has a minimum volume, below which it proves nothing.
     """
 
     def of(full: int, least: int) -> int:
@@ -88,14 +88,14 @@ def experiments(share: float) -> dict[str, Experiment]:
         "E12 intents alone": partial(races.intents, lines=of(40, 3)),
         "E13 expired credentials": partial(calls.expired, lines=of(50, 4)),
         "E14 submitted by hand": partial(by_hand.submitted_by_hand, manifests=of(60, 6)),
-        # Last: all that is listed after it is longer by so much.
+        # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
         "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
     }
 
 
 def sabotages(share: float) -> dict[str, Experiment]:
-    """Return, by the safeguard that the children or the intake lack, the experiment that must notice."""
+    """Return, for each safeguard that can be disabled, the experiment that must detect its absence."""
     return {
         "look by name": partial(kills_intake.after_the_submit, kills=max(1, round(5 * share))),
         "attach": partial(kills.after_the_create, kills=max(4, round(20 * share))),
@@ -107,12 +107,12 @@ def sabotages(share: float) -> dict[str, Experiment]:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one process runs of the suite.
+    """Experiments that one process runs.
 
     Attributes:
-        options: As they were given.
-        results: Where rows are gathered; they are written after each experiment, for whoever ends the run early.
-        console: Where progress is shown.
+        options: Command-line options.
+        results: Collects the rows. They are written after each experiment, so that an interrupted run keeps them.
+        console: Displays progress.
     """
 
     options: argparse.Namespace
@@ -120,7 +120,7 @@ class Run:
     console: Console
 
     def all(self, names: Collection[str]) -> None:
-        """Run the experiments of these names, in one localcloud."""
+        """Run the experiments with these names in one localcloud."""
         share = self.options.share
         with tempfile.TemporaryDirectory(prefix="faults-") as work, _arena(self.options, Path(work)) as world:
             for name, experiment in experiments(share).items():
@@ -143,7 +143,7 @@ class Run:
             arena.clear()
 
     def written(self) -> Results:
-        """Write what there is, and return what is known of all experiments."""
+        """Write the results collected so far, and return the results of all experiments."""
         return self.results.write(self.options.output, [*experiments(1)])
 
 
@@ -153,7 +153,7 @@ def _arena(options: argparse.Namespace, work: Path) -> AbstractContextManager[Ar
 
 @contextmanager
 def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
-    """Run experiments in a process of their own meanwhile, which writes its rows beside ours."""
+    """Run experiments in a separate process for the duration of the block. It writes its rows to the same file."""
     options = run.options
     same = ["--seed", str(options.seed), "--share", str(options.share), "--output", str(options.output)]
     same += ["--account", options.account]
@@ -168,12 +168,12 @@ def _beside(run: Run, names: Collection[str]) -> Iterator[None]:
 
 
 def main() -> int:
-    """Run and report; returns 1 where anything was found."""
-    parser = argparse.ArgumentParser(prog="python -m faults", description="What must hold of a grid, whatever fails.")
+    """Run the suite and print a report; return 1 if any experiment found a violation or did not run."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description="Check a grid's invariants under faults.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the full volume, from 0 to 1")
     parser.add_argument(
-        "--only", default="", help="names begin with one of these, e.g. E1,E3,sabotage; others' rows stay"
+        "--only", default="", help="run experiments with these name prefixes, e.g. E1,E3,sabotage; keep other rows"
     )
     parser.add_argument("--account", choices=PROFILES, default=DEFAULT_ACCOUNT, help="quotas of the account")
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -184,19 +184,19 @@ def main() -> int:
     run = Run(options=options, results=Results(account=options.account), console=Console(width=120))
     if not only:
         options.output.unlink(missing_ok=True)
-    # Those that do little but wait run beside the others, for the hour that they wait.
+    # Experiments that mostly wait run in parallel with the others, for about an hour.
     waiting = [name for name in chosen if name.startswith(_WAITING) and not only]
     with _beside(run, waiting) if waiting else nullcontext():
         run.all([name for name in chosen if name not in waiting])
     known = run.written()
     run.console.print(table(known.rows))
     if known.sabotage:
-        run.console.print("Sabotage: each of these must find something.", table(known.sabotage))
+        run.console.print("Sabotage: each of these experiments must find a violation.", table(known.sabotage))
     run.console.print(known.sentence)
     rows = {*(row["experiment"] for row in known.rows), *(row["experiment"] for row in known.sabotage)}
     missing = [name for name in chosen if name.replace("sabotage:", "without") not in rows]
     if missing:
-        run.console.print(f"These have shown nothing: {', '.join(missing)}")
+        run.console.print(f"These experiments have no result: {', '.join(missing)}")
     return 0 if known.good and not missing else 1
 
 

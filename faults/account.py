@@ -1,4 +1,4 @@
-"""The AWS account that experiments run in: a young one, after the increases that a grid cannot do without."""
+"""AWS account of the experiments: a new account with the quota increases that a grid requires."""
 
 from localcloud.limits.instance_quotas import UNLIMITED, training_quotas
 from localcloud.limits.linked_roles import SERVICES
@@ -7,24 +7,27 @@ from traingrid.clients import client
 
 ACCOUNT = "123456789012"
 DEFAULT_ACCOUNT = "young"
-"""The profile whose quotas hold where no other is asked for."""
+"""Profile whose quotas apply by default."""
 INSTANCE_TYPE = "ml.p3.16xlarge"
 FEW_INSTANCES = 4
-"""Training instances per Region, where an experiment allows it."""
+"""Training instances per Region in experiments that tolerate so few."""
 
 _SHORT_TRAININGS = ("E1 children: fresh", "E3", "E10", "E11 10,000 lines", "E13")
-# Experiments in which trainings end at once: a line that finds no instance waits for another one, not for a deadline.
+# Training jobs end immediately here, so that a line without an instance waits for another job, not for a timeout.
 
 
 def prepare(cloud: LocalCloud) -> None:
-    """Create the service-linked roles, as `traingrid doctor` advises; 6 vCPUs, 1 build and 10 executions suffice."""
+    """Create the service-linked roles, as `traingrid doctor` recommends.
+
+    6 vCPUs, one concurrent build and 10 concurrent executions are sufficient.
+    """
     if cloud.limits.profile == "young":
         for service in SERVICES.values():
             client("iam", "us-east-1").create_service_linked_role(AWSServiceName=service)
 
 
 def grant_instances(cloud: LocalCloud, experiment: str) -> None:
-    """Give a young account as many training instances as an experiment allows for."""
+    """Set the quota of training instances in a new account to the number that an experiment tolerates."""
     if cloud.limits.profile == "young":
         quota = training_quotas()[f"{INSTANCE_TYPE} for training job usage"]
         few = experiment.removeprefix("without ").startswith(_SHORT_TRAININGS)

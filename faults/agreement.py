@@ -1,4 +1,4 @@
-"""Whether what traingrid makes of a manifest is what was written into it, said without any of its own code."""
+"""Agreement check: compares parsed manifests with the values they were generated from, without traingrid's parser."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _DURATIONS = {"1h": 3600, "2d": 2 * 86400, "3d": 3 * 86400}
 
 
 def disagreements(made: Manifest, lines: Sequence[Line], deployment: Deployment) -> Iterator[str]:
-    """Say where the lines of an accepted manifest, and their jobs, are not what it was made of.
+    """Yield a message for each difference between an accepted manifest and the values it was generated from.
 
     Args:
-        made: The manifest, not damaged.
-        lines: Its lines.
-        deployment: The grid that it is for.
+        made: The generated manifest, undamaged.
+        lines: The lines that traingrid parsed.
+        deployment: The grid that the manifest is for.
     """
     if len(lines) != len(made.lines):
-        # A Region that begins with # makes a line of CSV a remark; in JSON nothing does.
+        # In CSV, a line whose Region begins with # is a comment. JSON has no comments.
         if made.form == "json" or all(str(line["region"])[:1].isalpha() for line in made.lines):
             yield f"has {len(made.lines)} lines and is accepted with {len(lines)}"
         return
@@ -40,13 +40,13 @@ def disagreements(made: Manifest, lines: Sequence[Line], deployment: Deployment)
             read = _READERS.get(name)
             found, expected = read(line, job, value) if read else (value, value)
             if found != expected:
-                yield f"says {name} {expected!r} in line {line.number}, and {found!r} comes of it"
+                yield f"specifies {name} {expected!r} in line {line.number}, but is parsed as {found!r}"
 
 
 def _said(made: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a line certainly says, each value as its form says it.
+    """Return the fields whose values a line specifies unambiguously, as text or JSON depending on its form.
 
-    Texts with signs that CSV treats in its own way are left out, and what the form cannot say.
+    Omits fields that the form cannot express, and text with characters that are special in CSV.
     """
     said: dict[str, Any] = {}
     for name in ("region", "s3_uri", "name") if made.form == "plain" else tuple(line):
@@ -74,7 +74,7 @@ def _written(made: Manifest, value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a value as a container gets it: JSON's words for truth, and of all else the text."""
+    """Return a value as a container receives it: booleans as in JSON, all other values as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -113,4 +113,4 @@ _READERS: dict[str, _Reader] = {
     **{name: _number(name) for name in ("instance_count", "volume_gb", "priority", "retries")},
     **{name: _texts(name) for name in ("hyperparameters", "environment", "tags")},
 }
-"""By field: what came of it, and what should have, of a line, its job and the value that it says."""
+"""By field: a function from a line, its job and the specified value to the actual and the expected value."""

@@ -1,4 +1,4 @@
-"""A deployed grid in a localcloud with faults, and what every experiment does with it: submit, wait, sweep, audit."""
+"""Arena: a deployed grid in a localcloud with faults, with operations to submit, wait, sweep and audit."""
 
 import itertools
 import json
@@ -56,12 +56,12 @@ __all__ = [
 REGIONS = ("us-east-1", "eu-west-1")
 STUB_TAG = "stub"
 ENDLESS_SECONDS = 1200.0
-"""How long a training job trains that something else has to end: longer than that needs on a slow machine."""
+"""Duration of a training job that the experiment must stop itself, with a margin for slow machines."""
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _READ_ONE_BY_ONE = 12
-"""Of more submissions than this, all that there is is read at once, though most of it may be of others."""
+"""With more submissions than this, the whole grid is read in one pass, even if most of it belongs to others."""
 CHECKOUT = Path(__file__).resolve().parent.parent
-_PROGRAM = "from traingrid.cli.main import main; main()"  # of this checkout, wherever `traingrid` is installed from
+_PROGRAM = "from traingrid.cli.main import main; main()"  # uses this checkout, not an installed `traingrid`
 GRID_FILE = "grid.yaml"
 GRID = f"""\
 name: grid
@@ -86,10 +86,10 @@ class Submission:
 
     Attributes:
         id: The submission's id.
-        batch_job: The id of its array; of the first, where it has several.
-        batch_jobs: The ids of all its arrays.
-        lines: How many jobs it has.
-        file: The S3 URI, with its version, that its children read.
+        batch_job: Id of its Batch array, or of the first one if it has several.
+        batch_jobs: Ids of all its arrays.
+        lines: Number of jobs.
+        file: S3 URI, with version, of the file that its children read.
     """
 
     id: str
@@ -101,10 +101,10 @@ class Submission:
 
 @dataclass(kw_only=True)
 class Arena(Stage):
-    """A deployed grid and its faults.
+    """A deployed grid into which faults are injected.
 
     Attributes:
-        seed: Seed of every plan.
+        seed: Seed of every fault plan.
     """
 
     seed: int
@@ -112,7 +112,7 @@ class Arena(Stage):
 
     @contextmanager
     def sabotaged(self, safeguard: str) -> Iterator[None]:
-        """Take a safeguard (see `faults.sabotage`) out of the intake, or of every child that is started, meanwhile."""
+        """Disable a safeguard (see `faults.sabotage`) in the intake, or in every child started during the block."""
         if safeguard in sabotage.SAFEGUARDS_OF_INTAKE:
             with self._other_intake(safeguard):
                 yield
@@ -135,7 +135,7 @@ class Arena(Stage):
 
     @contextmanager
     def unscheduled(self) -> Iterator[None]:
-        """Let the reconciler's own schedule rest meanwhile: two sweeps of many lines would only wait for each other."""
+        """Disable the reconciler's schedule during the block, because concurrent sweeps of many lines only compete."""
         events = client("events", "us-east-1")
         rules = [rule["Name"] for rule in events.list_rules()["Rules"] if "ScheduleExpression" in rule]
         for rule in rules:
@@ -148,7 +148,7 @@ class Arena(Stage):
 
     @contextmanager
     def children_at_once(self, number: int) -> Iterator[None]:
-        """Let so many children run at once meanwhile, where they do little more than wait."""
+        """Allow this many concurrent children during the block, for children that mostly wait."""
         before = self.cloud.settings
         self.cloud.settings = replace(before, batch_max_processes=number)
         try:
@@ -157,22 +157,22 @@ class Arena(Stage):
             self.cloud.settings = before
 
     def plan(self, stub_seconds: float = 0.0, **parts: Any) -> None:
-        """Put faults in force; every training job is a stub, because what it trains is not the point here.
+        """Activate a fault plan. Every training job is a stub, because the training itself is not under test.
 
         Args:
-            stub_seconds: How long a training job trains.
+            stub_seconds: Duration of a training job.
             parts: Fields of `localcloud.faults.Plan`.
         """
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
         self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
 
     def manifest(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> str:
-        """Return a manifest of so many lines, in turn one for each Region.
+        """Return a manifest whose lines alternate between the Regions.
 
         Args:
-            lines: How many.
-            retries: How often each is tried again; then half of them have their data in the other Region as well.
-            fields: More fields, the same in each line.
+            lines: Number of lines.
+            retries: Retries per line. If it is not 0, half of the lines also have a replica in the other Region.
+            fields: Additional fields, the same in each line.
         """
         header = ("region", "s3_uri", "name", "retries", *(f"replica.{region}" for region in REGIONS), *fields)
         rows = [",".join(header)]
@@ -184,19 +184,19 @@ class Arena(Stage):
         return "\n".join(rows) + "\n"
 
     def upload(self, lines: int, retries: int = 0, fields: Mapping[str, str] = _NO_FIELDS) -> str:
-        """Upload a manifest (see `manifest`) under a new name, and return the id that its submission will have."""
+        """Upload a manifest (see `manifest`) under a new name, and return the id of its future submission."""
         source = self.put(self.manifest(lines, retries, fields).encode())
         return submission_id(str(source.uri), source.version)
 
     def put(self, content: bytes) -> ManifestVersion:
-        """Upload any bytes as a manifest under a new name."""
+        """Upload arbitrary bytes as a manifest under a new name."""
         uri = S3Uri(self.plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{next(self._numbers)}.csv")
         return ManifestVersion(uri=uri, version=self.plane.storage.write(uri, content, "text/csv"))
 
     def report(self, source: ManifestVersion) -> dict[str, Any]:
-        """Wait for the report that the intake writes next to a manifest."""
+        """Wait for the report that the intake writes next to a manifest, and return it."""
         content = until(
-            lambda: self.plane.storage.read_if_exists(source.report), f"the intake has its report of {source.uri}"
+            lambda: self.plane.storage.read_if_exists(source.report), f"the intake has reported on {source.uri}"
         )
         return dict(json.loads(content))
 
@@ -221,7 +221,7 @@ class Arena(Stage):
         return self.submitted(self.upload(lines, retries, fields))
 
     def submit_again(self, submission: Submission) -> str:
-        """Start a second child for every line of a submission, as nobody should; return the Batch job's id."""
+        """Start a second child for every line of a submission, which users must not do; return the Batch job's id."""
         request: dict[str, Any] = {
             "jobName": f"again-{next(self._numbers)}",
             "jobQueue": self.plane.deployment.job_queue,
@@ -233,7 +233,7 @@ class Arena(Stage):
         return str(client("batch", "us-east-1").submit_job(**request)["jobId"])
 
     def quiet(self) -> None:
-        """Wait until nothing that changes anything has been called for some seconds."""
+        """Wait until localcloud has recorded no new calls for three seconds."""
         before = -1
         while (calls := len(self.cloud.record.entries())) != before:
             before = calls
@@ -248,11 +248,11 @@ class Arena(Stage):
         return canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
 
     def command(self, label: str, *arguments: str) -> ProcessGroup:
-        """Start the program `traingrid` as a person does, as a process that a plan can name and kill.
+        """Start the `traingrid` program with a user's credentials, in a process that a plan can select and kill.
 
         Args:
-            label: What a plan calls it.
-            arguments: Its arguments.
+            label: Name of the process in a plan.
+            arguments: Command-line arguments.
         """
         own_keys = self.cloud.environment_for("us-east-1", f"arn:aws:iam::{ACCOUNT}:role/operators", {})
         return ProcessGroup(
@@ -264,7 +264,7 @@ class Arena(Stage):
         )
 
     def lose_children(self, submission: Submission) -> int:
-        """Kill all children of a submission, so that Batch starts none of them again; return how many ran."""
+        """Kill all children of a submission, which Batch then does not retry, and return how many were running."""
         ours = [group for job in submission.batch_jobs for group in groups(f"batch/{job}*") if group.runs]
         for job in submission.batch_jobs:
             self.children().terminate(job, "its hosts are lost")
@@ -274,7 +274,7 @@ class Arena(Stage):
         return len(ours)
 
     def clear(self) -> None:
-        """End everything that an experiment has left which did not come to its end, so that the next one can begin."""
+        """Terminate the remaining Batch jobs and training jobs of an experiment, so that the next one can begin."""
         self.plan()
         for batch_job in self._batch_jobs_left():
             self.children().terminate(batch_job, "the experiment is over")
@@ -283,43 +283,43 @@ class Arena(Stage):
             for job in jobs.listed(state="InProgress"):
                 jobs.stop(job.name)
         with suppress(TimeoutError):
-            until(lambda: not (self.children_left() or self.active()), "nothing runs any more")
+            until(lambda: not (self.children_left() or self.active()), "nothing is running")
 
     def states(self, submission: str) -> dict[int, str]:
-        """Return the state of each job of a submission that was opened."""
+        """Return the state of each opened job of a submission, by index."""
         items = self.plane.ledger.items(submission)
         return {int(item["item"][4:]): item["state"] for item in items if item["item"].startswith("job#")}
 
     def recorded(self, submission: Submission) -> bool:
-        """Return whether the end of every line is in the ledger."""
+        """Return True if the ledger contains a final state for every line."""
         states = self.states(submission.id)
         return len(states) == submission.lines and set(states.values()) <= FINAL_STATES
 
     def running(self) -> list[ProcessGroup]:
-        """Return the children that run now."""
+        """Return the processes of the children that are running."""
         return groups("batch/*")
 
     def children_left(self) -> bool:
-        """Return whether Batch has anything to run or that runs."""
+        """Return True if Batch has jobs that have not ended."""
         return any(self._batch_jobs_left())
 
     def _batch_jobs_left(self) -> Iterator[str]:
-        """Yield the ids of Batch jobs that have not ended, as they are found."""
+        """Yield the ids of the Batch jobs that have not ended."""
         batch, queue = client("batch", "us-east-1"), self.plane.deployment.job_queue
         for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"):
             for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
                 yield job["jobId"]
 
     def sweep(self) -> Sweep:
-        """Let the reconciler look once at everything, and not wait for anything to grow old."""
+        """Run one sweep of the reconciler without a grace period."""
         return Reconciler.of(self.plane.deployment, grace_seconds=0.0).sweep()
 
     def children(self) -> Children:
-        """Return who knows the children of submissions."""
+        """Return the reader of the Batch children of submissions."""
         return Children(self.plane.storage, self.plane.deployment.manifest_bucket, self.plane.deployment.grid.home)
 
     def world(self, *submissions: str) -> World:
-        """Read what there is, of these submissions only, with everything that localcloud has ever accepted."""
+        """Return a snapshot of these submissions, including every create call that localcloud accepted for them."""
         if len(submissions) > _READ_ONE_BY_ONE:
             return self._of(read_world(self.plane.deployment, details=True, at_rest=True), submissions)
         return self._of(
@@ -331,7 +331,7 @@ class Arena(Stage):
         )
 
     def _of(self, world: World, submissions: Collection[str]) -> World:
-        """Return the part of a world that is of some submissions, with the calls that have created something for it."""
+        """Return the part of a snapshot that belongs to some submissions, with the create calls made for them."""
         wanted = set(submissions)
         calls = self.cloud.record.entries()
         return replace(
@@ -345,7 +345,7 @@ class Arena(Stage):
         )
 
     def audit(self, *submissions: str) -> list[Violation]:
-        """Return what is wrong with these submissions now that everything should have ended."""
+        """Return the violations in these submissions, all of whose work should have ended."""
         return audit(self.world(*submissions))
 
     def _array_file(self, batch_job: str) -> str:
@@ -355,7 +355,7 @@ class Arena(Stage):
 
 
 def data_folder(region: str) -> str:
-    """Return the folder that every line of a Region trains on."""
+    """Return the data folder of every line in a Region."""
     return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
 
 
@@ -373,9 +373,9 @@ def _together(one: World, other: World) -> World:
 
 @contextmanager
 def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[Arena]:
-    """Deploy a grid of two Regions with the real CDK CLI, once, for any number of experiments.
+    """Deploy a grid in two Regions with the real CDK CLI, once for any number of experiments.
 
-    Leaves this process with a user's environment of the localcloud while it lasts.
+    This process has a user's environment for the localcloud during the block.
 
     Args:
         work: Folder for the localcloud's data and logs.
@@ -401,7 +401,7 @@ def arena(work: Path, seed: int, account: AccountProfile = "young") -> Iterator[
 
 
 def _put_data_and_images() -> None:
-    """SageMaker refuses a job whose image or data does not exist, though a stub looks at neither."""
+    """Push a placeholder image and data: SageMaker refuses jobs without them, although the stubs do not read them."""
     for region in REGIONS:
         nothing = ProcessImage(command=(sys.executable, "-c", ""), working_directory="/")
         images.push(client("ecr", region), names.training_repository("grid"), STUB_TAG, nothing)
@@ -411,12 +411,12 @@ def _put_data_and_images() -> None:
 
 
 def settled(arena: Arena, submissions: Sequence[Submission], sweeps: int = 0) -> None:
-    """Wait until submissions have come to rest by themselves, or let the reconciler bring them there.
+    """Wait until submissions have come to rest, by themselves or through sweeps of the reconciler.
 
     Args:
-        arena: Where.
-        submissions: Which.
-        sweeps: How many sweeps there may be; the first comes as soon as no child is left, and stops what is cancelled.
+        arena: The grid.
+        submissions: The submissions.
+        sweeps: Number of sweeps. The first runs as soon as no child is left, and stops cancelled jobs.
     """
     arena.ended(*(job for submission in submissions for job in submission.batch_jobs))
     if sweeps:

@@ -1,4 +1,4 @@
-"""E14: manifests submitted from the Batch console, with an array of the right size, a wrong size, or no array."""
+"""E14: manifests submitted by hand in the Batch console, with a fitting array, a wrong array size, or no array."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ from traingrid.submission import submission_id
 from traingrid.violation import Violation
 
 CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))
-"""Lines of the manifest, and the size of the array: None for a job that is not an array."""
+"""Number of lines in the manifest, and the array's size; None for a job that is not an array."""
 
 _REFUSED = 2
-"""A child's exit code for a configuration that is wrong (ARCHITECTURE.md, "Exit codes of a child")."""
+"""A child's exit code for an invalid configuration (ARCHITECTURE.md, "Exit codes of a child")."""
 _AT_ONCE = 12
 _numbers = count()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Submitted:
-    """A manifest and the Batch job it was given to.
+    """A manifest and the Batch job that received it.
 
     Attributes:
         batch_job: The job's id.
-        lines: How many lines the manifest has.
-        size: The size of the array; None for a job that is not an array.
+        lines: Number of lines in the manifest.
+        size: The array's size; None for a job that is not an array.
     """
 
     batch_job: str
@@ -51,11 +51,11 @@ class _Submitted:
 
 
 def submitted_by_hand(arena: Arena, manifests: int) -> Outcome:
-    """E14: an array that does not fit its manifest is refused by every child and trains nothing; others train all.
+    """E14: every child of an array with the wrong size refuses its manifest; all lines of other manifests train.
 
     Args:
-        arena: Where.
-        manifests: How many, each of the next of `CASES`.
+        arena: The grid.
+        manifests: Number of manifests; they cycle through `CASES`.
     """
     arena.plan(stub_seconds=0.5)
     cases, given = islice(cycle(CASES), manifests), list[_Submitted]()
@@ -79,7 +79,7 @@ def submitted_by_hand(arena: Arena, manifests: int) -> Outcome:
 
 
 def _submit(arena: Arena, lines: int, size: int | None) -> _Submitted:
-    """Upload a manifest where no intake looks, and submit the job definition with it as the Batch console does."""
+    """Upload a manifest to the by-hand prefix, which the intake ignores, and submit it as the Batch console does."""
     deployment = arena.plane.deployment
     uri = S3Uri(deployment.manifest_bucket, f"{names.BY_HAND_PREFIX}{next(_numbers)}.csv")
     arena.plane.storage.write(uri, arena.manifest(lines).encode(), "text/csv")
@@ -102,7 +102,7 @@ def _exit_codes(given: _Submitted) -> list[int]:
 
 
 def _otherwise_than_asked(arena: Arena, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
-    """Find a line of a fitting array that has not trained, and anything that came of another array."""
+    """Yield lines of a fitting array that did not complete, and wrong arrays that were not refused."""
     states = arena.states(given.submission)
     whose = f"{given.batch_job} (array size {given.size}, {given.lines} lines)"
     if given.fits:
@@ -111,5 +111,5 @@ def _otherwise_than_asked(arena: Arena, given: _Submitted, codes: list[int]) -> 
                 what = f"line {index} of {whose} is {states.get(index, 'not in the ledger')}, not Completed"
                 yield Violation(invariant="I1", kind="lost", submission=given.submission, what=what)
     elif states or set(codes) != {_REFUSED}:
-        what = f"{whose} was not refused: its children exit with {codes}, and {len(states)} of its lines were opened"
+        what = f"{whose} was not refused: its children exited with {codes}, and {len(states)} of its lines were opened"
         yield Violation(invariant="E14", kind="other", submission=given.submission, what=what)

@@ -1,4 +1,4 @@
-"""E2, E6, E7, E13: replies that are lost or late, calls that are throttled, credentials that have run out."""
+"""E2, E6, E7, E13: lost and late replies, throttled calls, and expired credentials."""
 
 import time
 from collections import Counter
@@ -17,32 +17,32 @@ from traingrid.ledger import epoch_seconds
 from traingrid.violation import Violation
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
-"""What botocore does not send again by itself: each is lost as often as told, and the others for most of the time."""
+"""Operations that botocore does not retry: every reply is lost. Replies of other operations are lost at random."""
 _FEW = 2
-"""So few lost replies in a row do not use up botocore's tries, not even those of its most impatient client
-(traingrid/clients.py): then every call is struck until there are enough, and none is left to chance."""
+"""This many lost replies in a row cannot exhaust botocore's retries, even those of the client with the fewest attempts
+(traingrid/clients.py). Up to this number, faults therefore strike every call, and chance plays no part."""
 _TRAINING_AT_ONCE = 24
-"""Children of 0.25 vCPU that a young account's 6 vCPUs of Fargate hold; every line to be cancelled has one."""
+"""Children of 0.25 vCPU that fit into a new account's Fargate quota of 6 vCPUs; every line to be cancelled has one."""
 _SHORT = Stub(seconds=0.5)
 _LONG = Stub(seconds=300.0, stop_seconds=20.0)
-"""Takes so long to stop that its child still waits for it when the child is terminated as well."""
+"""Stops so slowly that its child is still waiting for it when the child is terminated too."""
 _BY_INTAKE = (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("batch", "SubmitJob"))
 _BY_CHILDREN = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), ("sagemaker", "CreateTrainingJob"))
 _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", "StopTrainingJob"))
 _INTAKE_SECONDS = 15
 _PERSONS_TRIES = 5
 STALL_SECONDS = 65.0
-"""Longer than a client waits for an answer (traingrid/clients.py)."""
+"""Longer than a client's read timeout (traingrid/clients.py)."""
 SLOWEST_SECONDS = 3600.0
-"""More than the unluckiest of 200 children needs where 60 % of its calls are throttled: ten minutes were seen."""
+"""More than the slowest of 200 children needs when 60 % of its calls are throttled; ten minutes were observed."""
 STORM_SECONDS = 300.0
 _STORM = 0.9
 
 
 def lost_replies(arena: Arena, each: int) -> Outcome:
-    """E2: lose the reply of every kind of call that changes something, `each` times, in intake, children and cancel."""
+    """E2: lose `each` replies of every mutating call that the intake, the children and `traingrid cancel` make."""
     struck, few = Counter[str](), list[Violation]()
-    with arena.short_lived_intake(_INTAKE_SECONDS):  # what Batch may have taken is not asked for again sooner
+    with arena.short_lived_intake(_INTAKE_SECONDS):  # a submit with an unknown result is retried only after this time
         _lose(arena, _BY_INTAKE, "lambda/*", each)
         submissions = [arena.submitted(submission) for submission in [arena.upload(2) for _ in range(each)]]
     settled(arena, submissions)
@@ -67,9 +67,9 @@ def lost_replies(arena: Arena, each: int) -> Outcome:
 
 
 def _cancelled_while_training(arena: Arena, lines: int) -> Submission:
-    """Lose the replies to the cancels of half of some lines; that many may lose each kind of call.
+    """Cancel lines while they train, and lose replies to these cancels: up to half as many of each call as lines.
 
-    A line whose training job has stopped before has a child that ends by itself, and none to terminate.
+    When a training job has stopped already, its child ends by itself, and no terminate call is made for it.
     """
     with arena.children_at_once(lines):
         arena.plan(stubs=(_LONG,))
@@ -83,16 +83,16 @@ def _cancelled_while_training(arena: Arena, lines: int) -> Submission:
 
 
 def _cancelled(arena: Arena, submission: Submission, index: int) -> None:
-    """Cancel a line as a person does, who gives the command again where AWS has not answered any of its tries."""
+    """Cancel a line as a user does, who repeats the command if AWS has not answered any of its attempts."""
     for _ in range(_PERSONS_TRIES):
         with suppress(BotoCoreError):
             if not arena.cancel(submission, index).errors:
                 return
-    raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} tries")
+    raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} attempts")
 
 
 def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
-    """Find calls whose replies were lost less often than they should have been, whoever called."""
+    """Yield a violation for each call that lost fewer replies than required, counted over all callers."""
     for call in map(".".join, calls):
         lost = sum(times for label, times in struck.items() if label.endswith(f" {call}"))
         if lost < each:
@@ -121,12 +121,12 @@ def _struck(arena: Arena) -> Counter[str]:
 
 
 def throttled(arena: Arena, share: float, lines: int) -> Outcome:
-    """E6: throttle a share of what children ask of SageMaker and DynamoDB, and see that all come to their end.
+    """E6: throttle a share of the children's calls to SageMaker and DynamoDB, and check that every line completes.
 
-    All children run at once, because waiting as AWS asks for it is all that they do. A share that lets a call through
-    once in minutes would keep a child waiting for hours: such a storm passes after `STORM_SECONDS`, as outages do.
+    All children run concurrently, because they only back off and wait, as AWS requests. If nearly all calls were
+    throttled, a child would wait for hours; such a storm therefore ends after `STORM_SECONDS`, as outages do.
     """
-    counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # by no time, to be counted
+    counted = [_to_all("delay", service, 1.0) for service in ("sagemaker", "dynamodb")]  # delay of 0 s: only counts
     strikes = [_to_all("throttle", service, share) for service in ("sagemaker", "dynamodb")]
     arena.plan(stub_seconds=0.5, calls=(*counted, *strikes) if share else tuple(counted))
     effects = Counter[str]()
@@ -159,15 +159,15 @@ def _effects(arena: Arena) -> Counter[str]:
 
 
 def stalled(arena: Arena, lines: int) -> Outcome:
-    """E7: let some answers come only after their caller has given up, and see that nobody's line suffers.
+    """E7: delay some replies beyond the caller's timeout, and check that every line completes.
 
-    What was asked takes effect nevertheless, and is asked again.
+    The delayed calls take effect nevertheless, and the caller repeats them.
     """
     return _survived(arena, lines, CallFault(effect="delay", caller="batch/*", share=0.05, seconds=STALL_SECONDS))
 
 
 def expired(arena: Arena, lines: int) -> Outcome:
-    """E13: tell children again and again that their credentials have run out, and see that nobody's line suffers."""
+    """E13: report expired credentials to children repeatedly, and check that every line completes."""
     return _survived(arena, lines, CallFault(effect="expire", caller="batch/*", share=0.2))
 
 
@@ -190,7 +190,7 @@ def _to_all(effect: Effect, service: str, share: float) -> CallFault:
 
 
 def _delays(arena: Arena, submission: Submission) -> dict[str, float]:
-    """Return the seconds from a submission to the end of its lines: of half of them, of 95 % and of the last."""
+    """Return the seconds from the submission until 50 %, 95 % and all of its lines have ended."""
     head = arena.plane.ledger.submission(submission.id) or {}
     items = [item for item in arena.plane.ledger.items(submission.id) if item["item"].startswith("job#")]
     seconds = sorted(epoch_seconds(item["updated_at"]) - epoch_seconds(head["submitted_at"]) for item in items)
@@ -199,6 +199,6 @@ def _delays(arena: Arena, submission: Submission) -> dict[str, float]:
 
 
 def _child_states(arena: Arena, submission: Submission) -> dict[str, int]:
-    """Return how the children ended, and that none needed more tries than Batch gives."""
+    """Return how many children ended in each of Batch's final states."""
     children = arena.plane.batch.children(submission.batch_job, submission.lines)
     return dict(Counter(child["status"] for child in children if child["status"] in BATCH_ENDED))

@@ -1,4 +1,4 @@
-"""E8, E9: children that are told to end at any moment, and all of them lost with every event."""
+"""E8, E9: children that receive SIGTERM at any moment, and the loss of all children and events."""
 
 import random
 import time
@@ -14,21 +14,21 @@ from traingrid.ledger import FINAL_STATES
 from traingrid.violation import Violation
 
 EXIT_SECONDS = 5.0
-"""A child that is told to end does so within this time (docs of `traingrid.supervisor`)."""
+"""A child must end within this time after SIGTERM (`traingrid.supervisor`)."""
 
 _CHILDREN_AT_ONCE = 20
-"""Fewer than run at the same time in the arena, so that no line waits for another one's child to end."""
+"""Less than the arena's limit of concurrent children, so that no line waits for another line's child."""
 
 
 def at_any_moment(arena: Arena, children: int) -> Outcome:
-    """E8: SIGTERM at a random moment, and SIGKILL a random time later, which a child does not wait for."""
+    """E8: send SIGTERM at a random moment and SIGKILL a random time later; children must end before the SIGKILL."""
     chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
     arena.plan(stub_seconds=4.0)
     submission = arena.submit(children)
     told = _tell_to_end(arena, chance, children)
     settled(arena, [submission], sweeps=2)
     slow = [
-        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to let go")
+        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to end")
         for one, ended in told
         if not ended.result()
     ]
@@ -41,7 +41,7 @@ def at_any_moment(arena: Arena, children: int) -> Outcome:
 
 
 def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[ProcessGroup, Future[bool]]]:
-    """Send so many SIGTERM, each with its SIGKILL; return to whom, and whether it had ended in time by itself."""
+    """Send SIGTERM and a later SIGKILL to this many children; return each, and whether it ended in time by itself."""
     told: dict[ProcessGroup, Future[bool]] = {}
     with ThreadPoolExecutor(times, thread_name_prefix="watch") as watchers:
         while len(told) < times:
@@ -57,12 +57,12 @@ def _tell_to_end(arena: Arena, chance: random.Random, times: int) -> list[tuple[
 
 
 def _ends(group: ProcessGroup, killed_after: float) -> bool:
-    """Wait whether a child ends in time; one that is killed before that cannot be late."""
+    """Return True if a child ends in time. A child that is killed before its time is up counts as in time."""
     return group.wait(EXIT_SECONDS) is not None or killed_after <= EXIT_SECONDS
 
 
 def everything_lost(arena: Arena, lines: int) -> Outcome:
-    """E9: kill all children for good while their training jobs run, and drop every event: the reconciler is left."""
+    """E9: kill all children permanently while their jobs train, and drop all events; the reconciler must finish."""
     arena.plan(stub_seconds=15.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submissions, killed = list[Submission](), 0
     for start in range(0, lines, _CHILDREN_AT_ONCE):
@@ -84,7 +84,7 @@ def everything_lost(arena: Arena, lines: int) -> Outcome:
 
 
 def _all_train(arena: Arena, submission: Submission) -> bool:
-    """Return whether every line has its training job; on a slow machine the first may have ended by then."""
+    """Return True if every line has a training job. On a slow machine the first of them may have ended already."""
     states = arena.states(submission.id)
     return len(states) == submission.lines and set(states.values()) <= {"InProgress", *FINAL_STATES}
 

@@ -1,4 +1,4 @@
-"""E3: events that come a thousand times, late and in the wrong order."""
+"""E3: events that are delivered many times, late and out of order."""
 
 from collections import Counter
 
@@ -8,9 +8,9 @@ from localcloud.faults import EventFault
 
 
 def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> Outcome:
-    """E3: one manifest announced `copies` times at once; many, each some times, late and shuffled.
+    """E3: deliver one manifest's event `copies` times concurrently, and others several times, late and out of order.
 
-    Meanwhile SageMaker's events come three times and in disorder.
+    Meanwhile SageMaker's events are delivered three times and out of order.
     """
     shuffled = EventFault(source="aws.sagemaker", duplicate=1.0, copies=3, delay=0.5, reorder=0.3, seconds=2.0)
     arena.plan(stub_seconds=0.5, events=(EventFault(source="aws.s3", duplicate=1.0, copies=copies), shuffled))
@@ -18,7 +18,7 @@ def duplicates(arena: Arena, copies: int, manifests: int, copies_each: int) -> O
     late = EventFault(source="aws.s3", duplicate=1.0, copies=copies_each, delay=0.6, reorder=0.3, seconds=2.0)
     arena.plan(stub_seconds=0.5, events=(late, shuffled))
     ids += [arena.upload(1) for _ in range(manifests)]
-    # The intake's own reports are objects too; announcing each of them as often would tell nothing more.
+    # The intake's own reports are objects too; repeating their events as often would prove nothing more.
     arena.plan(stub_seconds=0.5, events=(shuffled,))
     submissions = [arena.submitted(submission) for submission in ids]
     settled(arena, submissions)

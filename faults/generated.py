@@ -1,4 +1,4 @@
-"""Manifests that hypothesis makes: lines that are mostly right, as careless programs would write them, and damage."""
+"""Generated manifests: hypothesis strategies for mostly valid lines, as careless programs write them, and damage."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "retries": st.integers(-1, 31),
 }
 PREFIXES = {"hyperparameters": "hp.", "environment": "env.", "tags": "tag.", "replicas": "replica."}
-"""Of the fields that are mappings, how a column for an entry begins."""
+"""Column prefixes of the fields that are mappings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A manifest and what it was made of.
+    """A manifest and the values it was generated from.
 
     Attributes:
         content: Its bytes.
-        form: Which form it has.
-        lines: What its lines say, by field.
-        damaged: Whether bytes of it were changed after that.
+        form: Its form.
+        lines: The fields of each line.
+        damaged: True if bytes were changed after generation.
     """
 
     content: bytes
@@ -58,11 +58,11 @@ class Manifest:
 
 @st.composite
 def manifest_lines(draw: st.DrawFn, buckets: Mapping[str, str]) -> dict[str, Any]:
-    """Return a line, by field: right in most of its parts, and with something odd in one line of five.
+    """Return a line's fields: mostly valid, and with one odd value in every fifth line.
 
     Args:
-        draw: Of hypothesis.
-        buckets: A bucket that may be read, by training Region.
+        draw: Provided by hypothesis.
+        buckets: A readable bucket for each training Region.
     """
     regions = list(buckets)
     region = draw(st.sampled_from(regions))
@@ -80,7 +80,7 @@ def manifest_lines(draw: st.DrawFn, buckets: Mapping[str, str]) -> dict[str, Any
 
 @st.composite
 def manifests(draw: st.DrawFn, buckets: Mapping[str, str]) -> Manifest:
-    """Return a manifest of one to four lines in one of the three forms; of one in three some bytes are changed."""
+    """Return a manifest of one to four lines in one of the three forms; every third manifest is damaged."""
     lines = draw(st.lists(manifest_lines(buckets), min_size=1, max_size=4))
     form: Form = draw(st.sampled_from(FORMS))
     content = WRITERS[form](lines)
@@ -93,7 +93,7 @@ def manifests(draw: st.DrawFn, buckets: Mapping[str, str]) -> Manifest:
 
 
 def damage(content: bytes, chance: random.Random) -> bytes:
-    """Return bytes of which one was flipped, lost or put in, or of which a line stands there twice."""
+    """Return content with one byte changed, removed or inserted, or with one line duplicated."""
     place = chance.randrange(len(content) + 1)
     match chance.randrange(4):
         case 0:
@@ -109,7 +109,7 @@ def damage(content: bytes, chance: random.Random) -> bytes:
 
 
 def as_csv(lines: list[dict[str, Any]]) -> bytes:
-    """Return lines as CSV with a header, as a careless program would write it."""
+    """Return lines as CSV with a header, without quoting, as a careless program writes it."""
     flat = []
     for line in lines:
         cells: dict[str, Any] = {}
@@ -131,7 +131,7 @@ def as_json_lines(lines: list[dict[str, Any]]) -> bytes:
 
 
 def as_plain(lines: list[dict[str, Any]]) -> bytes:
-    """Return lines in the plainest form, which says of a line where it trains, its data and perhaps its name."""
+    """Return lines in the plain form, which has only the columns region, s3_uri and name."""
     rows = (
         ",".join(str(line[name]) for name in ("region", "s3_uri", "name") if line.get(name) is not None)
         for line in lines

@@ -1,4 +1,4 @@
-"""E1: children that are killed before and after every call, whatever else happens to them meanwhile."""
+"""E1: children killed before and after every call, combined with other faults."""
 
 import random
 from collections import Counter
@@ -17,30 +17,30 @@ Kill = Literal["kill_before", "kill_after"]
 KILLS: tuple[Kill, Kill] = ("kill_before", "kill_after")
 _LINES_AT_ONCE = 150
 _AGAIN = 0.3
-"""Share of the children whose next try is killed as well, at any of its calls."""
+"""Share of the children whose next attempt is killed as well, at any of its calls."""
 
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
-"""Nobody but the children can tell the ledger what became of a training job."""
+"""Without these events, only the children can record the result of a training job in the ledger."""
 
 _SENT = CallFault(effect="delay", action="CreateTrainingJob", caller="batch/*")
-"""Delays nothing, and so only counts how often children have asked for a training job."""
+"""Delays nothing; it only counts the children's CreateTrainingJob calls."""
 
 _NO_CAPACITY = "CapacityError: Unable to provision requested ML compute capacity. Please retry."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What happens to the children beside being killed.
+    """Faults and conditions that children experience in addition to being killed.
 
     Attributes:
-        calls: More calls than the tries of a child make that are killed; kills beyond the last do not happen.
-        parts: Fields of a plan, for one submission after the other in turn.
-        states: How lines may end.
-        killed_first: Every child is killed right after it has created, and what `calls` says is said of the next try.
-        retries: The lines' own `retries`.
-        fields: More fields of the lines.
-        at: Actions to kill at, as service, operation and the least number of its call; every call where none are given.
-        meanwhile: What is done once a submission's children run.
+        calls: Upper bound on the calls of a child's attempt at which it can be killed; later kills do not happen.
+        parts: Fields of a plan, used by the submissions in turn.
+        states: States in which lines may end.
+        killed_first: Kill every child right after its create, and apply `calls` to its next attempt.
+        retries: The lines' `retries` field.
+        fields: Additional fields of the lines.
+        at: Calls to kill at, as service, operation and the smallest ordinal of its call; every call if empty.
+        meanwhile: Function that is called once a submission's children run.
     """
 
     calls: int
@@ -97,14 +97,14 @@ SCENARIOS = {
 
 
 def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
-    """E1: kill child `i` before or after its call `k`, for every `k`; half of the hosts are lost, half only a program.
+    """E1: kill child `i` before or after its call `k`, for every `k`; half of the kills also lose the host.
 
-    Batch tries every one of them again, so that each line comes to its end without the reconciler.
+    Batch retries every child, so that each line completes without the reconciler.
 
     Args:
-        arena: Where.
-        scenario: Which of `SCENARIOS`.
-        kills: How many children to kill; each boundary is met several times at the full volume.
+        arena: The grid.
+        scenario: Key of `SCENARIOS`.
+        kills: Number of children to kill; at full volume each boundary is hit several times.
     """
     chosen, chance = SCENARIOS[scenario], random.Random(arena.seed)  # noqa: S311 - moments, no secrets
     boundaries, struck, submissions, sent = _boundaries(chosen, kills), list[str](), list[Submission](), 0
@@ -135,9 +135,9 @@ def of_children(arena: Arena, scenario: str, kills: int) -> Outcome:
 
 
 def after_the_create(arena: Arena, kills: int) -> Outcome:
-    """E1: kill every child right after its training job was accepted, with its host; the next try must attach.
+    """E1: kill every child, with its host, right after its training job was accepted; the next attempt must attach.
 
-    Events are dropped, so that nobody but that child can tell the ledger.
+    Events are dropped, so that only that child can write to the ledger.
     """
     arena.plan(stub_seconds=2.0, calls=(_after_the_create("batch/*/1"),), events=_UNHEARD)
     submission = arena.submit(kills)
@@ -151,7 +151,7 @@ def after_the_create(arena: Arena, kills: int) -> Outcome:
 
 
 def kills_of(arena: Arena) -> list[str]:
-    """Return the kills of the plan in force, each as what it came before or after."""
+    """Return the kills of the active plan, each as the call that it preceded or followed."""
     struck = arena.cloud.faults.struck_calls()
     return [
         f"{fault.effect.removeprefix('kill_')} {call.service}.{call.action}"
@@ -161,32 +161,30 @@ def kills_of(arena: Arena) -> list[str]:
 
 
 def states(arena: Arena, submissions: Iterable[Submission]) -> dict[str, int]:
-    """Return how many jobs of some submissions are in which state."""
+    """Return the number of jobs in each state, over some submissions."""
     return dict(Counter(state for one in submissions for state in arena.states(one.id).values()))
 
 
 def otherwise_ended(arena: Arena, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
-    """Find lines that ended in another way than they would have if nothing had been done to them."""
+    """Yield a violation for each line that ended in a state that it would not have reached without faults."""
     allowed = set(wanted)
     for submission in submissions:
         for index, state in arena.states(submission.id).items():
             if state not in allowed:
-                what = (
-                    f"job {index} of {submission.id} is {state}, and without the faults it would be {sorted(allowed)}"
-                )
+                what = f"job {index} of {submission.id} is {state}; without the faults it would be {sorted(allowed)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)
 
 
 def _sizes(kills: int, kinds: int) -> list[int]:
-    """Return the sizes of the submissions that so many children are split into, about equal, each an array."""
+    """Return the sizes of the submissions that together have this many children, split evenly; each is an array."""
     number = max(-(-kills // _LINES_AT_ONCE), min(kinds, kills // 2))
     return [kills // number + (place < kills % number) for place in range(number)]
 
 
 def _boundaries(scenario: Scenario, kills: int) -> Iterator[dict[str, Any]]:
-    """Yield before and after which calls so many children are killed, as fields of a fault.
+    """Yield the boundary at which each child is killed, as fields of a fault.
 
-    All of them in turn; where they are more than the kills, some from beginning to end.
+    Cycles through all boundaries. If there are more boundaries than kills, picks evenly spaced ones.
     """
     places = scenario.at or (("*", "*", 1),)
     boundaries = [

@@ -1,4 +1,4 @@
-"""E1: the program `traingrid cancel`, killed before and after every call; what it has recorded ends all the same."""
+"""E1: the `traingrid cancel` command, killed before and after every call; every recorded cancel takes effect."""
 
 import random
 import signal
@@ -16,26 +16,26 @@ from traingrid.violation import Violation
 
 _COMMANDS_AT_ONCE = 4
 _LINES_AT_ONCE = 16
-"""Lines that are cancelled while the training jobs of all of them run, each with its child."""
+"""Lines cancelled per round, while all of their training jobs and children run."""
 _CALLS = 14
 """More calls than the command makes for one line; kills beyond its last call do not happen."""
 _AGAIN = 0.2
-"""Share of the commands that are killed when they are given again, too."""
+"""Share of the commands that are killed again when they are repeated."""
 
 _KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Command:
-    """A command that is killed.
+    """A command to be killed.
 
     Attributes:
-        label: What the plan calls it.
-        submission: Whom it cancels,
-        index: and which line; all where there is none.
-        effect: Whether it is killed before or after a call,
-        action: of which operation,
-        nth: and which one of those.
+        label: Name of its process in the plan.
+        submission: The submission to cancel.
+        index: Index of the line to cancel; None for all lines.
+        effect: Whether to kill it before or after the call.
+        action: Operation of the call.
+        nth: Ordinal of the call.
     """
 
     label: str
@@ -47,14 +47,14 @@ class _Command:
 
 
 def of_cancel(arena: Arena, kills: int) -> Outcome:
-    """E1: cancel running lines, and running submissions, by a command that is killed at its call `k`.
+    """E1: cancel running lines and running submissions with a command that is killed at its call `k`.
 
-    Half of those whose intent was recorded are not given again: children and the reconciler do the rest. All others
-    are, until one goes through.
+    If a killed command has recorded its intent, half of the time it is not repeated, and the children and the
+    reconciler complete the cancel. All other commands are repeated until one succeeds.
 
     Args:
-        arena: Where.
-        kills: How many commands to kill; at the full volume each boundary is met several times.
+        arena: The grid.
+        kills: Number of commands to kill; at full volume each boundary is hit several times.
     """
     chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
     sweep = [(effect, nth) for nth in range(1, _CALLS + 1) for effect in KILLS]
@@ -85,10 +85,10 @@ def of_cancel(arena: Arena, kills: int) -> Outcome:
 
 
 def _running(arena: Arena, planned: Sequence[tuple[str, int]]) -> list[_Command]:
-    """Start a line for each kill: most in one submission, every fourth in one of its own; return the commands.
+    """Start one line per kill and return the commands. Every fourth line has its own submission; the others share one.
 
-    Half of the latter have lost their children, so that nobody but the command stops what they train, and it is there
-    that it is killed.
+    Half of the separate submissions have lost their children, so that only the command can stop their training jobs;
+    these commands are killed at StopTrainingJob.
     """
     arena.plan(stub_seconds=600.0)
     own = [number for number in range(len(planned)) if number % 4 == 3]
@@ -126,7 +126,7 @@ def _faults(commands: list[_Command], chance: random.Random) -> Iterator[CallFau
 
 
 def _cancelled(arena: Arena, command: _Command) -> bool:
-    """Give a command until it goes through; return whether it was left alone after a kill, its intent recorded."""
+    """Repeat a command until it succeeds; return True if it was killed after recording its intent and not repeated."""
     scope = CANCEL_ALL if command.index is None else cancel_of_job(command.index)
     arguments = ["cancel", command.submission, *(() if command.index is None else ("--index", str(command.index)))]
     for number in (1, 2, 3):
@@ -137,5 +137,5 @@ def _cancelled(arena: Arena, command: _Command) -> bool:
             break
         if command.nth % 2 and scope in arena.plane.ledger.cancels(command.submission):
             return True
-    message = f"`traingrid {' '.join(arguments)}` ended with {code} when it was given for the {number}. time"
+    message = f"`traingrid {' '.join(arguments)}` exited with {code} in attempt {number}"
     raise TimeoutError(message)

@@ -1,4 +1,4 @@
-"""E1: the deployed intake, killed before and after every call; Lambda's retry or a redrive brings every manifest in."""
+"""E1: the deployed intake, killed before and after every call; Lambda's retries or a redrive process every manifest."""
 
 import json
 import random
@@ -17,26 +17,26 @@ from traingrid.s3_uri import S3Uri
 from traingrid.submission import submission_id
 
 _TRIES = 3
-"""How often Lambda runs a function for an asynchronous event until that is a dead letter (stacks/event_function.py)."""
+"""Lambda's attempts for an asynchronous event before it becomes a dead letter (stacks/event_function.py)."""
 
 _MOST_REDRIVES = 5
 
 _STORM_SHARE = 0.1
-"""Share of the calls in a storm that kill: most tries of a manifest, and all three tries of a few."""
+"""Share of the calls in a storm that kill: it kills most attempts for a manifest, and all three for a few."""
 
 _MANY = 40
-"""Kills that are worth a storm and the wait for the claims that it leaves."""
+"""Number of kills from which a storm, and the wait for the claims that it leaves, is worthwhile."""
 
 _LIFE_SECONDS = 8
-"""How long the function may run here. In AWS it is a minute, and the claim of one that was killed holds for as long."""
+"""The function's timeout here. In AWS it is one minute, and a killed function's claim holds for as long."""
 
 
 def of_intake(arena: Arena, kills: int) -> Outcome:
-    """E1: kill the intake before and after each of its calls, then at any calls of many manifests; redrive the dead.
+    """E1: kill the intake before and after each of its calls, then at random calls for many manifests; redrive all.
 
     Args:
-        arena: Where.
-        kills: How many kills there are; below `_MANY` only some of the boundaries are met, and no storm.
+        arena: The grid.
+        kills: Number of kills; below `_MANY`, only some of the boundaries are covered, and no storm runs.
     """
     with arena.short_lived_intake(_LIFE_SECONDS):
         return _killed_everywhere(_Intake(arena=arena), kills, random.Random(arena.seed))  # noqa: S311 - moments, no secrets
@@ -46,7 +46,7 @@ def _killed_everywhere(intake: "_Intake", kills: int, chance: random.Random) -> 
     intake.killed_at(_before("dynamodb", "PutItem"))
     calls = intake.calls()
     if kills >= _MANY:
-        intake.killed_at(_before("dynamodb", "UpdateItem"))  # and Batch has the array already
+        intake.killed_at(_before("dynamodb", "UpdateItem"))  # by then Batch has the array
         left = kills - len(intake.struck) - len(KILLS) * calls
         storm = [CallFault(effect=effect, share=_STORM_SHARE / 2, times=left // 2) for effect in KILLS]
         intake.killed_at(*storm, manifests=left)
@@ -58,7 +58,7 @@ def _killed_everywhere(intake: "_Intake", kills: int, chance: random.Random) -> 
 
 
 def after_the_submit(arena: Arena, kills: int) -> Outcome:
-    """E1: kill the intake right after Batch has taken the array, and before it can write that down."""
+    """E1: kill the intake right after Batch has accepted the array, before the intake can record it."""
     with arena.short_lived_intake(_LIFE_SECONDS):
         intake = _Intake(arena=arena)
         intake.killed_at(CallFault(effect="kill_after", action="SubmitJob", times=kills), manifests=kills)
@@ -71,13 +71,13 @@ def _before(service: str, action: str) -> CallFault:
 
 @dataclass(kw_only=True)
 class _Intake:
-    """The deployed intake, the manifests that it was given, and what has become of its processes.
+    """The deployed intake, the manifests uploaded for it, and the kills of its processes.
 
     Attributes:
-        arena: Where.
+        arena: The grid.
         function: The function's name.
-        uploaded: The submissions that the manifests should become.
-        struck: The kills, each as what it came before or after.
+        uploaded: Ids of the submissions expected from the manifests.
+        struck: The kills, each as the call that it preceded or followed.
         dead: The events in the dead-letter queue, by submission.
     """
 
@@ -99,18 +99,18 @@ class _Intake:
         self.struck += kills_of(self.arena)
 
     def calls(self) -> int:
-        """Return how many calls the intake makes for one manifest."""
+        """Return the number of calls that the intake makes for one manifest."""
         self.killed_at(CallFault(effect="delay"))
         return len(self.arena.cloud.faults.struck_calls())
 
     def redriven(self) -> int:
-        """Send the events of all dead letters again, as an operator does, until none comes back; return how many."""
+        """Redrive all dead letters, as an operator does, until none is left; return how many were redriven."""
         self.arena.plan(stub_seconds=0.5)
         redriven, rounds = len(self.dead), 0
         while self.dead:
             rounds += 1
             if rounds > _MOST_REDRIVES:
-                raise TimeoutError(f"after {_MOST_REDRIVES} redrives these are dead letters again: {sorted(self.dead)}")
+                raise TimeoutError(f"still dead letters after {_MOST_REDRIVES} redrives: {sorted(self.dead)}")
             for event in self.dead.values():
                 self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
             self.dead.clear()
@@ -118,10 +118,10 @@ class _Intake:
         return redriven
 
     def outcome(self, facts: dict[str, Any]) -> Outcome:
-        """Bring every submission to its end, and return what came of all of them."""
+        """Wait until every submission has ended, and return the outcome."""
         submissions = [self.arena.submitted(submission) for submission in self.uploaded]
         settled(self.arena, submissions)
-        until(lambda: not self.arena.children_left(), "no child is left, of no array")
+        until(lambda: not self.arena.children_left(), "no array has a child left")
         return Outcome(
             volume=f"{len(self.struck)} kills, {len(self.uploaded)} manifests",
             struck=len(self.struck),
@@ -155,7 +155,7 @@ class _Intake:
         return self.arena.plane.storage.read_if_exists(report) is not None
 
     def _collect(self) -> None:
-        """Take what is in the dead-letter queue."""
+        """Move the messages of the dead-letter queue into `dead`."""
         sqs, queue = client("sqs", "us-east-1"), self.arena.output("IntakeDeadLetterQueue")
         while found := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
             for message in found:

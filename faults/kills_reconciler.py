@@ -1,4 +1,4 @@
-"""E1: the deployed reconciler, killed before and after every call of its sweeps, until a sweep goes through."""
+"""E1: the deployed reconciler, killed before and after every call of its sweeps, until a sweep completes."""
 
 import json
 import random
@@ -20,25 +20,25 @@ _WRITES = (
     CallFault(effect="kill_after", action="PutItem"),
     CallFault(effect="kill_before", action="StopTrainingJob"),
 )
-"""Moments between what a sweep does, each of which leaves some of it undone."""
+"""Kills between the writes of a sweep, each of which leaves the sweep's work incomplete."""
 
 _FEW = 10
-"""Kills of a quick look: at writes, and in a world in which no intake was lost, which takes Lambda three tries."""
+"""Volume of a quick run: it kills only at writes, and does not lose the intake, which takes three Lambda attempts."""
 
 
 def of_reconciler(arena: Arena, kills: int) -> Outcome:
-    """E1: let children, events and the intake be lost, and kill each sweep at its call `k` until one goes through.
+    """E1: lose children, events and the intake, and kill each sweep at its call `k` until one completes.
 
     Args:
-        arena: Where.
-        kills: How many sweeps to kill, in as many lost worlds as that takes.
+        arena: The grid.
+        kills: Number of sweeps to kill, in as many lost worlds as that requires.
     """
     sweeps = _Sweeps(arena)
     ids, violations, worlds = list[str](), list[Violation](), 0
     while len(sweeps.struck) < kills:
         world = LostWorld(arena, worlds, intake_lost=kills > _FEW)
         sweeps.killed(kills - len(sweeps.struck))
-        until(lambda: sweeps.run() and world.at_rest(), "sweeps bring to its end what is lost")  # noqa: B023
+        until(lambda: sweeps.run() and world.at_rest(), "sweeps have closed all lost lines")  # noqa: B023
         violations += world.wrong()
         ids += world.closed()
         worlds += 1
@@ -54,7 +54,7 @@ def of_reconciler(arena: Arena, kills: int) -> Outcome:
 
 
 class _Sweeps:
-    """Sweeps of the deployed function, and the kills that they met, each as what it came before or after."""
+    """Sweeps of the deployed function, and their kills, each as the call that it preceded or followed."""
 
     def __init__(self, arena: Arena) -> None:
         self.struck: list[str] = []
@@ -64,7 +64,7 @@ class _Sweeps:
         self._chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
 
     def killed(self, most: int) -> None:
-        """Kill so many sweeps, or as many as there are moments to kill them at."""
+        """Kill up to this many sweeps, or one per kill point if there are fewer."""
         for fault in self._moments() if most > _FEW else _WRITES:
             if most <= 0:
                 break
@@ -74,13 +74,13 @@ class _Sweeps:
             struck = kills_of(self._arena)
             self.struck += struck
             most -= len(struck)
-            if went_through and fault.nth:  # this one has fewer calls, and there is little left to do
+            if went_through and fault.nth:  # this sweep has fewer than `nth` calls, and little work is left
                 break
             self._longest = max(self._longest, fault.nth)
         self._arena.plan(stub_seconds=2.0, events=EVENTS_LOST)
 
     def run(self) -> bool:
-        """Sweep once, without waiting for anything to grow old; return whether it went through."""
+        """Run one sweep without a grace period; return True if it succeeded."""
         reply = client("lambda", "us-east-1").invoke(
             FunctionName=self._function, Payload=json.dumps({"grace_seconds": 0})
         )
@@ -88,7 +88,7 @@ class _Sweeps:
         return "FunctionError" not in reply
 
     def _moments(self) -> Iterator[CallFault]:
-        """Yield every call from the first on, and in later worlds all of them in any order."""
+        """Yield a kill before and after every call in order, and in later worlds in random order."""
         if not self._longest:
             for nth in range(1, 1000):
                 yield from (CallFault(effect=effect, nth=nth) for effect in KILLS)

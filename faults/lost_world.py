@@ -1,4 +1,4 @@
-"""A grid after a bad night: children, events and an intake are lost, and only the reconciler is left to tell of it."""
+"""Lost world: a grid that has lost children, events and an intake, so that only the reconciler can close its lines."""
 
 from collections.abc import Iterator
 
@@ -13,21 +13,21 @@ from traingrid.violation import Violation
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"
-"""A submission that does not exist, whose training jobs run nevertheless."""
+"""Id of a submission that does not exist, although training jobs with its name run."""
 _LINES = 3
 _INTAKE_SECONDS = 8
-"""How long the intake may run here, as its claim holds."""
+"""The intake's timeout here, which is also how long its claim holds."""
 _TRIES = 3
-"""How often Lambda runs a function for an asynchronous event (stacks/event_function.py)."""
+"""Lambda's attempts for an asynchronous event (stacks/event_function.py)."""
 
 
 class LostWorld:
-    """What is lost, each as a submission of its own, and one submission that is well and must stay so.
+    """One submission for each kind of loss, and one healthy submission that must not be touched.
 
     Args:
-        arena: Where.
-        number: Which lost world this is there, from 0.
-        intake_lost: Whether an intake dies after Batch has taken its array, at all of its tries.
+        arena: The grid.
+        number: Ordinal of this lost world in the arena, from 0.
+        intake_lost: True to kill an intake in all of its attempts after Batch has accepted its array.
     """
 
     def __init__(self, arena: Arena, number: int, *, intake_lost: bool) -> None:
@@ -46,30 +46,30 @@ class LostWorld:
         self._unopened = self._never_opened()
         self._unsaid = self._never_said() if intake_lost else ""
         lives = 2 * _LINES + len(self._orphans)
-        # Less, where the reconciler's own schedule has come meanwhile.
-        until(lambda: len(arena.active()) <= lives, "only what is to be stopped or left alone trains")
+        # Fewer are active if the reconciler's own schedule has run meanwhile.
+        until(lambda: len(arena.active()) <= lives, "only training jobs to be stopped or left alone are active")
 
     def at_rest(self) -> bool:
-        """Return whether all that is lost has ended, in the ledger and in SageMaker."""
+        """Return True if all lost work has ended, in the ledger and in SageMaker."""
         lost = filter(None, (self._cancelled, self._ended, self._unopened, self._unsaid))
         return all(self._in(one, *FINAL_STATES) for one in lost) and len(self._arena.active()) == _LINES
 
     def wrong(self) -> Iterator[Violation]:
-        """Find what sweeps have stopped or closed that they should not have, or otherwise than they should."""
+        """Yield a violation for each line or training job that the sweeps did not bring to its expected state."""
         wanted = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
         wanted |= {self._unopened: "Failed"} | ({self._unsaid: "Completed"} if self._unsaid else {})
         for submission, state in wanted.items():
             if not self._in(submission, state):
-                what = f"jobs of {submission} are {self._arena.states(submission)}, and all should be {state}"
+                what = f"jobs of {submission} are {self._arena.states(submission)}; all should be {state}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
         for name, region in self._orphans.items():
             seen = self._backend(region).describe(name)
             if seen is None or seen.state != "Stopped":
-                what = f"{name} in {region} is nobody's, and it is {seen.state if seen else 'gone'}"
+                what = f"{name} in {region} is an orphan, and should be Stopped; it is {seen.state if seen else 'gone'}"
                 yield Violation(invariant="I3", kind="orphan", submission=_NOBODYS, what=what)
 
     def closed(self) -> list[str]:
-        """End what was well, too, and return all submissions, to be audited."""
+        """Cancel the healthy submission too, and return all submissions for the audit."""
         living = self._arena.submitted(self._living)
         for index in range(living.lines):
             self._arena.cancel(living, index)
@@ -77,13 +77,13 @@ class LostWorld:
         return list(filter(None, (self._living, self._cancelled, self._ended, self._unopened, self._unsaid)))
 
     def _in(self, submission: str, *states: str) -> bool:
-        """Return whether all lines of a submission are in one of some states."""
+        """Return True if all lines of a submission are in one of these states."""
         seen = self._arena.states(submission)
         head = self._arena.plane.ledger.submission(submission)
         return head is not None and len(seen) == head["jobs"] and set(seen.values()) <= set(states)
 
     def _started_by_nobody(self, number: int) -> Iterator[tuple[str, str]]:
-        """Start a training job in every Region whose submission the ledger does not know."""
+        """Start a training job in every Region for a submission that is not in the ledger."""
         plane = self._arena.plane
         grid, bucket = plane.deployment.grid.name, plane.deployment.manifest_bucket
         head = plane.ledger.submission(self._living)
@@ -101,19 +101,19 @@ class LostWorld:
         )
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=die)
         submission = self._arena.submit(_LINES)
-        until(lambda: len(self._arena.states(submission.id)) == _LINES - 1, "all but one line are opened")
+        until(lambda: len(self._arena.states(submission.id)) == _LINES - 1, "all lines but one are opened")
         self._arena.lose_children(submission)
         return submission.id
 
     def _never_said(self) -> str:
-        """Submit a manifest whose intake dies when it has its array and before it can say so."""
+        """Submit a manifest whose intake dies after Batch has accepted its array, before it can record that."""
         intake = f"lambda/{self._arena.output('IntakeFunction')}"
         dies = CallFault(effect="kill_before", service="dynamodb", action="UpdateItem", caller=intake, times=_TRIES)
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST, calls=(dies,))
         with self._arena.short_lived_intake(_INTAKE_SECONDS):
             submission = self._arena.upload(1)
-            until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake is dead")
-        until(lambda: self._in(submission, *FINAL_STATES), "its children have done their work")
+            until(lambda: len(self._arena.cloud.faults.struck_calls()) == _TRIES, "the intake has been killed")
+        until(lambda: self._in(submission, *FINAL_STATES), "its children have ended its lines")
         self._arena.plan(stub_seconds=3.0, events=EVENTS_LOST)
         return submission
 

@@ -1,4 +1,4 @@
-"""Parsing manifests one after the other, and judging what comes of each: taken whole, or rejected with every reason."""
+"""Manifest trial: parses manifests and checks that each is accepted completely or rejected with every reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traingrid.manifest import Line
 
 SECONDS = 1.0
-"""Most processor time for one manifest; the small ones of these experiments take some thousandths of it."""
+"""Limit of processor time per manifest; the small manifests of these experiments take a few milliseconds."""
 
 _SUBMISSION = "0123abcd"
 _FEW = 4
@@ -29,17 +29,17 @@ _FEW = 4
 
 @dataclass(kw_only=True)
 class Trial:
-    """Manifests that are parsed one after the other, and what was wrong with what came of them.
+    """Parses manifests and collects violations, statistics and samples.
 
     Attributes:
-        deployment: The grid that they are for.
-        chance: Decides which are kept.
-        keep: How many to keep of those accepted, and of those rejected.
-        wrong: What was wrong.
-        outcomes: How many were accepted and rejected.
-        slowest: Most seconds that one has taken.
-        accepted: Some of those that were accepted, of few lines.
-        rejected: Some of those that were rejected.
+        deployment: The grid that the manifests are for.
+        chance: Selects the samples.
+        keep: Number of accepted and of rejected manifests to keep.
+        wrong: Violations found.
+        outcomes: Number of accepted and of rejected manifests.
+        slowest: Longest processor time of one manifest, in seconds.
+        accepted: Samples of accepted manifests with few lines.
+        rejected: Samples of rejected manifests.
     """
 
     deployment: Deployment
@@ -52,17 +52,17 @@ class Trial:
     rejected: list[bytes] = field(default_factory=list)
 
     def parse(self, content: bytes) -> list[Line] | None:
-        """Parse a manifest and judge what comes of it.
+        """Parse a manifest and check the result.
 
         Returns:
-            Its lines, or None for one that is rejected.
+            Its lines, or None if it was rejected.
         """
         started, lines = time.thread_time(), None
         try:
             lines = manifest.parse(content, self.deployment)
         except ManifestError as error:
             self._judge_rejected(content, error)
-        except Exception as error:  # noqa: BLE001 - that there is no other error is what is tried here
+        except Exception as error:  # noqa: BLE001 - the trial checks that no other exception occurs
             self.blame(content, f"raises {type(error).__name__}: {error}")
         seconds = time.thread_time() - started
         self.slowest = max(self.slowest, seconds)
@@ -74,12 +74,12 @@ class Trial:
         return lines
 
     def blame(self, content: bytes, what: str) -> None:
-        """Note that something is wrong with what came of a manifest."""
+        """Record a violation for a manifest."""
         text = f"the manifest {content[:200]!r} ({len(content)} bytes) {what}"
         self.wrong.append(Violation(invariant="I7", kind="other", submission="", what=text))
 
     def _note(self, content: bytes, lines: list[Line] | None) -> None:
-        """Count, and keep a sample of those that may be submitted without much to do (reservoir sampling)."""
+        """Count the outcome, and keep samples that are cheap to submit (reservoir sampling)."""
         self.outcomes["rejected" if lines is None else "accepted"] += 1
         if lines is not None and len(lines) > _FEW:
             return
@@ -95,7 +95,7 @@ class Trial:
         for found in error.errors:
             told = found.field and found.reason and found.next_step.endswith((".", "?")) and str(found).isprintable()
             if not told or (found.line > 0) == (found.field == "file"):
-                self.blame(content, f"is rejected with an error that says too little: {found!r}")
+                self.blame(content, f"is rejected with an incomplete error: {found!r}")
 
     def _judge_accepted(self, content: bytes, lines: list[Line]) -> None:
         jobs = jobs_of_lines(lines, self.deployment, _SUBMISSION)
@@ -103,12 +103,12 @@ class Trial:
         files = _Files({"jobs.jsonl": body, "jobs.index": index})
         back = [read_job(files, S3Uri("bucket", "jobs.jsonl"), number) for number in range(len(jobs))]
         if not jobs or back != jobs:
-            self.blame(content, "is accepted, and its jobs are others once they are written and read again")
+            self.blame(content, "is accepted, but its jobs change when they are written and read again")
 
 
 @dataclass(frozen=True)
 class _Files:
-    """A submission's files as a child reads them."""
+    """A submission's files as a child reads them, in memory."""
 
     content: Mapping[str, bytes]
 

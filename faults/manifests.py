@@ -1,4 +1,4 @@
-"""E10: manifests that are cut off, damaged or made up: by the thousand in this process, and some by the intake."""
+"""E10: truncated, damaged and generated manifests: thousands in this process, and some through the deployed intake."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
     from traingrid.manifest import Line
 
 MEMORY_MIB = 256.0
-"""How much the process may grow over all manifests of an experiment together."""
+"""Limit of the process's memory growth over all manifests of an experiment."""
 
 _GOOD_LINES = 24
 _AT_ONCE = 1000
-"""How many manifests hypothesis makes up together: it remembers all of them, so as to make none twice."""
+"""Number of manifests that hypothesis generates per run: it remembers all of them to avoid duplicates."""
 
 
 def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
-    """E10: a good manifest of each form cut off at `cuts` places, once as it is and once with `# jobs: n` in front.
+    """E10: truncate a valid manifest of each form at `cuts` places, with and without a leading `# jobs: n`.
 
-    What is left is rejected, or holds whole lines and at most one shortened; with the promise it is always rejected.
+    A truncated manifest must be rejected, or contain whole lines and at most one shortened line. With the job count
+    it must always be rejected.
 
     Args:
-        arena: Where.
-        cuts: At how many places each is cut.
-        deployed: How many of the accepted and of the rejected ones the deployed intake gets too.
+        arena: The grid.
+        cuts: Number of places to truncate at.
+        deployed: Number of accepted and of rejected manifests that are also uploaded to the deployed intake.
     """
     trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
     with MemoryGrowth() as memory:
@@ -50,11 +51,11 @@ def truncated(arena: Arena, cuts: int, deployed: int) -> Outcome:
 
 
 def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
-    """E10: manifests that hypothesis makes up, a third of them damaged; see `faults.generated`.
+    """E10: parse manifests that hypothesis generates, a third of them damaged (see `faults.generated`).
 
     Args:
-        arena: Where.
-        manifests: How many.
+        arena: The grid.
+        manifests: Number of manifests.
         deployed: See `truncated`.
     """
     trial = Trial(deployment=arena.plane.deployment, chance=_chance(arena), keep=deployed)
@@ -66,7 +67,7 @@ def made_up(arena: Arena, manifests: int, deployed: int) -> Outcome:
 
 
 def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: int) -> None:
-    """Make up so many manifests from a seed and try each."""
+    """Generate this many manifests from a seed, and try each."""
 
     @seed(number)
     @settings(
@@ -91,7 +92,7 @@ def _chance(arena: Arena) -> random.Random:
 
 
 def _good(form: generated.Form) -> bytes:
-    """Return a good manifest whose bytes are not all ASCII, so that it can be cut inside a character."""
+    """Return a valid manifest with non-ASCII characters, so that it can be cut inside a character."""
     lines: list[dict[str, Any]] = [
         {"region": region, "s3_uri": data_folder(region), "name": f"Größe {number}"}
         for number, region in enumerate(islice(cycle(REGIONS), _GOOD_LINES))
@@ -104,21 +105,21 @@ def _good(form: generated.Form) -> bytes:
 def _cut(trial: Trial, whole: bytes, cuts: int, *, promises: bool) -> None:
     complete = trial.parse(whole)
     if complete is None or len(complete) != _GOOD_LINES:
-        trial.blame(whole, "is good, and is not accepted")
+        trial.blame(whole, "is valid, but is not accepted")
         return
-    first = whole.index(b"\n") + 1 if promises else 0  # a promise that is cut off itself promises nothing
+    first = whole.index(b"\n") + 1 if promises else 0  # a truncated job count has no effect
     for cut in sorted({first + (len(whole) - first) * number // cuts for number in range(cuts)}):
         lines = trial.parse(whole[:cut])
         if lines is None:
             continue
         if promises:
-            trial.blame(whole[:cut], "promises more jobs than it has, and is accepted")
+            trial.blame(whole[:cut], "has fewer jobs than its `# jobs:` line, but is accepted")
         elif not _are_first(lines, complete):
-            trial.blame(whole[:cut], "is cut off, and its lines are not those of the whole one")
+            trial.blame(whole[:cut], "is truncated, but its lines differ from those of the complete manifest")
 
 
 def _are_first(lines: list[Line], complete: list[Line]) -> bool:
-    """Return whether lines are the first of a manifest's, the last of them perhaps with less of its text."""
+    """Return True if lines equal a manifest's first lines, except that the last one may be shortened."""
     before, last = len(lines) - 1, complete[len(lines) - 1]
     shorter = str(last.data).startswith(str(lines[before].data))
     return lines[:before] == complete[:before] and lines[before].region == last.region and shorter
@@ -140,24 +141,24 @@ def _outcome(arena: Arena, trial: Trial, memory: MemoryGrowth, volume: str) -> O
 
 
 def _by_the_deployed_intake(arena: Arena, trial: Trial) -> list[Violation]:
-    """Upload the manifests that were kept: of a rejected one comes its report and nothing else, of the others jobs."""
+    """Upload the sampled manifests: a rejected one must only create a report, an accepted one must run its jobs."""
     arena.plan()
     arena.quiet()
     before = len(arena.cloud.record.entries())
     rejected = [arena.put(content) for content in trial.rejected]
     states = [arena.report(source)["state"] for source in rejected]
-    wrong = [f"a manifest should be rejected, and is {state}" for state in states if state != "rejected"]
+    wrong = [f"a manifest should be rejected, but is {state}" for state in states if state != "rejected"]
     arena.quiet()
     ours = {source.uri.key for source in rejected} | {source.report.key for source in rejected}
     wrong += [
-        f"rejected manifests came in, and {call['service']}:{call['action']} was called"
+        f"rejected manifests were uploaded, and {call['service']}:{call['action']} was called"
         for call in arena.cloud.record.entries(after=before)
         if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
     ]
     accepted = [arena.put(content) for content in trial.accepted]
     told = [arena.report(source) for source in accepted]
     ids = [said["submission"] for said in told if said["state"] == "submitted"]
-    wrong += [f"a manifest should be accepted, and is rejected: {said['errors']}" for said in told if "errors" in said]
+    wrong += [f"a manifest should be accepted, but is rejected: {said['errors']}" for said in told if "errors" in said]
     settled(arena, [arena.submitted(submission) for submission in ids])
     found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
     return [*found, *(arena.audit(*ids) if ids else ())]

@@ -1,4 +1,4 @@
-"""How much memory this process takes for something, from the kernel's own peak."""
+"""Memory growth of this process, from the kernel's peak counter."""
 
 from pathlib import Path
 from typing import Self
@@ -6,14 +6,14 @@ from typing import Self
 from bench.machine import peak_memory_mib
 
 _RESET_PEAK = "5"
-"""What is written to clear_refs of proc(5) so that VmHWM, the peak, is what the process holds now."""
+"""Value to write to clear_refs of proc(5), which resets VmHWM, the peak, to the current size."""
 
 
 class MemoryGrowth:
-    """A context in which the growth of this process is measured.
+    """Context manager that measures the growth of this process.
 
     Attributes:
-        mib: By how much the most memory that it held was more than what it held at the beginning, in MiB.
+        mib: Peak memory during the block minus the memory at its beginning, in MiB.
     """
 
     mib: float = 0.0
@@ -27,6 +27,6 @@ class MemoryGrowth:
 
 
 def _reset() -> float:
-    """Forget the peak, and return what the process holds now."""
+    """Reset the peak, and return the memory that the process holds now."""
     Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
     return peak_memory_mib("self")

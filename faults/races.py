@@ -1,4 +1,4 @@
-"""E5, E12: two children for every line, and cancels that meet a creation."""
+"""E5, E12: two children for every line, and cancels that coincide with a create."""
 
 import random
 import time
@@ -12,22 +12,22 @@ from traingrid.ledger import CANCEL_ALL, cancel_of_job
 
 _LINES_AT_ONCE = 100
 ZOMBIE_SECONDS = 20.0
-"""How long a late write is on its way: longer than another child needs to bring the line to its end."""
+"""Delay of a late write: longer than another child needs to complete the line."""
 
 SHUFFLED = tuple(
     CallFault(effect="delay", service=service, caller="batch/*", share=0.3, seconds=seconds)
     for service in ("sagemaker", "dynamodb")
     for seconds in (0.1, 0.4)
 )
-"""Delays that make two children of one line meet in another order each time."""
+"""Delays that change the order in which two children of one line make their calls."""
 
 
 CLAIM = CallFault(effect="delay", service="dynamodb", action="UpdateItem", caller="batch/*")
-"""Delays nothing, and so only notes that a child writes into the ledger; its first such call claims the attempt."""
+"""Delays nothing; it only records a child's writes to the ledger, of which the first claims the attempt."""
 
 
 def doubled(arena: Arena, pairs: int) -> Outcome:
-    """E5: two children for every line at the same time; a third of the first attempts find no capacity."""
+    """E5: start two children for every line concurrently; a third of the first attempts find no capacity."""
     submissions, again = [], list[str]()
     for start in range(0, pairs, _LINES_AT_ONCE):
         lines = min(_LINES_AT_ONCE, pairs - start)
@@ -48,9 +48,9 @@ def doubled(arena: Arena, pairs: int) -> Outcome:
 
 
 def zombies(arena: Arena, lines: int) -> Outcome:
-    """E5: a child that dies while its write is on its way for long; another brings its line to the end meanwhile.
+    """E5: kill a child while its write is delayed; another child completes the line in the meantime.
 
-    What the first still says of the line ("InProgress") is no longer true when it arrives, and must not be written.
+    The first child's write sets the state "InProgress", which is outdated when it arrives, and must be rejected.
     """
     late = CallFault(effect="delay", seconds=ZOMBIE_SECONDS, action="UpdateItem", caller="batch/*", nth=2)
     unheard = (EventFault(source="aws.sagemaker", drop=1.0),)
@@ -70,7 +70,7 @@ def zombies(arena: Arena, lines: int) -> Outcome:
 
 
 def cancelled(arena: Arena, races: int) -> Outcome:
-    """E12: cancel each line at a random moment of its child's first seconds; some whole submissions beside that."""
+    """E12: cancel each line at a random moment of its child's first seconds."""
     chance = random.Random(arena.seed)  # noqa: S311 - moments, no secrets
     submissions = []
     for start in range(0, races, _LINES_AT_ONCE):
@@ -91,7 +91,7 @@ def cancelled(arena: Arena, races: int) -> Outcome:
 
 
 def cancel_each(arena: Arena, submission: Submission, chance: random.Random) -> None:
-    """Cancel each line within a second after its child has claimed it, which is when it creates its training job."""
+    """Cancel each line within a second after its child has claimed it, when the child creates its training job."""
     left = set(range(submission.lines))
     with ThreadPoolExecutor(8, thread_name_prefix="cancel") as people:
         while left:
@@ -110,14 +110,15 @@ def _cancel_soon(arena: Arena, submission: Submission, index: int, seconds: floa
 
 
 def intents(arena: Arena, lines: int, seconds_to_stop: float = 20.0) -> Outcome:
-    """E12: record the intent to cancel while each line's creation is on its way, and nothing else.
+    """E12: record only the intent to cancel, while each line's create call is under way.
 
-    As by a person whose command was killed right after that. Only the child can stop what it has created.
+    This is the state that a user's command leaves if it is killed right after the write. Only the child can stop the
+    training job that it has created.
 
     Args:
-        arena: Where.
-        lines: How many.
-        seconds_to_stop: How long the children have to stop what they have created.
+        arena: The grid.
+        lines: Number of lines.
+        seconds_to_stop: Time that the children have to stop their training jobs.
     """
     slow = CallFault(effect="delay", action="CreateTrainingJob", seconds=1.5)
     arena.plan(stub_seconds=120.0, calls=(slow,))
@@ -136,6 +137,6 @@ def intents(arena: Arena, lines: int, seconds_to_stop: float = 20.0) -> Outcome:
 
 
 def created(arena: Arena, submissions: list[str]) -> int:
-    """Return how many training jobs were accepted for some submissions."""
+    """Return the number of training jobs that were accepted for some submissions."""
     entries = arena.cloud.record.entries("sagemaker", "CreateTrainingJob")
     return sum(any(f"-{one}-" in entry["parameters"]["TrainingJobName"] for one in submissions) for entry in entries)

@@ -1,4 +1,4 @@
-"""`python -m faults.report`: the results that are kept, as the table of docs/reliability.md."""
+"""`python -m faults.report`: prints the committed results as the tables of docs/reliability.md."""
 
 import json
 from typing import Any
@@ -10,9 +10,9 @@ _COLUMNS = ("experiment", "volume", "duplicates", "orphans", "lost", "violations
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the rows of bench/results/faults.json as Markdown tables, and which experiments have none.
+    """Return the rows of bench/results/faults.json as Markdown tables, followed by the experiments without a row.
 
-    A row of less than the full volume, or with a violation, is shown as none.
+    Omits rows with less than the full volume or with a violation, and lists their experiments as not run.
     """
     head = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
     rows = [row for row in results["rows"] if row["share"] >= 1 and not row["violations"]]

@@ -1,4 +1,4 @@
-"""`bench/results/faults.json`: what each experiment has shown when it was last run, and of which commit."""
+"""`bench/results/faults.json`: the latest result of each experiment, with the commit that it tested."""
 
 import fcntl
 import json
@@ -15,24 +15,24 @@ from faults.table import Row
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 RESULTS = _CHECKOUT / "bench/results/faults.json"
-"""The results that are kept with the code."""
+"""The results that are committed with the code."""
 
 
 def _commit() -> str:
-    """Return the commit that is checked out, with a mark if files differ from it."""
+    """Return the checked-out commit, with the suffix -dirty if tracked files differ from it."""
     described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(described, cwd=_CHECKOUT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Rows as they are written; each tells its commit, share and time.
+    """Rows of the results file; each contains its commit, share and time.
 
     Attributes:
-        rows: Of the experiments, which must find nothing.
-        sabotage: Of those without a safeguard, which must find something.
-        commit: The commit that is run, as it was found at the beginning.
-        account: The profile of the account that it runs in.
+        rows: Rows of the experiments, which must find no violations.
+        sabotage: Rows of the experiments without a safeguard, which must find violations.
+        commit: The commit under test, determined when the run began.
+        account: The account profile of the run.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -41,20 +41,22 @@ class Results:
     account: str = DEFAULT_ACCOUNT
 
     def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
-        """Add the row of an experiment that has just ended, with the share of the full volume that it was of."""
+        """Add the row of an experiment that has just ended, with its share of the full volume."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         written = {**row.as_dict(), "share": share, "account": self.account, "commit": self.commit, "ended_at": at}
         (self.sabotage if sabotaged else self.rows).append(written)
 
     def write(self, file: Path, order: Sequence[str]) -> "Results":
-        """Write them over what the file says of the same experiments; others' rows stay, also those of a run beside.
+        """Merge the rows into the results file: replace those of the same experiments, and keep all others.
+
+        A lock makes this safe for a second process that writes to the same file.
 
         Args:
-            file: Where.
+            file: The results file.
             order: The names of all experiments, in the order of the table.
 
         Returns:
-            Everything that the file says now.
+            All results in the file.
         """
         with file.open("a+") as written:
             fcntl.flock(written, fcntl.LOCK_EX)
@@ -69,12 +71,12 @@ class Results:
 
     @property
     def good(self) -> bool:
-        """Whether nothing was found, and every sabotage was."""
+        """True if no experiment found a violation, and every sabotaged one did."""
         return not any(row["violations"] for row in self.rows) and all(row["violations"] for row in self.sabotage)
 
     @property
     def sentence(self) -> str:
-        """The sum of all rows in one line."""
+        """One-line summary of all rows."""
         counts = {kind: sum(row[kind] for row in self.rows) for kind in ("duplicates", "orphans", "lost", "violations")}
         seeds = sorted({row["seed"] for row in self.rows})
         sums = ", ".join(f"{count} {kind}" for kind, count in counts.items())

@@ -1,6 +1,6 @@
-"""Taking one safeguard out of a child or of the intake: a suite that cannot fail proves nothing.
+"""Sabotage: disables one safeguard in a child or in the intake, to prove that the experiments detect its absence.
 
-A child is told by its environment what it lacks. The intake is a deployed function, and gets other code.
+A child reads the safeguard from its environment. The intake is a deployed function, whose code is changed.
 """
 
 import inspect
@@ -13,11 +13,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 VARIABLE = "FAULTS_SABOTAGE"
-"""Environment variable by which a child is told which safeguard it lacks."""
+"""Environment variable with the name of the safeguard that a child must disable."""
 
 
 def _conditional_write() -> None:
-    """Every write of the ledger happens, whatever is there."""
+    """Make every write to the ledger unconditional."""
     from traingrid import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
 
     def unconditional(table: Any, operation: str, request: dict[str, Any]) -> bool:
@@ -32,7 +32,7 @@ def _conditional_write() -> None:
 
 
 def _attach() -> None:
-    """Nobody looks whether the training job is there; a name that is taken fails the line."""
+    """Skip the check for an existing training job; a taken name then fails the line."""
     from traingrid.backends.base import LaunchError  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
     from traingrid.failures import INVALID_REQUEST  # noqa: PLC0415
@@ -47,7 +47,7 @@ def _attach() -> None:
 
 
 def _check_after_create() -> None:
-    """A child does not look again for a cancel once it has asked for its training job."""
+    """Skip the check for a cancel after the training job was created."""
     from traingrid.attempt import Attempt  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
 
@@ -62,14 +62,14 @@ def _check_after_create() -> None:
 
 
 def _array_size() -> None:
-    """A child trains its line of a manifest by hand, whatever the size of its array."""
+    """Skip the check that a by-hand manifest fits the size of its array."""
     from traingrid import child  # noqa: PLC0415
 
     child._check_size = lambda *_: None
 
 
 def _look_by_name() -> None:
-    """The intake does not look whether Batch has an array of the submission's name already."""
+    """Skip the check whether Batch already has an array with the submission's name."""
     from traingrid.batch import Batch  # noqa: PLC0415
 
     Batch.find = lambda *_: None  # type: ignore[method-assign]
@@ -88,11 +88,11 @@ _INTAKE = "lambda/accept_manifest.py"
 
 
 def code_without(safeguard: str, code: bytes) -> bytes:
-    """Return the intake's code with a safeguard taken out at its end.
+    """Return the intake's code with a statement appended that disables a safeguard.
 
     Args:
-        safeguard: Which of `SAFEGUARDS_OF_INTAKE`.
-        code: The archive that is deployed.
+        safeguard: Key of `SAFEGUARDS_OF_INTAKE`.
+        code: The deployed archive.
     """
     sabotage, changed = SAFEGUARDS_OF_INTAKE[safeguard], io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(code)) as deployed, zipfile.ZipFile(changed, "w") as archive:
@@ -105,7 +105,7 @@ def code_without(safeguard: str, code: bytes) -> bytes:
 
 
 def apply() -> None:
-    """Take the safeguard out of this process that its environment names, if it does."""
+    """Disable the safeguard that this process's environment names, if any."""
     safeguard = os.environ.get(VARIABLE)
     if safeguard:
         SAFEGUARDS[safeguard]()

@@ -13,26 +13,26 @@ from traingrid.submission import submission_id
 from traingrid.violation import Violation
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
-"""What the intake of a manifest may take: its Lambda's timeout (stacks/event_function.py), and memory as the design has
-it. Time is counted from the upload to the report, the event and the start of the function included."""
+"""Limits of the intake for one manifest: its Lambda timeout (stacks/event_function.py), and the memory limit of the
+design. The time is measured from the upload to the report, and includes the event's delivery and the cold start."""
 
 _CHILDREN_AT_ONCE = 64
 
 
 def of_lines(arena: Arena, lines: int) -> Outcome:
-    """E11: submit so many lines at once and bring all of them to their end, each by a child of its own."""
+    """E11: submit one manifest of this many lines and wait until all have ended, each by its own child."""
     arena.plan()
     with arena.children_at_once(_CHILDREN_AT_ONCE):
         return _brought_to_their_end(arena, lines)
 
 
 def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
-    """E11: submit so many lines, and cancel all of them with the real command once some train.
+    """E11: submit this many lines, and cancel all of them with the real command once some train.
 
     Args:
-        arena: Where.
-        lines: How many, of several arrays.
-        begun: How many have a training job by then; the others were not opened by any child.
+        arena: The grid.
+        lines: Number of lines, in several arrays.
+        begun: Number of lines with a training job before the cancel; no child has opened the others.
     """
     arena.plan(stub_seconds=20.0)
     submission, intake, violations = _submitted(arena, lines)
@@ -46,7 +46,7 @@ def cancelled(arena: Arena, lines: int, begun: int) -> Outcome:
     closed = time.monotonic()
     violations += arena.audit(submission.id)
     if code:
-        violations.append(_violation(f"`traingrid cancel` has ended with {code}"))
+        violations.append(_violation(f"`traingrid cancel` exited with {code}"))
     return Outcome(
         volume=f"{lines} lines in {len(submission.batch_jobs)} arrays, cancelled",
         violations=violations,
@@ -86,7 +86,7 @@ def _brought_to_their_end(arena: Arena, lines: int) -> Outcome:
 
 
 def _submitted(arena: Arena, lines: int) -> tuple[Submission, dict[str, Any], list[Violation]]:
-    """Submit so many lines; return what the intake has taken for it, and whether that was too much."""
+    """Submit this many lines; return the submission, the intake's time and memory, and violations of its limits."""
     content, started = arena.manifest(lines).encode(), time.monotonic()
     source = arena.put(content)
     report = arena.report(source)
@@ -94,22 +94,22 @@ def _submitted(arena: Arena, lines: int) -> tuple[Submission, dict[str, Any], li
     peak = max(map(peak_memory_mib, _intakes(arena)), default=0.0)
     violations = _too_much(seconds, peak)
     if report["jobs"] != lines:
-        violations.append(_violation(f"{lines} lines were submitted, and the report says {report['jobs']}"))
+        violations.append(_violation(f"{lines} lines were submitted, but the report counts {report['jobs']} jobs"))
     facts = {"manifest_bytes": len(content), "intake_seconds": round(seconds, 2), "intake_peak_mib": round(peak, 1)}
     return arena.submitted(submission_id(str(source.uri), source.version)), facts, violations
 
 
 def _intakes(arena: Arena) -> list[int]:
-    """Return the processes of the intake function; they stay for a while after an event."""
+    """Return the process ids of the intake function, whose processes stay for a while after an event."""
     return [group.pid for group in groups(f"lambda/{arena.output('IntakeFunction')}")]
 
 
 def _too_much(seconds: float, peak: float) -> list[Violation]:
     found = []
     if seconds > INTAKE_SECONDS:
-        found.append(_violation(f"the intake has taken {seconds:.0f} s, and may take {INTAKE_SECONDS:.0f}"))
+        found.append(_violation(f"the intake took {seconds:.0f} s; the limit is {INTAKE_SECONDS:.0f} s"))
     if not 0 < peak <= INTAKE_MIB:
-        found.append(_violation(f"the intake has taken {peak:.0f} MiB, and may take {INTAKE_MIB:.0f}"))
+        found.append(_violation(f"the intake took {peak:.0f} MiB; the limit is {INTAKE_MIB:.0f} MiB"))
     return found
 
 

@@ -1,8 +1,8 @@
-"""E4: hypothesis plays the world: who acts, who dies, what is lost and what time it is, on AWS in memory.
+"""E4: hypothesis chooses events, kills, losses and the time of a grid on AWS in memory.
 
-The programs are traingrid's own (`faults.model.programs`). After every step nothing may have been doubled, no end
-changed and nothing created after a cancel; and when all have come to rest and the reconciler has swept, the audit is
-empty.
+The programs are traingrid's own (`faults.model.programs`). After every step, nothing may be duplicated, no final state
+changed, and nothing created after a cancel. When everything has come to rest and the reconciler has swept, the audit
+must find nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from traingrid.violation import Violation
 
 SECONDS, EXAMPLES_AT_ONCE = 360.0, 250
 EXPECTED = (TraingridError, BotoCoreError, ClientError)
-"""Errors by which a function or a command may end; a child by none."""
+"""Exceptions that may end a function or a command, but never a child."""
 FAILURES = (
     "CapacityError: Unable to provision requested ML compute capacity.",
     "AlgorithmError: rank 1 died",
@@ -39,17 +39,17 @@ FAILURES = (
     "ClientError: No S3 objects found under S3 URL",
 )
 _ANY = st.integers(0, 999)
-"""Which of those there are, by remainder."""
+"""Selects one of the existing items: its remainder is the index."""
 
 
 class GridMachine(ModelGrid, RuleBasedStateMachine):
-    """All that may happen to a grid."""
+    """Hypothesis rules for everything that can happen to a grid."""
 
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)
         ModelGrid.__init__(self)
 
-    # What people do.
+    # Actions of people.
 
     @initialize(
         lines=st.integers(1, 3),
@@ -62,12 +62,12 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     def a_first_manifest(  # noqa: PLR0913
         self, *, lines: int, retries: int, replicas: bool, under_way: str, until_started: bool, as_asked: bool
     ) -> None:
-        """Begin with a manifest that lies there, is submitted, or whose lines have failed and whose children sleep."""
+        """Begin with a manifest that is uploaded, submitted, or whose lines have failed while their children sleep."""
         self.until_started = until_started
-        for region in self.account.regions.values():  # or in other words than it was asked
+        for region in self.account.regions.values():  # optionally, SageMaker describes jobs with extra hyperparameters
             region.defaults = {} if as_asked else {"seed": "0"}
         self.upload(lines, retries, replicas)
-        if under_way:  # else the intake is still to come
+        if under_way:  # otherwise the intake has not run yet
             self.deliver(0, again=False, turns=0)
             self.turns.rest()
             self.start_children(3, turns=0)
@@ -81,7 +81,7 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: len(self.manifests) < 2)
     @rule(lines=st.integers(1, 3), retries=st.integers(0, 1), replicas=st.booleans())
     def upload(self, lines: int, retries: int, replicas: bool) -> None:
-        """Upload one more manifest."""
+        """Upload another manifest."""
         rows = ["region,s3_uri,retries," + ",".join(f"replica.{region}" for region in REGIONS)]
         for number in range(lines):
             here, there = REGIONS[number % 2], REGIONS[(number + 1) % 2]
@@ -97,7 +97,7 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: self.submissions)
     @rule(which=_ANY, index=st.none() | st.integers(0, 2), region=st.sampled_from(["", "", *REGIONS]))
     def cancel(self, which: int, index: int | None, region: str) -> None:
-        """A person cancels a submission, one of its lines, or those of a Region."""
+        """A user cancels a submission, one of its lines, or its lines in a Region."""
         submission = self.submissions[which % len(self.submissions)]
         region = "" if index is not None else region
         self.turns.add(f"cancel {submission}", lambda: self.programs.cancel(submission, index, region))
@@ -105,25 +105,25 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: self.ended_badly)
     @rule(which=_ANY, mended=st.booleans())
     def retry(self, which: int, mended: bool) -> None:
-        """A person retries what failed or was stopped, as it was or with a mended manifest."""
+        """A user retries failed or stopped lines, with the original or with a corrected manifest."""
         submission = self.ended_badly[which % len(self.ended_badly)]
         lines = self.mended(submission) if mended else None
         self.turns.add(f"retry {submission}", lambda: self.programs.retry(submission, lines))
 
-    # What AWS does.
+    # Actions of AWS.
 
     @precondition(lambda self: self.manifests)
     @rule(which=_ANY)
     def announce_again(self, which: int) -> None:
-        """S3's event comes once more, as another request of the intake."""
+        """S3 delivers an event again, as another invocation of the intake."""
         self.announce(self.manifests[which % len(self.manifests)])
 
     @precondition(lambda self: self.events)
     @rule(which=_ANY, again=st.booleans(), turns=st.integers(0, 8))
     def deliver(self, which: int, again: bool, turns: int) -> None:
-        """An event comes, in no order, and perhaps again later."""
+        """Deliver an event, in any order, and perhaps again later."""
         event = self.events[which % len(self.events)]
-        if not again:  # Lambda itself may run one request twice, also at once
+        if not again:  # Lambda may run one invocation twice, even concurrently
             self.events.remove(event)
         actor = self.turns.add(event.label, event.work)
         self.functions.append((actor, event))
@@ -132,7 +132,7 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: any(not event.tries for event in self.events))
     @rule(which=_ANY)
     def drop(self, which: int) -> None:
-        """An event of SageMaker's is lost."""
+        """A SageMaker event is lost."""
         may = [event for event in self.events if not event.tries]
         self.events.remove(may[which % len(may)])
 
@@ -146,31 +146,31 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: self.active)
     @rule(which=_ANY, reason=st.sampled_from(["", "", "", *FAILURES]))
     def training_goes_on(self, which: int, reason: str) -> None:
-        """A training job goes on, completes, stops or fails."""
+        """A training job advances, completes, stops or fails."""
         job = self.active[which % len(self.active)]
         self.move(job, reason)
 
     @precondition(lambda self: self.deletable)
     @rule(which=_ANY)
     def clean_up(self, which: int) -> None:
-        """Somebody's script deletes an old training job."""
+        """A user's script deletes an old training job."""
         job = self.deletable[which % len(self.deletable)]
         self.account.regions[job.region].delete_training_job(TrainingJobName=job.name)
         self.deleted += 1
 
     @rule()
     def sweep(self) -> None:
-        """The reconciler's time has come."""
+        """The reconciler's schedule starts a sweep."""
         self.turns.add("reconciler", self.programs.sweep)
 
     @rule(service=st.sampled_from(["", "", "dynamodb", "sagemaker", "batch"]))
     def throttle(self, service: str) -> None:
-        """A service answers nothing any more, or all do again."""
+        """A service throttles all calls, or all services recover."""
         self.account.throttled = {service} if service else set()
 
     @rule(region=st.sampled_from(REGIONS), lag=st.sampled_from([0.0, 0.0, 3.0, 20.0]), used_up=st.booleans())
     def change_region(self, region: str, lag: float, used_up: bool) -> None:
-        """A Region has no quota left, or shows new training jobs late."""
+        """A Region exhausts its quota, or shows new training jobs late."""
         self.account.regions[region].lag = lag
         self.account.regions[region].quota_is_used_up = used_up
 
@@ -179,29 +179,29 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         """The clock jumps."""
         self.turns.pass_time(seconds)
 
-    # Whose turn it is, and who dies.
+    # Turns, kills and signals.
 
     @precondition(lambda self: self.turns.actors)
     @rule(which=_ANY, turns=st.integers(1, 12))
     def act(self, which: int, turns: int) -> None:
-        """Somebody acts."""
+        """Give one actor some turns."""
         self.turns.give(self.actor_of(which), turns)
 
     @rule(turns=st.integers(1, 60))
     def all_act(self, turns: int) -> None:
-        """Everybody acts."""
+        """Give every actor some turns."""
         self.turns.rest(turns)
 
     @precondition(lambda self: self.turns.actors)
     @rule(which=_ANY)
     def lose_reply(self, which: int) -> None:
-        """The reply of somebody's next call is lost."""
+        """The reply to an actor's next call is lost."""
         self.actor_of(which).loses_reply = True
 
     @precondition(lambda self: self.turns.actors)
     @rule(which=_ANY, for_good=st.booleans())
     def kill(self, which: int, for_good: bool) -> None:
-        """Somebody is killed; a child so that Batch tries it again, or for good."""
+        """Kill an actor; Batch either retries a killed child or not."""
         actor = self.actor_of(which)
         actor.kill()
         self.kills += 1
@@ -213,7 +213,7 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
     def lose_sight(self, which: int) -> None:
-        """Batch believes that a host is lost, and the child on it goes on."""
+        """Batch considers a host lost, although the child on it continues to run."""
         one = self.running[which % len(self.running)]
         if one.is_seen:
             one.is_seen = False
@@ -222,21 +222,21 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
     def tell_to_end(self, which: int) -> None:
-        """SIGTERM."""
+        """Send SIGTERM to a child."""
         self.running[which % len(self.running)].tell_to_end()
 
     @invariant()
     def nothing_is_wrong(self) -> None:
-        """Nothing was doubled, no end changed, nothing created after a cancel, and no program crashed."""
+        """Check for duplicates, changed final states, creates after a cancel, and crashed programs."""
         self.tidy()
         if self.account.wrong:
             raise AssertionError(self.account.wrong)
         crashes = [pair for pair in self.turns.errors if not isinstance(pair[1], EXPECTED)]
         if crashes:
-            raise AssertionError(f"{crashes[0][0]} ends by {crashes[0][1]!r}") from crashes[0][1]
+            raise AssertionError(f"{crashes[0][0]} ended with {crashes[0][1]!r}") from crashes[0][1]
 
     def teardown(self) -> None:
-        """Let all come to rest and audit; then nobody is left, whatever was found."""
+        """Let everything come to rest and audit it; always end all actors."""
         try:
             self.turns.current = None
             if not self.account.wrong:
@@ -250,16 +250,16 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
 
 
 def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> None:
-    """Play so many examples of so many steps.
+    """Run examples of the state machine.
 
     Args:
-        examples: How many.
-        steps: Of each.
+        examples: Number of examples.
+        steps: Number of steps per example.
         number: The seed.
-        shortest: Whether to look for the shortest way to what is found.
+        shortest: True to shrink a failing example.
 
     Raises:
-        AssertionError: Something was wrong; what hypothesis has printed is the shortest way there.
+        AssertionError: A check failed. Hypothesis has printed the steps that lead to it.
     """
     machine = seed(number)(type("SeededMachine", (GridMachine,), {}))
     run_state_machine_as_test(
@@ -277,7 +277,7 @@ def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> 
 
 
 def state_machine(arena: Arena, examples: int, steps: int) -> Outcome:
-    """E4: play `examples` of `steps` steps each, in batches, for at most `SECONDS`; the volume says how many it was."""
+    """E4: run examples of `steps` steps in batches, for at most `SECONDS`; the volume counts the completed ones."""
     started, done, violations = time.monotonic(), 0, list[Violation]()
     GridMachine.seen.clear()
     while done < examples and time.monotonic() - started < SECONDS:

@@ -1,4 +1,4 @@
-"""What an experiment has shown: one row each, and all of them as a table and as JSON."""
+"""Results of experiments: one row each, shown as a table and written as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,18 +11,18 @@ from traingrid.audit import counts
 from traingrid.violation import Violation
 
 NOT_ENDED = "not ended"
-"""The volume of an experiment that did not come to its end in time."""
+"""Volume of an experiment that timed out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of an experiment.
+    """Result of an experiment.
 
     Attributes:
-        volume: How much was done, in the experiment's own unit, e.g. "50 kills".
-        violations: What the audit found.
-        facts: More figures, for the JSON.
-        struck: How often what the experiment is about has happened; None for what has no faults. Never is a violation.
+        volume: Amount of work done, in the experiment's own unit, e.g. "50 kills".
+        violations: Violations found by the audit.
+        facts: Additional figures for the JSON.
+        struck: Number of faults that struck; None for an experiment without faults. Zero is a violation.
     """
 
     volume: str
@@ -33,7 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """An experiment and its outcome, as counts."""
+    """An experiment's result as counts."""
 
     experiment: str
     volume: str
@@ -47,7 +47,7 @@ class Row:
     facts: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the row as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -56,12 +56,12 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
     started = monotonic()
     try:
         outcome = experiment()
-    except TimeoutError as error:  # what never comes to rest is not accounted for
+    except TimeoutError as error:  # work that never comes to rest counts as lost
         violation = Violation(invariant="I1", kind="lost", submission="", what=str(error))
         outcome = Outcome(volume=NOT_ENDED, violations=[violation])
     violations = [*outcome.violations]
     if outcome.struck == 0:
-        what = "nothing has struck, so nothing was shown"
+        what = "no fault struck, so the experiment proves nothing"
         violations.append(Violation(invariant="I1", kind="other", submission="", what=what))
     kinds = counts(violations)
     return Row(
@@ -79,7 +79,7 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return rows, as `Row.as_dict` gives them, as a table for a terminal."""
+    """Return rows (see `Row.as_dict`) as a table for a terminal."""
     columns = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seed", "seconds")
     shown = Table(*columns)
     for row in rows:

@@ -1,1 +1,1 @@
-"""A manifest tried out before money is spent: the real grid, in a localcloud of its own, on a bad day."""
+"""Rehearsal: tries out a manifest on the real grid in a temporary localcloud with injected faults, at no cost."""

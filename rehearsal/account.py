@@ -1,27 +1,27 @@
-"""Whose account a manifest is for: the names of a grid's buckets and registries have it in them."""
+"""Account detection: finds the account that a manifest is for, from the names of its buckets and registries."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 
 ANY_ACCOUNT = "123456789012"
-"""The account of AWS's own examples, and localcloud's; for a manifest that names nothing of an account's."""
+"""Account of AWS's own examples, and localcloud's default; for a manifest that names no account's resources."""
 
 
 def account_of(grid: str, texts: Iterable[str]) -> str:
-    """Return the account whose buckets and images most places of some texts name.
+    """Return the account that the grid's bucket and image names in some texts contain most often.
 
-    A line that names another account's is then wrong in the rehearsal as it is in AWS, and the intake says which.
+    A line that names another account is then wrong in the rehearsal as it is in AWS, and the intake reports it.
 
     Args:
         grid: The grid's name.
-        texts: What may name them: the manifest, and grid.yaml.
+        texts: Texts that may contain such names: the manifest and grid.yaml.
 
     Returns:
-        Twelve digits; `ANY_ACCOUNT` where nothing of the grid's own is named.
+        Twelve digits; `ANY_ACCOUNT` if no text contains such a name.
     """
     name = re.escape(grid)
-    # As traingrid.names makes them.
+    # The forms that traingrid.names generates.
     bucket = re.compile(rf"(?<![a-z0-9.-]){name}-(?:data|output)-(\d{{12}})-[a-z]{{2}}-")
     image = re.compile(rf"(?<!\d)(\d{{12}})\.dkr\.ecr\.[^/\s]+/{name}/")
     found = Counter(account for text in texts for form in (bucket, image) for account in form.findall(text))

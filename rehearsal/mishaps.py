@@ -1,4 +1,4 @@
-"""A bad day in AWS, drawn from a seed: what goes wrong while a manifest is rehearsed, and what came of it."""
+"""Fault plan of a rehearsal: draws faults from a seed, and counts how often each struck."""
 
 import random
 from collections import Counter
@@ -11,9 +11,9 @@ from traingrid.job import Job
 from traingrid.submission import MAX_ARRAY
 
 STUB_SECONDS = 1.0
-"""How long a training job of a rehearsal trains."""
+"""Duration of a training job in a rehearsal."""
 _LAST_CALL = 12
-"""About as many calls as a child makes whose training job ends soon; kills beyond its last call do not happen."""
+"""Approximate number of calls of a child with a short training job; kills beyond its last call do not happen."""
 
 _EFFECTS: dict[Effect, str] = {
     "kill_before": "killed before a call",
@@ -29,12 +29,12 @@ _WHO = {"batch": "child", "lambda": "function", "": "person"}
 
 @dataclass(frozen=True, kw_only=True)
 class Struck:
-    """A kind of fault and how often it struck.
+    """A kind of fault, and how often it struck.
 
     Attributes:
-        what: The fault, in words.
-        times: How often.
-        where: The calls that it struck, the most frequent ones first; empty for what is no call.
+        what: Description of the fault.
+        times: Number of strikes.
+        where: The calls that it struck, most frequent first; empty for faults that do not strike calls.
     """
 
     what: str
@@ -43,16 +43,15 @@ class Struck:
 
 
 def plan_of(jobs: Sequence[Job], seed: int) -> Plan:
-    """Return what is to go wrong while these jobs are submitted and trained, and that their trainings are stubs.
+    """Return the faults to inject while these jobs are submitted and trained; all trainings are stubs.
 
-    Shares and numbers are such that every kind strikes a manifest of a few lines, and none keeps a line from its end
-    for long.
+    The numbers ensure that every kind of fault strikes a manifest of a few lines, and that none delays a line for long.
 
     Args:
         jobs: The jobs.
         seed: The same seed and jobs give the same plan.
     """
-    chance = random.Random(seed)  # noqa: S311 - mishaps, no secrets
+    chance = random.Random(seed)  # noqa: S311 - selects faults, not secrets
     some = max(1, len(jobs) // 8)
     crowded, _ = Counter(job.region for job in jobs).most_common(1)[0]
     return Plan(
@@ -70,7 +69,7 @@ def plan_of(jobs: Sequence[Job], seed: int) -> Plan:
 
 
 def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
-    """Some children die right after their training job was accepted, some at any of their calls, some twice."""
+    """Yield kills of some children right after their create, of some at any call, and of some in two attempts."""
     order = chance.sample(range(min(lines, MAX_ARRAY)), min(lines, MAX_ARRAY))
     after_create, others = order[: max(1, lines // 4)], order[max(1, lines // 4) :]
     at_any_call = others[: max(1, lines // 3)]
@@ -80,7 +79,7 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
         effect: Effect = chance.choice(("kill_before", "kill_after"))
         yield _kill(lines, index, 1, effect, nth=chance.randint(1, _LAST_CALL), host_lost=chance.random() < 0.5)
     for index in (*after_create, *at_any_call):
-        if chance.random() < 0.3:  # and the next try as well
+        if chance.random() < 0.3:  # also kill the next attempt
             yield _kill(lines, index, 2, "kill_after", nth=chance.randint(1, _LAST_CALL))
 
 
@@ -90,13 +89,13 @@ def _kill(lines: int, index: int, attempt: int, effect: Effect, **fault: Any) ->
 
 
 def _of_functions(chance: random.Random) -> Iterator[CallFault]:
-    """The intake, once at each call that changes something; record_job_event and the reconciler now and then."""
-    lost: Effect = chance.choice(("kill_after", "lose_reply"))  # either way its array exists and it does not know
+    """Yield faults of functions: each mutating call of the intake once, and throttling of all functions."""
+    lost: Effect = chance.choice(("kill_after", "lose_reply"))  # in both cases the array exists, unknown to the intake
     yield CallFault(effect=lost, service="batch", action="SubmitJob", caller="lambda/*", times=1)
     for service, action in (("s3", "PutObject"), ("dynamodb", "PutItem"), ("dynamodb", "UpdateItem")):
         yield CallFault(effect="lose_reply", service=service, action=action, caller="lambda/*", times=1)
     yield CallFault(effect="throttle", caller="lambda/*", share=0.05)
-    yield CallFault(effect="lose_reply", service="s3", action="PutObject", caller="", times=1)  # the upload itself
+    yield CallFault(effect="lose_reply", service="s3", action="PutObject", caller="", times=1)  # the user's upload
 
 
 def _of_children(some: int) -> Iterator[CallFault]:
@@ -114,11 +113,11 @@ def _of_children(some: int) -> Iterator[CallFault]:
 
 
 def struck(faults: Faults, created: int) -> list[Struck]:
-    """Return what has gone wrong since the plan was put in force.
+    """Return the faults that have struck since the plan was activated.
 
     Args:
-        faults: Where the plan is in force.
-        created: How many training jobs were created, each of which was not visible at first.
+        faults: The faults of the localcloud.
+        created: Number of training jobs that were created, each of which was invisible at first.
     """
     counts = faults.struck()
     of_calls: dict[str, Counter[str]] = {}

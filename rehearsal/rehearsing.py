@@ -1,4 +1,4 @@
-"""A rehearsal: a manifest submitted to a deployed grid on a bad day, and the audit of what came of it."""
+"""A rehearsal: submits a manifest to a deployed grid while faults strike, and audits the result."""
 
 import json
 import shutil
@@ -30,24 +30,24 @@ from traingrid.world import World
 from traingrid.world_reading import read_world
 
 SWEEPS = 2
-"""How often the reconciler may look at what children and events have left (`traingrid.world.SETTLED_SECONDS`)."""
+"""Number of sweeps in which the reconciler must finish its work (`traingrid.world.SETTLED_SECONDS`)."""
 _SWEEPS_TRIED = 2 * SWEEPS
 _CHILDREN_AT_ONCE = 32
 _INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000
-"""How long the intake may take here, a slow machine thought of, and how many lines it takes in a second more."""
+"""Timeout of the intake in seconds, with a margin for slow machines, and the lines per additional second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """A manifest that is good, and the grid that it is for.
+    """A valid manifest and the grid that it is for.
 
     Attributes:
-        manifest: The file.
-        grid_file: The file that describes the grid.
+        manifest: The manifest file.
+        grid_file: The grid's configuration file.
         grid: The grid.
         account: The account whose buckets the manifest names.
-        lines: Its lines.
-        jobs: What they become, as far as it is known before the grid is deployed, and its images with it.
+        lines: The manifest's lines.
+        jobs: The jobs of the lines, without values that are known only after the deployment, such as images.
     """
 
     manifest: Path
@@ -60,14 +60,14 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What came of a rehearsal.
+    """Result of a rehearsal.
 
     Attributes:
-        struck: What has gone wrong on purpose.
-        world: The grid at its end.
-        sweeps: What each sweep of the reconciler has done.
-        violations: What must not be and is.
-        record: A file with every call that was accepted, where there are violations.
+        struck: The injected faults that struck.
+        world: Snapshot of the grid at its end.
+        sweeps: Summary of each sweep of the reconciler.
+        violations: The violations found.
+        record: File with all accepted calls; None if there are no violations.
     """
 
     struck: Sequence[Struck]
@@ -78,29 +78,29 @@ class Rehearsal:
 
 
 def read_script(manifest: Path, grid_file: Path) -> Script:
-    """Read what is to be rehearsed.
+    """Read a manifest and its grid.
 
     Raises:
-        GridError: The grid's description is wrong.
-        TraingridError: The manifest is wrong; the text is that of `traingrid submit`.
+        GridError: The grid's configuration is invalid.
+        TraingridError: The manifest is invalid; the text is the same as in `traingrid submit`.
     """
     grid = load_grid(grid_file)
     with manifest.open("rb") as file:
         texts = (content.decode(errors="replace") for content in (file.read(MAX_BYTES), grid_file.read_bytes()))
         account = grid.account or account_of(grid.name, texts)
     deployment = Deployment(grid=grid, account=account, table="", manifest_bucket="")
-    lines, _ = read_manifest(manifest, deployment)  # sources are uploaded when it is submitted, to the localcloud
+    lines, _ = read_manifest(manifest, deployment)  # submitting it to the localcloud uploads its source folders
     jobs = jobs_of_lines(lines, deployment, NO_SUBMISSION)
     return Script(manifest=manifest, grid_file=grid_file, grid=grid, account=account, lines=lines, jobs=jobs)
 
 
 def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal:
-    """Rehearse; whatever was started, and every file, is gone afterwards.
+    """Run a rehearsal; afterwards all of its processes and files are gone.
 
     Args:
-        script: What.
-        seed: Of what goes wrong.
-        say: Takes what is being done now, in a few words; called about every second.
+        script: The manifest and its grid.
+        seed: Seed of the faults.
+        say: Receives a short description of the current step, about every second.
 
     Raises:
         TraingridError: The grid cannot be deployed, or its intake rejects the manifest or does not answer.
@@ -110,21 +110,21 @@ def rehearse(script: Script, seed: int, say: Callable[[str], None]) -> Rehearsal
             data_dir=Path(work),
             account=script.account,
             seed=seed,
-            lambda_retry_delays_seconds=(0.5, 1.0),  # but for the intake
+            lambda_retry_delays_seconds=(0.5, 1.0),  # the intake has other delays
             batch_stop_grace_seconds=5.0,
             training_stop_grace_seconds=2.0,
             batch_max_processes=_CHILDREN_AT_ONCE,
         )
-        say(f"deploying the grid {script.grid.name} of {len(script.grid.regions)} Regions with the CDK CLI")
+        say(f"deploying grid {script.grid.name} to {len(script.grid.regions)} Regions with the CDK CLI")
         try:
             with deployed(script.grid_file, settings) as stage:
-                say("putting up the data and images that the manifest names")
+                say("creating the data and images that the manifest names")
                 deployment = stage.plane.deployment
                 put_up(jobs_of_lines(script.lines, deployment, NO_SUBMISSION), deployment.account_of)
                 return _Run(stage=stage, script=script, say=say).through(seed)
         except TraingridError as error:
-            if work in error.next_step:  # a log that goes with the folder
-                error.next_step = "What the README says about a local AWS by hand leaves the whole log."
+            if work in error.next_step:  # the log is deleted with the folder
+                error.next_step = "To keep the whole log, deploy to a local AWS as the README describes."
             raise
 
 
@@ -136,7 +136,7 @@ class _Run:
     sweeps: list[Mapping[str, Any]] = field(default_factory=list)
 
     def through(self, seed: int) -> Rehearsal:
-        """Submit, watch, sweep, audit."""
+        """Submit the manifest, watch it, sweep and audit."""
         cloud = self.stage.cloud
         with self.stage.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
             cloud.faults.set(plan_of(self.script.jobs, seed))
@@ -146,7 +146,7 @@ class _Run:
         try:
             self._watch([array["batch_job"] for array in report["arrays"]])
             self._sweep()
-        except TimeoutError as error:  # what never comes to rest is not accounted for
+        except TimeoutError as error:  # work that never comes to rest counts as lost
             late.append(Violation(invariant="I1", kind="lost", submission=report["submission"], what=str(error)))
         self.say("auditing")
         calls = cloud.record.entries()
@@ -161,23 +161,23 @@ class _Run:
         )
 
     def _watch(self, batch_jobs: Sequence[str]) -> None:
-        """Say how far it is until all children have ended, and with them every training job."""
+        """Report progress until all children and training jobs have ended."""
         lines = len(self.script.jobs)
         deadline = time.monotonic() + patience(lines)
         while (ended := sum(map(self._ended, batch_jobs))) < lines and time.monotonic() < deadline:
             mishaps = sum(self.stage.cloud.faults.struck().values())
-            self.say(f"{ended:,} of {lines:,} lines have come to their end, {mishaps:,} mishaps so far")
+            self.say(f"{ended:,} of {lines:,} lines have ended, {mishaps:,} faults so far")
             time.sleep(1.0)
         self.stage.at_rest(*batch_jobs)
 
     def _ended(self, batch_job: str) -> int:
-        """Return how many children of a Batch job have ended."""
+        """Return the number of children of a Batch job that have ended."""
         described = self.stage.plane.batch.describe(batch_job) or {}
         tally = described.get("arrayProperties", {}).get("statusSummary", {described.get("status"): 1})
         return sum(tally.get(status, 0) for status in BATCH_ENDED)
 
     def _sweep(self) -> None:
-        """Have the deployed reconciler look, and once more if it had something to do; nothing is too young for it."""
+        """Invoke the deployed reconciler without a grace period, and again if it has changed anything."""
         functions = client("lambda", self.script.grid.home)
         name, asked = self.stage.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
         for _ in range(_SWEEPS_TRIED):
@@ -186,13 +186,13 @@ class _Run:
             self.say(f"sweep {len(self.sweeps) + 1} of the reconciler")
             reply = functions.invoke(FunctionName=name, Payload=asked)
             swept = json.loads(reply["Payload"].read())
-            if "FunctionError" not in reply:  # else the next sweep, in five minutes, does all of it
+            if "FunctionError" not in reply:  # after an error, the next scheduled sweep does all of the work
                 self.sweeps.append(swept)
             self.stage.at_rest()
 
 
 def _submitted_twice(world: World) -> list[Violation]:
-    """Find that one upload has become several submissions: each would train every line once more."""
+    """Return a violation if one upload has become several submissions, each of which trains every line."""
     ids = sorted(world.submissions)
     what = f"the manifest was uploaded once and became {len(ids)} submissions: {', '.join(ids)}"
     return [Violation(invariant="I2", kind="duplicate", submission=ids[0], what=what)] if len(ids) > 1 else []

@@ -1,4 +1,4 @@
-"""What a rehearsal prints: what the manifest asks for, what went wrong, and how its lines have ended."""
+"""Report of a rehearsal: the resources that a manifest requests, the faults, and how its lines ended."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _SHOWN_LINES = 20
 
 
 def asked_table(jobs: Sequence[Job]) -> Table:
-    """Return what jobs ask for: instances by Region, type and spot, if all of them train at once where they are."""
+    """Return the resources that jobs request if all train at once: instances by Region, type and spot."""
     table = _table("Region", "instance type", "jobs", "instances", "accelerators", "ranks")
     found: dict[tuple[str, str], Counter[str]] = {}
     for job in jobs:
@@ -30,15 +30,15 @@ def asked_table(jobs: Sequence[Job]) -> Table:
 
 
 def mishaps_table(struck: Sequence[Struck]) -> Table:
-    """Return what has gone wrong on purpose, and how often."""
-    table = _table("what went wrong", "times", "where")
+    """Return the faults that struck, and how often."""
+    table = _table("fault", "times", "where")
     for each in struck:
         table.add_row(each.what, f"{each.times:,}", each.where)
     return table
 
 
 def ends_table(world: World) -> Table:
-    """Return how the lines have ended, and at which attempt."""
+    """Return the number of lines by final state and attempt."""
     table = _table("lines ended", "at attempt", "lines")
     ends = Counter((item["state"], item["attempt"]) for item in world.lines.values())
     for (state, attempt), lines in sorted(ends.items()):
@@ -47,7 +47,7 @@ def ends_table(world: World) -> Table:
 
 
 def unfinished(world: World) -> Iterator[str]:
-    """Yield, for each reason why lines did not complete, what it means, what a person could do, and the first lines."""
+    """Yield each reason why lines did not complete, with its explanation, the next step, and the first lines."""
     found: dict[str, list[str]] = {}
     for _, item in sorted(world.lines.items()):
         if item["state"] != "Completed":

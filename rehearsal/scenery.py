@@ -1,4 +1,4 @@
-"""The data and images that a manifest names, taken to be there: SageMaker refuses a job without them."""
+"""Placeholders for the data and images that a manifest names: SageMaker refuses a job without them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -11,13 +11,13 @@ from traingrid.s3_uri import S3Uri
 
 
 def put_up(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
-    """Have the accounts hold what jobs read and run, in every Region that they may train in.
+    """Create the data and images of jobs in localcloud, in every Region that they may train in.
 
-    An image that cannot lie in ECR is left out: its job fails here as it does in AWS.
+    Skips an image whose name is not valid in ECR: its job fails here as it does in AWS.
 
     Args:
-        jobs: The jobs, as the deployed grid would have them: it knows which images it has built, and where AWS's lie.
-        account_of: Gives the account of a Region, in which they are to find it.
+        jobs: The jobs of the deployed grid, which has resolved its own images and those of AWS.
+        account_of: Returns the account of a Region, which is to own them.
     """
     wanted = [(job, region) for job in jobs for region in job.regions]
     for region, bucket, key in dict.fromkeys(_objects(wanted)):
@@ -29,9 +29,9 @@ def put_up(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
 
 
 def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield Region, bucket and key of what channels read: the list of a ManifestFile, or objects below a prefix.
+    """Yield Region, bucket and key of the objects that channels read: a manifest file, or objects under a prefix.
 
-    Below a prefix there is one object, or one for each rank where every rank reads objects of its own.
+    A prefix has one object, or one per rank if every rank reads different objects.
     """
     for job, region in wanted:
         inputs = in_region(job, region).inputs

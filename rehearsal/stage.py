@@ -1,4 +1,4 @@
-"""A grid deployed into a localcloud of this very process: what rehearsals and the fault suite begin with."""
+"""Stage: a grid deployed to a localcloud in this process, for rehearsals and the fault suite."""
 
 import os
 import time
@@ -21,9 +21,9 @@ from traingrid.queued_jobs import training_jobs_in
 from traingrid.training_jobs import ACTIVE_STATES
 
 PATIENCE_SECONDS = 240.0
-"""How long the least of things may take on a machine that does much else."""
+"""Shortest timeout, with a margin for busy machines."""
 PATIENCE_SECONDS_PER_LINE = 2.0
-"""And how much longer for each line that there is to bring to its end."""
+"""Additional timeout for each line to be completed."""
 BATCH_ENDED = ("SUCCEEDED", "FAILED")
 
 T = TypeVar("T")
@@ -35,8 +35,8 @@ class Stage:
 
     Attributes:
         cloud: The localcloud.
-        plane: The control plane, as the CLI reads it.
-        nursery: Where children are forked.
+        plane: The control plane that the CLI uses.
+        nursery: The process that forks the children.
     """
 
     cloud: LocalCloud
@@ -44,23 +44,23 @@ class Stage:
     nursery: Nursery
 
     def at_rest(self, *batch_jobs: str) -> None:
-        """Wait until Batch jobs have ended, and with them every training job.
+        """Wait until Batch jobs and all training jobs have ended.
 
         Raises:
-            TimeoutError: They have not in time.
+            TimeoutError: They have not ended in time.
         """
         self.ended(*batch_jobs)
         until(lambda: not self.active(), "no training job is active")
 
     def ended(self, *batch_jobs: str, seconds: float = 0.0) -> None:
-        """Wait until Batch jobs have ended; training jobs may go on.
+        """Wait until Batch jobs have ended; training jobs may still run.
 
         Args:
             batch_jobs: Their ids.
-            seconds: How long each may take; as long as its lines need where that is longer.
+            seconds: Minimum timeout of each; a job with many lines has a longer one.
 
         Raises:
-            TimeoutError: They have not in time.
+            TimeoutError: They have not ended in time.
         """
         for job in batch_jobs:
             lines = (self.plane.batch.describe(job) or {}).get("arrayProperties", {}).get("size", 1)
@@ -84,10 +84,10 @@ class Stage:
 
     @contextmanager
     def short_lived_intake(self, seconds: int) -> Iterator[None]:
-        """Let the intake run so long at most meanwhile, and be tried again right after that.
+        """Shorten the intake's timeout during the block, and retry it right after that.
 
-        The claim of an intake that was killed holds for as long as it might have run: in AWS a minute, and so long are
-        Lambda's retries there.
+        The claim of a killed intake holds as long as the intake may run. In AWS that is one minute, which Lambda's
+        retry delays match; here both are shorter.
         """
         home = self.plane.deployment.grid.home
         name, functions, before = self.output("IntakeFunction"), client("lambda", home), self.cloud.settings
@@ -114,20 +114,20 @@ def deployed(
 ) -> Iterator[Stage]:
     """Deploy a grid with the real CDK CLI.
 
-    Leaves this process with a user's environment of the localcloud while it lasts.
+    This process has a user's environment for the localcloud during the block.
 
     Args:
-        grid_file: The grid's description.
-        settings: The localcloud's; its folder also takes the CLI's logs.
-        first: What every child calls before the orchestrator, as "module:function".
+        grid_file: The grid's configuration file.
+        settings: Settings of the localcloud; its data folder also receives the CLI's logs.
+        first: Function that every child calls before the orchestrator, as "module:function".
         prepare: Prepares the account before the deployment.
 
     Raises:
-        TraingridError: It cannot be deployed.
+        TraingridError: The grid cannot be deployed.
     """
     with ExitStack() as stack:
         nursery = Nursery(first)
-        stack.callback(nursery.close)  # after the localcloud, whose last children it tells the end of
+        stack.callback(nursery.close)  # after the localcloud, which waits for its last children
         cloud = stack.enter_context(LocalCloud(settings))
         cloud.spawn = nursery.spawn
         stack.enter_context(_environment(user_environment(cloud.endpoint_url)))
@@ -148,21 +148,21 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def patience(lines: int) -> float:
-    """Return how many seconds so many lines may take to their end."""
+    """Return the timeout, in seconds, for this many lines to end."""
     return PATIENCE_SECONDS + PATIENCE_SECONDS_PER_LINE * lines
 
 
 def until(question: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true answer to a question.
+    """Poll a condition until it is true, and return its value.
 
     Raises:
-        TimeoutError: There was none in time.
+        TimeoutError: It was not true in time.
     """
     deadline = time.monotonic() + seconds
     pause = 0.05
     while not (answer := question()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"within {seconds:.0f} s it did not come to this: {what}")
+            raise TimeoutError(f"timed out after {seconds:.0f} s waiting until {what}")
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
     return answer

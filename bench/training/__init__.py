@@ -1,1 +1,1 @@
-"""Measurements of the training image: `make bench-training`, in .venv-training. No test depends on them."""
+"""Measurements of the training image (`make bench-training`), in .venv-training. No test depends on them."""

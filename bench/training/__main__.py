@@ -1,8 +1,8 @@
-"""`make bench-training`: measures the training image, prints its figures, writes results/training.json.
+"""`make bench-training`: measures the training image, prints its figures, and writes results/training.json.
 
     .venv-training/bin/python -m bench.training [--only ingest] [--only demultiplexer] [--only steps]
 
-A part that is left out keeps the figures that the file has, with the time they were measured at.
+A part that is not measured keeps its figures in the file, with the time of their measurement.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "demultiplexer": demultiplexer,
     "steps": steps.measure,
 }
-# (id, what, part, where in its figures, aim): all aims are ratios that are to be reached.
+# (id, what, part, path in its figures, target): all targets are lower limits of ratios.
 AIMS: tuple[tuple[str, str, str, tuple[str, ...], float], ...] = (
     ("P3", "FIFO to file, 110 KB records", "ingest", ("raw_110_kb",), 0.9),
     ("P3", "FIFO to file, 1 KB records", "ingest", ("raw_1_kb",), 0.9),
@@ -42,8 +42,8 @@ _VERSIONS = ("tensorflow-cpu", "tensorflow", "horovod")
 
 
 def main() -> None:
-    """Measure the parts that are asked for, one after the other."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this program
+    """Run the selected measurements, one at a time."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also ends the child processes
     parser = argparse.ArgumentParser(prog="python -m bench.training")
     parser.add_argument("--only", action="append", choices=PARTS, help="measure this part; may be repeated")
     wanted = parser.parse_args().only or list(PARTS)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def results(details: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the figures that have an aim and were measured."""
+    """Yield the measured figures that have a target."""
     for name, what, part, place, aim in AIMS:
         if part not in details:
             continue
@@ -71,7 +71,7 @@ def results(details: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def description() -> dict[str, Any]:
-    """Return what a reader needs to judge the numbers (bench/machine.py, of what this environment has)."""
+    """Return the context of a measurement, as in bench/machine.py, for the packages of this environment."""
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "cores": os.cpu_count(),
@@ -80,7 +80,7 @@ def description() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "versions": {name: version for name in _VERSIONS if (version := _version(name))},
-        "real_time": os.sched_getscheduler(0) != os.SCHED_OTHER,  # set apart from other work on the machine (chrt)
+        "real_time": os.sched_getscheduler(0) != os.SCHED_OTHER,  # a real-time priority (chrt) shields from other work
         "load_before": round(os.getloadavg()[0], 2),
     }
 

@@ -1,8 +1,8 @@
-"""P3: what comes out of a Pipe-mode FIFO, against TensorFlow reading the same records from a page-cached file.
+"""P3: throughput of a Pipe-mode FIFO, relative to TensorFlow reading the same records from a page-cached file.
 
-Every pair is measured back to back, the order alternating, and the figure is the median of the pairs' ratios: other
-work on the machine then falls on both. A pass takes half a second or more, or what is slow but once, as processes that
-wake each other, would be what is measured. The writer is a process of its own, as SageMaker's agent is.
+Each pair is measured back to back, in alternating order, and the figure is the median of the pairs' ratios, so that
+other load on the machine affects both. A pass takes at least half a second; in shorter ones, one-time costs such as
+processes waking each other would dominate. The writer is a separate process, as SageMaker's agent is.
 """
 
 import os
@@ -22,7 +22,7 @@ from training_container.trainer import block_reader, dealing, fifo
 
 ROUNDS = 11
 JPEG_SIDE = 400
-"""Pixels; with noise in them a JPEG takes about 110 KB, as ImageNet's do."""
+"""Pixels per side; with noise, such a JPEG has about 110 KB, as in ImageNet."""
 CHANNEL = "train"
 
 Measured = Callable[[], float]
@@ -58,7 +58,7 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
 
 
 def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
-    """Return the ratios of time, a FIFO per rank to one stream dealt, for two ranks that are processes."""
+    """Return the ratios of time, one FIFO per rank to one demultiplexed stream, for two rank processes."""
     with tempfile.TemporaryDirectory(prefix="traingrid-dealing-", dir=_memory()) as folder:
         large, small, images = (Path(folder) / name for name in ("large", "small", "images"))
         write_records(large, [os.urandom(110_000)], 5000)
@@ -73,14 +73,14 @@ def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
 
 
 def write_records(path: Path, contents: list[bytes], count: int) -> None:
-    """Write `count` records, the contents in turn."""
+    """Write `count` records, cycling through the contents."""
     with tf.io.TFRecordWriter(str(path)) as file:
         for number in range(count):
             file.write(contents[number % len(contents)])
 
 
 def jpegs(count: int) -> list[bytes]:
-    """Return JPEGs of about 110 KB: noise upon a gradient."""
+    """Return JPEGs of about 110 KB: noise on a gradient."""
     generator = tf.random.Generator.from_seed(1)
     ramp = tf.linspace(0.0, 191.0, JPEG_SIDE)[:, None, None]
     images = [ramp + generator.uniform([JPEG_SIDE, JPEG_SIDE, 3], 0, 64) for _ in range(count)]
@@ -93,7 +93,7 @@ def against_file(
     rounds: int,
     reader: Callable[[str], tf.data.Dataset] | None = None,
 ) -> dict[str, Any]:
-    """Measure reading through a FIFO against reading the file."""
+    """Return the ratio of reading through a FIFO to reading the file."""
     read = reader or (lambda path: fifo.records(path, CHANNEL))
 
     def from_file() -> float:
@@ -108,7 +108,7 @@ def against_file(
 
 def alternating(base: Measured, ours: Measured, size: int, rounds: int) -> dict[str, Any]:
     """Return the median of base/ours over pairs, all ratios, and the medians in MB/s."""
-    base(), ours()  # what is only slow once
+    base(), ours()  # excludes one-time costs
     pairs = []
     for number in range(rounds):
         first, second = (base, ours) if number % 2 else (ours, base)
@@ -125,11 +125,11 @@ def alternating(base: Measured, ours: Measured, size: int, rounds: int) -> dict[
 
 @contextmanager
 def fed(file: Path, path: Path) -> Iterator[Path]:
-    """Make a FIFO into which a process writes the file."""
+    """Create a FIFO to which a process writes the file."""
     os.mkfifo(path)
     with subprocess.Popen([sys.executable, "-S", "-c", _WRITER, str(file), str(path)]) as writer:
         try:
-            time.sleep(0.1)  # the interpreter has started by then
+            time.sleep(0.1)  # time for the interpreter to start
             yield path
         finally:
             writer.wait()
@@ -137,7 +137,7 @@ def fed(file: Path, path: Path) -> Iterator[Path]:
 
 
 def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
-    """Measure two rank processes on one stream dealt, against each having a FIFO with half of the records."""
+    """Compare two rank processes on one demultiplexed stream with two on a FIFO each with half of the records."""
     halves = [Path(f"{file}_half_{rank}") for rank in range(2)]
     for rank, half in enumerate(halves):
         with tf.io.TFRecordWriter(str(half)) as written:
@@ -151,9 +151,9 @@ def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
         for rank, path in zip(ranks, paths, strict=True):
             print(path, file=rank.stdin, flush=True)
         for rank in ranks:
-            assert rank.stdout  # noqa: S101  # it is a pipe
+            assert rank.stdout  # noqa: S101  # opened as a pipe
             if rank.stdout.readline() != "done\n":
-                raise RuntimeError(f"a rank of the measurement has ended: its exit code is {rank.wait()}")
+                raise RuntimeError(f"a rank of the measurement has exited with {rank.wait()}")
         return time.perf_counter() - started
 
     def own() -> float:
@@ -173,7 +173,7 @@ def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
 
 
 def _memory() -> str | None:
-    """Return a folder in memory: what is there is in the page cache for certain."""
+    """Return a folder in memory, whose files are always in the page cache."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 
 
@@ -188,7 +188,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 
 def _total(records: tf.data.Dataset) -> None:
-    """Read all records by TensorFlow alone: no Python per record."""
+    """Read all records in TensorFlow, without Python code per record."""
     consumed(records, "raw")
 
 
@@ -197,7 +197,7 @@ def _decoded_total(records: tf.data.Dataset) -> None:
 
 
 def consumed(records: tf.data.Dataset, work: str) -> None:
-    """Read all records, in batches so that what follows the reader costs little; decode them where `work` is "jpeg"."""
+    """Read all records, in batches to minimize the cost of the consumer; decode them if `work` is "jpeg"."""
     if work == "jpeg":
         records = records.map(
             lambda record: tf.reduce_sum(tf.cast(tf.io.decode_jpeg(record)[::50, ::50], tf.int64)),
@@ -205,4 +205,4 @@ def consumed(records: tf.data.Dataset, work: str) -> None:
         )
     total = records.batch(64).prefetch(1).reduce(tf.constant(0, tf.int64), lambda count, _: count + 1)
     if int(total) == 0:
-        raise RuntimeError("no records came")
+        raise RuntimeError("the reader returned no records")

@@ -1,4 +1,4 @@
-"""A rank of ingest.demultiplexer(): reads every FIFO whose path it is given, line by line.
+"""A rank of ingest.demultiplexer(): reads the FIFOs whose paths it receives on standard input, one per line.
 
 python -m bench.training.ingest_rank raw|jpeg
 """

@@ -1,10 +1,10 @@
-"""One rank of a training loop on random images, that times blocks of steps when it is told to; started by steps.py.
+"""One rank of a training loop on random images; times blocks of steps on request. Started by steps.py.
 
     python -m bench.training.step_loop LOOP PRECISION FOLDER NAME
 
-LOOP is `traingrid` (the trainer's own step), `alone` (the same step without Horovod) or `synthetic`. PRECISION is
-Keras' name of it. FOLDER is where this process and steps.py meet: a file `go-3` starts block 3, whose seconds this
-process then writes into `done-3-NAME`; a file `end` ends it. Runs in the training environment.
+LOOP is `traingrid` (the trainer's own step), `alone` (the same step without Horovod) or `synthetic`. PRECISION is the
+name of a Keras policy. Through FOLDER this process communicates with steps.py: a file `go-3` starts block 3, whose
+seconds this process then writes to `done-3-NAME`; a file `end` ends it. Runs in the training environment.
 """
 
 import os
@@ -29,7 +29,7 @@ Step = Callable[[], object]
 
 
 def main(loop: str, precision: str, folder: Path, name: str) -> None:
-    """Prepare the loop, and time a block of steps whenever steps.py says so."""
+    """Prepare the loop, and time a block of steps whenever steps.py requests one."""
     step = LOOPS[loop](precision)
     for _ in range(WARM_UP_STEPS):
         step()
@@ -48,21 +48,21 @@ def main(loop: str, precision: str, folder: Path, name: str) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is not there before it is whole."""
+    """Write a file atomically."""
     part = path.with_name(f"part-of-{path.name}")
     part.write_text(text)
     part.rename(path)
 
 
 def traingrid(precision: str) -> Step:
-    """The trainer's step on every rank, as loop.py runs it."""
+    """Return the trainer's step on every rank, as loop.py runs it."""
     hvd.init()
     use_own_device()
     return _own_step(TrainStep, precision)
 
 
 def alone(precision: str) -> Step:
-    """The same step in a process that knows of no other, on the core that a rank would have."""
+    """Return the same step without other ranks, on as many threads as a rank would use."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     return _own_step(WithoutHorovod, precision)
@@ -87,13 +87,13 @@ def _own_step(kind: type[TrainStep], precision: str) -> Step:
 
 
 def synthetic(precision: str) -> Step:
-    """What Horovod's tensorflow2_synthetic_benchmark does by its description, written afresh.
+    """Return a reimplementation of the step in Horovod's tensorflow2_synthetic_benchmark, from its description.
 
-    Keras' ResNet-50, SGD at 0.01, one random batch over and over, DistributedGradientTape, TensorFlow's own threads;
-    variables are broadcast after the first step.
+    Keras' ResNet-50, SGD at 0.01, one random batch for all steps, DistributedGradientTape, and TensorFlow's default
+    threads; variables are broadcast after the first step.
     """
     hvd.init()
-    assert precision == "float32"  # noqa: S101  # it knows no other
+    assert precision == "float32"  # noqa: S101  # the benchmark supports only this precision
     model = tf.keras.applications.ResNet50(weights=None, classes=CLASSES)
     optimizer = tf.optimizers.SGD(0.01)
     loss_of = tf.losses.SparseCategoricalCrossentropy()

@@ -1,4 +1,4 @@
-"""What the rank program step_loop.py, which imports TensorFlow, and steps.py, which does not, must agree on."""
+"""Settings shared by the rank program step_loop.py, which imports TensorFlow, and steps.py, which does not."""
 
 BATCH_SIZE = 16
 STEPS_PER_BLOCK = 3

@@ -1,8 +1,8 @@
-"""How fast two ranks on this machine train ResNet-50 (P4), and how near that is to what it can do at all (P5).
+"""P4: speed of two ranks training ResNet-50 on this machine. P5: that speed relative to two independent processes.
 
-Every loop runs in processes of its own that stay, stopped by SIGSTOP, while another loop is timed; the loops take turns
-in short blocks, so that what else the machine does meets all of them alike. A figure is the median over rounds of the
-ratio within a round.
+Every loop runs in its own processes, which SIGSTOP pauses while another loop is timed. The loops alternate in short
+blocks, so that other load on the machine affects all of them. A figure is the median over rounds of the ratio within
+a round.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ RANKS = 2
 ROUNDS = 4
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.02
-# What `train` gives its ranks where there is no GPU (training_container/launch.py).
+# Variables that `train` sets for its ranks if there is no GPU (training_container/launch.py).
 YIELD = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 OURS = YIELD | {"OMP_NUM_THREADS": "1"}
 
@@ -35,9 +35,9 @@ class Loop:
     """Two processes that run one of step_loop.py's loops.
 
     Args:
-        kind: which.
-        precision: Keras' name of it.
-        environment: what is added to the processes' environment.
+        kind: Name of the loop.
+        precision: Name of a Keras policy.
+        environment: Additional environment variables of the processes.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Loop:
     blocks: int = field(init=False, default=0)
 
     def start(self, folder: Path) -> None:
-        """Start both processes, wait until they have trained a few steps, and stop them where they are."""
+        """Start both processes, wait until they have trained a few steps, and pause them."""
         self.folder = folder
         folder.mkdir()
         program = [str(PYTHON), "-m", "bench.training.step_loop", self.kind, self.precision, str(folder)]
@@ -64,7 +64,7 @@ class Loop:
         self._signal(signal.SIGSTOP)
 
     def images_per_second(self) -> float:
-        """Run one block of steps and return the images per second of both processes together."""
+        """Run one block of steps, and return the images per second of both processes together."""
         self._signal(signal.SIGCONT)
         (self.folder / f"go-{self.blocks}").touch()
         seconds = [float(path.read_text()) for path in self._await(f"done-{self.blocks}-*")]
@@ -80,14 +80,14 @@ class Loop:
             try:
                 process.wait(timeout=60)
             except subprocess.TimeoutExpired:
-                process.kill()  # its ranks end with mpirun
+                process.kill()  # the ranks end with mpirun
 
     def _await(self, pattern: str) -> Sequence[Path]:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(found := list(self.folder.glob(pattern))) < RANKS:
             if time.monotonic() > deadline or any(process.poll() is not None for process in self.started):
                 log = (self.folder / "log").read_text(errors="replace")[-3000:]
-                raise RuntimeError(f"The loop {self.kind} has ended or hangs before {pattern}. Its last words:\n{log}")
+                raise RuntimeError(f"The loop {self.kind} has ended or hangs before {pattern}. End of its log:\n{log}")
             time.sleep(LOOK_SECONDS)
         return found
 
@@ -99,7 +99,7 @@ class Loop:
 
 @contextlib.contextmanager
 def running(loops: Sequence[Loop]) -> Iterator[None]:
-    """Start the loops one after the other, and end them all afterwards."""
+    """Start the loops one at a time, and end all of them afterwards."""
     with tempfile.TemporaryDirectory(prefix="traingrid-steps-") as work:
         try:
             for number, loop in enumerate(loops):
@@ -112,21 +112,21 @@ def running(loops: Sequence[Loop]) -> Iterator[None]:
 
 
 def compared(loop: Loop, other: Loop) -> dict[str, Any]:
-    """Return the images per second of two loops that take turns, and the median of their ratio."""
+    """Return the images per second of two alternating loops, and the median of their ratio."""
     loops = (loop, other)
     with running(loops):
         pairs = []
         for number in range(ROUNDS):
-            turns = loops if number % 2 == 0 else loops[::-1]  # neither always comes first
+            turns = loops if number % 2 == 0 else loops[::-1]  # alternate the order
             speeds = {id(turn): turn.images_per_second() for turn in turns}
             pairs.append([round(speeds[id(one)], 2) for one in loops])
     return {"ratio": round(statistics.median(one / two for one, two in pairs), 3), "images_per_second": pairs}
 
 
 def measure() -> dict[str, Any]:
-    """Return what P4 and P5 ask for: ratios, and the images per second behind them.
+    """Return the ratios of P4 and P5, and the images per second behind them.
 
-    Two loops at a time: each of their processes takes one to three gigabytes.
+    Only two loops run at a time, because each of their processes takes one to three gigabytes.
     """
 
     def ours(precision: str) -> Loop:

@@ -1,6 +1,6 @@
-"""The claims, by area. Importing this package declares them all."""
+"""The claims, by area. Importing this package declares all of them."""
 
-from conformance.claims import (  # noqa: F401 - the modules declare their claims when they are imported
+from conformance.claims import (  # noqa: F401 - importing a module declares its claims
     account,
     batch_arrays,
     batch_ends,

@@ -11,7 +11,7 @@ from conformance.sources import model, page, schema
     used_by="traingrid/checkup/quotas.py",
 )
 def quotas_of_training_are_listed_by_instance_type(aws: Aws) -> None:
-    """ListServiceQuotas of sagemaker has the quota "ml.m5.large for training job usage"."""
+    """ListServiceQuotas for sagemaker returns the quota "ml.m5.large for training job usage"."""
     pages = aws.client("service-quotas").get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
     names = {quota["QuotaName"]: quota["Value"] for page in pages for quota in page["Quotas"]}
     assert names["ml.m5.large for training job usage"] >= 0
@@ -22,7 +22,7 @@ def quotas_of_training_are_listed_by_instance_type(aws: Aws) -> None:
     used_by="traingrid/checkup/account.py traingrid/retained.py",
 )
 def regions_tell_whether_they_are_switched_on(aws: Aws) -> None:
-    """DescribeRegions tells of a Region that needs no opt-in that it is opt-in-not-required."""
+    """DescribeRegions returns the status opt-in-not-required for a Region that needs no opt-in."""
     regions = aws.client("ec2").describe_regions(RegionNames=["us-east-1"])["Regions"]
     assert [region["OptInStatus"] for region in regions] == ["opt-in-not-required"]
 
@@ -32,7 +32,7 @@ def regions_tell_whether_they_are_switched_on(aws: Aws) -> None:
     used_by="stacks/budget.py",
 )
 def budget_of_a_fixed_name_keeps_its_subscribers(aws: Aws) -> None:
-    """An update that changes the subscribers of a budget with a fixed name fails: it is a replacement."""
+    """An update that changes the subscribers of a budget with a fixed name is a replacement, and therefore fails."""
     stack, name = Stack(aws), aws.name("budget")
 
     def budget(email: str) -> dict[str, object]:
@@ -74,7 +74,7 @@ def subnets_do_not_overlap(aws: Aws) -> None:
     why="it needs an account that has never used Amazon ECS",
 )
 def first_cluster_waits_for_its_service_linked_role(aws: Aws) -> None:
-    """In an account that never used Amazon ECS, the first cluster may fail until its service-linked role is known."""
+    """In an account that never used Amazon ECS, creating a cluster may fail until the service-linked role exists."""
 
 
 @documented(
@@ -83,4 +83,4 @@ def first_cluster_waits_for_its_service_linked_role(aws: Aws) -> None:
     why="which zones an account has is chosen by AWS",
 )
 def zone_may_lack_an_endpoint_service(aws: Aws) -> None:
-    """An interface endpoint is refused in a zone that its service does not support."""
+    """An interface endpoint is refused in an Availability Zone that its service does not support."""

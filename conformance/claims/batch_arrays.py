@@ -1,4 +1,4 @@
-"""AWS Batch: arrays and their children, on Fargate."""
+"""AWS Batch: array jobs and their children on Fargate."""
 
 import json
 
@@ -13,7 +13,7 @@ _ARRAYS = page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.ht
 
 @claim(_VARIABLES, _ARRAYS, used_by="traingrid/child.py traingrid/orchestrator.py")
 def index_begins_at_zero(aws: Aws) -> None:
-    """The first child of an array has the index 0, in AWS_BATCH_JOB_ARRAY_INDEX and in its id."""
+    """The first child of an array has index 0, both in AWS_BATCH_JOB_ARRAY_INDEX and in its job id."""
     batch = Batch.of(aws)
     child = batch.child(0)
     variables = json.loads(batch.lines(child)[0])
@@ -38,7 +38,7 @@ def children_know_the_size_of_their_array(aws: Aws) -> None:
     used_by="traingrid/child.py",
 )
 def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
-    """A variable of an override that begins with AWS_BATCH is accepted and does not reach the container."""
+    """An overridden variable whose name begins with AWS_BATCH is accepted but does not reach the container."""
     batch = Batch.of(aws)
     forged = {"environment": [{"name": "AWS_BATCH_MINE", "value": "4"}]}
     job = batch.ended(batch.submit(batch.define("child"), containerOverrides=forged))
@@ -63,7 +63,7 @@ def attempts_count_from_one(aws: Aws) -> None:
 
 @claim(_ARRAYS, used_by="traingrid/children.py traingrid/reconciling.py")
 def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
-    """If a child fails, the other children run to their ends and the parent is FAILED then."""
+    """If a child fails, the other children run until they end, and then the parent becomes FAILED."""
     batch = Batch.of(aws)
     parent = batch.array()
     assert parent["status"] == "FAILED"
@@ -76,7 +76,7 @@ def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
     used_by="traingrid/batch.py",
 )
 def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
-    """An environment override of SubmitJob is a variable of the container."""
+    """An environment override in SubmitJob sets a variable in the container."""
     batch = Batch.of(aws)
     mine = {"environment": [{"name": "MINE", "value": "s3://a/b c"}]}
     job = batch.ended(batch.submit(batch.define("child"), containerOverrides=mine))
@@ -88,7 +88,7 @@ def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
     used_by="stacks/orchestrator.py traingrid/children.py",
 )
 def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
-    """An attempt logs into the stream <prefix>/default/<task> of the definition's group, and the job names it."""
+    """An attempt logs to the stream <prefix>/default/<task> in the definition's group, and DescribeJobs returns it."""
     batch = Batch.of(aws)
     streams = [batch.child(index)["container"]["logStreamName"] for index in (0, 1)]
     assert all(stream.startswith(f"{PREFIX}/default/") for stream in streams)
@@ -100,7 +100,7 @@ def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
     used_by="traingrid/children.py",
 )
 def children_are_described_by_id_and_index(aws: Aws) -> None:
-    """DescribeJobs describes the children of an array by <parent>:<index>, many at once."""
+    """DescribeJobs accepts several children of an array in one request, as <parent>:<index>."""
     batch = Batch.of(aws)
     ids = [f"{batch.array()['jobId']}:{index}" for index in range(5)]
     jobs = batch.api.describe_jobs(jobs=ids)["jobs"]

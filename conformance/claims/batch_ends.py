@@ -1,4 +1,4 @@
-"""AWS Batch: retries, and how jobs are ended."""
+"""AWS Batch: retries, and ways to end a job."""
 
 from conformance.aws import Aws
 from conformance.claim import claim, documented
@@ -18,25 +18,25 @@ def _exit_codes(aws: Aws, index: int) -> list[int]:
 
 @claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
 def exit_code_75_is_retried(aws: Aws) -> None:
-    """A job that exits with 75, which no condition names, is retried."""
+    """A job that exits with 75, which no condition matches, is retried."""
     assert _exit_codes(aws, 1) == [75, 0]
 
 
 @claim(_RETRIES, used_by=_STRATEGY)
 def exit_code_2_is_not_retried(aws: Aws) -> None:
-    """A job that exits with 2, for which a condition has EXIT, is not retried."""
+    """A job that exits with 2, for which a condition has the action EXIT, is not retried."""
     assert _exit_codes(aws, 2) == [2]
 
 
 @claim(_RETRIES, _UNMATCHED, used_by=_STRATEGY)
 def unmatched_exit_code_is_retried(aws: Aws) -> None:
-    """A job that exits with a code that no condition names is retried."""
+    """A job that exits with a code that no condition matches is retried."""
     assert _exit_codes(aws, 3) == [9, 0]
 
 
 @claim(_RETRIES, used_by=_STRATEGY)
 def killed_container_is_retried(aws: Aws) -> None:
-    """A container whose main process was killed has the exit code 137, and is retried."""
+    """A container whose main process is killed has exit code 137, and is retried."""
     assert _exit_codes(aws, 4) == [137, 0]
 
 
@@ -48,7 +48,7 @@ def killed_container_is_retried(aws: Aws) -> None:
     used_by="traingrid/orchestrator.py traingrid/cancelling.py",
 )
 def terminated_container_has_30_seconds(aws: Aws) -> None:
-    """TerminateJob sends SIGTERM; a container that does not end is killed about 30 seconds later, with 137."""
+    """TerminateJob sends SIGTERM; a container that does not exit is killed about 30 seconds later, with code 137."""
     batch = Batch.of(aws)
     job = batch.submit(batch.define("stubborn", retryStrategy={"attempts": 2}))
     batch.prints(job, "running")
@@ -56,7 +56,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
     ended = batch.ended(job)
     lived = [float(line.rpartition(" ")[2]) for line in batch.lines(ended) if line.startswith("seconds since")]
     grace = aws.seconds(GRACE_SECONDS)
-    assert lived, "no line after SIGTERM"
+    assert lived, "the container printed no line after SIGTERM"
     assert 0.7 * grace <= lived[-1] <= 1.5 * grace + 1, f"killed {lived[-1]} s after SIGTERM, not {grace} s"
     assert ended["container"]["exitCode"] == 137
 
@@ -67,7 +67,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
     used_by="traingrid/children.py traingrid/reconciling.py",
 )
 def terminated_job_is_not_retried(aws: Aws) -> None:
-    """A job that a user terminated is FAILED with isTerminated and the user's reason, and is not retried."""
+    """A terminated job becomes FAILED with isTerminated and the caller's reason, and is not retried."""
     batch = Batch.of(aws)
     job = batch.submit(batch.define("obedient", retryStrategy={"attempts": 3}))
     batch.prints(job, "running")
@@ -78,7 +78,7 @@ def terminated_job_is_not_retried(aws: Aws) -> None:
     assert not ended.get("isCancelled")
     assert len(ended["attempts"]) == 1
     assert ended["statusReason"] == "the claim's reason"
-    assert "asked to end" in batch.lines(ended), "the container did not get SIGTERM"
+    assert "asked to end" in batch.lines(ended), "the container did not receive SIGTERM"
 
 
 @claim(
@@ -86,7 +86,7 @@ def terminated_job_is_not_retried(aws: Aws) -> None:
     used_by="traingrid/cancelling.py",
 )
 def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
-    """CancelJob of a running job succeeds and does not end the job; TerminateJob does."""
+    """CancelJob for a running job succeeds without ending the job; TerminateJob ends it."""
     batch = Batch.of(aws)
     job = batch.submit(batch.define("obedient"))
     batch.prints(job, "running")
@@ -102,11 +102,11 @@ def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
     used_by="traingrid/children.py traingrid/reconciling.py",
 )
 def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
-    """A job that is terminated before it starts is FAILED with isCancelled or isTerminated, and has no attempt."""
+    """A job that is terminated before it starts becomes FAILED with isCancelled or isTerminated, and has no attempt."""
     batch = Batch.of(aws)
     wide = {"resourceRequirements": [{"type": "VCPU", "value": "4"}, {"type": "MEMORY", "value": "8192"}]}
     definition = batch.define("obedient")
-    first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # all that the queue has
+    first, second = (batch.submit(definition, containerOverrides=wide) for _ in range(2))  # together exceed the queue
     waiting = aws.wait(
         lambda: next((job for job in (first, second) if batch.job(job)["status"] == "RUNNABLE"), ""), "a waiting job"
     )
@@ -124,7 +124,7 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     used_by="traingrid/cancelling.py",
 )
 def terminated_array_terminates_its_children(aws: Aws) -> None:
-    """TerminateJob of the parent of an array terminates its children."""
+    """TerminateJob for the parent of an array terminates its children."""
     batch = Batch.of(aws)
     job = batch.submit(batch.define("obedient"), arrayProperties={"size": 2})
     aws.wait(lambda: all(batch.job(f"{job}:{index}")["status"] == "RUNNING" for index in (0, 1)), "both children")
@@ -139,7 +139,7 @@ def terminated_array_terminates_its_children(aws: Aws) -> None:
     why="a timeout takes at least 60 seconds in localcloud as well",
 )
 def job_that_timed_out_is_not_retried(aws: Aws) -> None:
-    """A job that exceeds its timeout gets SIGTERM and SIGKILL, and is not retried."""
+    """A job that exceeds its timeout receives SIGTERM and then SIGKILL, and is not retried."""
 
 
 @documented(
@@ -148,7 +148,7 @@ def job_that_timed_out_is_not_retried(aws: Aws) -> None:
     why="it takes 14 days",
 )
 def fargate_job_may_end_after_14_days(aws: Aws) -> None:
-    """A Fargate job cannot count on running for more than 14 days, which is less than a training job may."""
+    """A Fargate job may be ended after 14 days, which is less than the maximum runtime of a training job."""
 
 
 @documented(
@@ -158,4 +158,4 @@ def fargate_job_may_end_after_14_days(aws: Aws) -> None:
     why="the retirement of a host cannot be provoked",
 )
 def retired_host_sends_sigterm(aws: Aws) -> None:
-    """A task on a Fargate host that is retired gets SIGTERM, so SIGTERM does not mean that a user wants an end."""
+    """A task on a retired Fargate host receives SIGTERM, so SIGTERM does not imply that a user terminated the job."""

@@ -1,4 +1,4 @@
-"""AWS Batch: queues that are shared by weight, and networks."""
+"""AWS Batch: fair-share queues, quota shares and networks."""
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
@@ -19,7 +19,7 @@ def _shared_queue(aws: Aws) -> str:
 
 @claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
 def share_is_refused_without_a_policy(aws: Aws) -> None:
-    """SubmitJob with a share is refused in a queue without a scheduling policy."""
+    """SubmitJob with a share identifier is refused by a queue without a scheduling policy."""
     batch = Batch.of(aws)
     with refused("ClientException"):
         batch.submit(batch.define("nothing"), shareIdentifier="a")
@@ -27,7 +27,7 @@ def share_is_refused_without_a_policy(aws: Aws) -> None:
 
 @claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
 def share_is_required_with_a_policy(aws: Aws) -> None:
-    """SubmitJob without a share is refused in a queue with a scheduling policy, and with one it is accepted."""
+    """A queue with a scheduling policy refuses SubmitJob without a share identifier, and accepts it with one."""
     batch = Batch.of(aws)
     queue = aws.once("queue/shared", lambda: _shared_queue(aws))
     definition = batch.define("nothing", schedulingPriority=1)
@@ -42,7 +42,7 @@ def share_is_required_with_a_policy(aws: Aws) -> None:
     not_modelled="a queue may gain a scheduling policy by an update",
 )
 def queue_cannot_gain_a_policy(aws: Aws) -> None:
-    """A queue without a scheduling policy cannot be given one, so a shared queue is another queue."""
+    """A scheduling policy cannot be added to an existing queue, so enabling shares requires a new queue."""
     batch = Batch.of(aws)
     plain = batch.new_queue()
     shared = aws.once("queue/shared", lambda: _shared_queue(aws))
@@ -54,8 +54,8 @@ def queue_cannot_gain_a_policy(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_cannot_pull_image.html"),
     used_by="stacks/network.py stacks/endpoints.py",
-    why="a subnet without a route makes jobs fail after minutes, in an account's own network",
-    not_modelled="VPCs: routes, endpoints and security groups do not limit what a process reaches",
+    why="it requires a subnet without a route in the account, where jobs fail only after minutes",
+    not_modelled="VPCs: routes, endpoints and security groups do not restrict connections",
 )
 def child_needs_a_route_to_services(aws: Aws) -> None:
     """A Fargate job in a subnet without a route to ECR and CloudWatch Logs does not start."""
@@ -65,11 +65,11 @@ def child_needs_a_route_to_services(aws: Aws) -> None:
     page("https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html"),
     model("batch", "ServiceJobPreemptionConfiguration", "preempted jobs will be requeued an unlimited number of times"),
     used_by="stacks/service_queues.py traingrid/service_jobs.py",
-    why="preemption needs instances of two shares and exceeds the budget",
+    why="preemption requires instances in two shares, which exceeds the budget",
     not_modelled="preemption between quota shares",
 )
 def borrowed_instances_are_taken_back(aws: Aws) -> None:
-    """A quota share that lends takes its instances back: the borrower's training job is stopped and queued again."""
+    """A quota share reclaims the instances that it lent: the borrower's training job is stopped and requeued."""
 
 
 @documented(
@@ -79,14 +79,14 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
     why="the limit depends on the account",
 )
 def young_account_has_few_fargate_vcpus(aws: Aws) -> None:
-    """A young account runs few Fargate vCPUs at once; Batch keeps the other jobs RUNNABLE until there is room."""
+    """A new account can run few Fargate vCPUs concurrently; Batch keeps other jobs RUNNABLE until capacity is free."""
 
 
 @documented(
     page("https://docs.aws.amazon.com/aws-managed-policy/latest/reference/BatchServiceRolePolicy.html"),
     page("https://github.com/snakemake/snakemake-executor-plugin-aws-batch/pull/48"),
     used_by="stacks/orchestrator.py",
-    why="no record was found that decides which principal ECS asks for ecs:TagResource",
+    why="no recorded response shows which principal ECS requires ecs:TagResource from",
 )
 def propagated_tags_need_no_permission_of_ours(aws: Aws) -> None:
     """With propagateTags, the service-linked role of AWS Batch tags the ECS tasks, not the caller of SubmitJob."""

@@ -1,4 +1,4 @@
-"""AWS Batch: what SubmitJob and the calls that read jobs accept."""
+"""AWS Batch: limits of SubmitJob, and calls that read jobs."""
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
@@ -11,7 +11,7 @@ _SIZE = model("batch", "SubmitJobRequest", "The array size can be between 2 and 
 
 @claim(_SIZE, used_by="traingrid/batch.py traingrid/intake.py")
 def array_of_one_is_refused(aws: Aws) -> None:
-    """SubmitJob refuses an array of size 1, so a manifest of one line is a plain job."""
+    """SubmitJob refuses an array of size 1, so a manifest with one line becomes a plain job."""
     batch = Batch.of(aws)
     with refused(_REFUSED):
         batch.submit(batch.define("nothing"), arrayProperties={"size": 1})
@@ -51,7 +51,7 @@ def job_name_has_at_most_128_characters(aws: Aws) -> None:
     used_by="traingrid/batch.py",
 )
 def payload_of_a_job_is_limited(aws: Aws) -> None:
-    """SubmitJob refuses a request of more than 30 KiB, so a submission is passed by address."""
+    """SubmitJob refuses requests above 30 KiB, so a job receives the address of its submission."""
     batch = Batch.of(aws)
     long = {"environment": [{"name": "LONG", "value": "v" * 31 * 1024}]}
     with refused(_REFUSED):
@@ -63,7 +63,7 @@ def payload_of_a_job_is_limited(aws: Aws) -> None:
     used_by="stacks/orchestrator.py",
 )
 def at_most_ten_attempts(aws: Aws) -> None:
-    """A job definition with eleven attempts is refused, and one with ten is accepted."""
+    """A job definition with eleven attempts is refused; one with ten is accepted."""
     batch = Batch.of(aws)
     with refused(_REFUSED):
         batch.define("nothing", retryStrategy={"attempts": 11})
@@ -107,7 +107,7 @@ def timeout_of_59_seconds_is_refused(aws: Aws) -> None:
     used_by="traingrid/batch.py",
 )
 def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
-    """ListJobs with the filter JOB_NAME finds a job by its whole name after it has ended, in its queue only."""
+    """ListJobs with the filter JOB_NAME finds a job in its queue by its full name, even after it has ended."""
     batch, name = Batch.of(aws), aws.name("found")
     job = batch.submit(batch.define("nothing"), jobName=name)
     batch.ended(job)
@@ -118,8 +118,8 @@ def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
         return [each["jobId"] for each in listed]
 
     aws.wait(lambda: found(name) == [job], "the list of jobs")
-    assert found(name[:-1]) == [], "a part of the name is not enough"
-    assert found(f"{name[:-1]}*") == [job], "an asterisk stands for the rest"
+    assert found(name[:-1]) == [], "a prefix alone does not match"
+    assert found(f"{name[:-1]}*") == [job], "an asterisk matches the rest"
 
 
 @claim(
@@ -127,7 +127,7 @@ def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
     used_by="traingrid/batch.py traingrid/children.py",
 )
 def children_are_not_found_by_name(aws: Aws) -> None:
-    """ListJobs with the filter JOB_NAME lists the parent of an array, and none of its children."""
+    """ListJobs with the filter JOB_NAME returns the parent of an array, but not its children."""
     batch = Batch.of(aws)
     parent = batch.array()
     filters = [{"name": "JOB_NAME", "values": [parent["jobName"]]}]
@@ -147,7 +147,7 @@ def at_most_100_jobs_are_described_at_once(aws: Aws) -> None:
     used_by="traingrid/batch.py traingrid/children.py",
 )
 def unknown_job_is_left_out(aws: Aws) -> None:
-    """DescribeJobs leaves unknown ids out of its reply; it does not fail."""
+    """DescribeJobs omits unknown ids from its reply, and does not fail."""
     unknown = "00000000-0000-4000-8000-000000000000"
     assert aws.client("batch").describe_jobs(jobs=[unknown])["jobs"] == []
 
@@ -157,7 +157,7 @@ def unknown_job_is_left_out(aws: Aws) -> None:
     used_by="docs/deploy.md stacks/orchestrator.py",
 )
 def job_keeps_its_revision(aws: Aws) -> None:
-    """A job keeps the revision of its definition that was the latest when it was submitted."""
+    """A job keeps the revision of its definition that was active when it was submitted."""
     batch, name = Batch.of(aws), aws.name("revised")
     first = batch.define("nothing", name)
     job = batch.submit(name)
@@ -170,7 +170,7 @@ def job_keeps_its_revision(aws: Aws) -> None:
     used_by="docs/deploy.md traingrid/batch.py",
 )
 def deregistered_definition_is_refused(aws: Aws) -> None:
-    """SubmitJob refuses a deregistered revision with ClientException, also if it was named by ARN."""
+    """SubmitJob refuses a deregistered revision with ClientException, even if the request names its ARN."""
     batch = Batch.of(aws)
     definition = batch.define("nothing")
     batch.api.deregister_job_definition(jobDefinition=definition)

@@ -20,7 +20,7 @@ def _key(aws: Aws, sort: str = "a") -> dict[str, dict[str, str]]:
 
 @claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
 def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
-    """A write whose condition is not met answers ConditionalCheckFailedException and changes nothing."""
+    """A write whose condition is not met fails with ConditionalCheckFailedException and changes nothing."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
     dynamodb.put_item(TableName=name, Item=key | {"v": {"N": "1"}}, ConditionExpression="attribute_not_exists(pk)")
     with refused("ConditionalCheckFailedException"):
@@ -30,7 +30,7 @@ def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
 
 @claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
 def one_of_many_writers_wins(aws: Aws) -> None:
-    """Of twenty writers at once with the same condition, exactly one succeeds."""
+    """If twenty writers use the same condition at the same time, exactly one succeeds."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
 
     def write(number: int) -> bool:
@@ -50,7 +50,7 @@ def one_of_many_writers_wins(aws: Aws) -> None:
     used_by="traingrid/dynamodb.py traingrid/ledger.py",
 )
 def query_returns_a_partition_in_order(aws: Aws) -> None:
-    """Query returns the items of one partition in the order of their sort key, and continues after a page."""
+    """Query returns the items of one partition in the order of their sort keys, across pages."""
     dynamodb, name = aws.client("dynamodb"), table(aws)
     partition = aws.name("partition")
     for sort in ("b", "a", "c"):

@@ -1,4 +1,4 @@
-"""EventBridge: the shape of the events that the product reads, and how they travel."""
+"""EventBridge: the content and delivery of the events that the product reads."""
 
 import json
 
@@ -17,7 +17,7 @@ KEY = "manifests/a folder/x+y ü.csv"
 
 
 def _of_objects(aws: Aws) -> dict[str, object]:
-    """Return the event of an uploaded object, and what PutObject replied; claims share them."""
+    """Return the event of an uploaded object, and PutObject's replies; claims share them."""
 
     def make() -> dict[str, object]:
         name = bucket(aws, events=True)
@@ -26,7 +26,7 @@ def _of_objects(aws: Aws) -> dict[str, object]:
         )
         s3, puts = aws.client("s3"), list[dict[str, object]]()
 
-        def arrived() -> bool:  # a notification of a new bucket takes a while until it is in force
+        def arrived() -> bool:  # the notification of a new bucket takes effect after a while
             puts.append(dict(s3.put_object(Bucket=name, Key=KEY, Body=b"12345")))
             return bool(box.messages())
 
@@ -39,7 +39,7 @@ def _of_objects(aws: Aws) -> dict[str, object]:
 
 @claim(_S3, used_by="traingrid/intake.py stacks/manifest_intake.py")
 def upload_is_an_object_created_event(aws: Aws) -> None:
-    """An upload is an event Object Created of aws.s3, with bucket, key, size, version-id and etag in its detail."""
+    """An upload sends an event Object Created of aws.s3 with bucket, key, size, version-id and etag in its detail."""
     found = _of_objects(aws)
     event = json.loads(json.dumps(found["event"]))
     thing = event["detail"]["object"]
@@ -56,14 +56,14 @@ def upload_is_an_object_created_event(aws: Aws) -> None:
     used_by="traingrid/intake.py",
 )
 def key_of_an_event_is_plain_text(aws: Aws) -> None:
-    """The key in S3's event is plain text: blanks, plus signs and umlauts are not encoded."""
+    """The key in an S3 event is plain text: spaces, plus signs and umlauts are not encoded."""
     event = json.loads(json.dumps(_of_objects(aws)["event"]))
     assert event["detail"]["object"]["key"] == KEY
 
 
 @claim(_SAGEMAKER, used_by="lambda/record_job_event.py stacks/event_forwarding.py", trainings=1)
 def training_job_changes_are_events(aws: Aws) -> None:
-    """A training job's changes are events of aws.sagemaker, whose detail has its name, ARN and status."""
+    """A training job sends events of aws.sagemaker when it changes; their detail has its name, ARN and status."""
     training = Training.of(aws)
     pattern = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker Training Job State Change"]}
     box = inbox(aws, {**pattern, "detail": {"TrainingJobName": [{"prefix": f"tgc-{aws.run}-"}]}})
@@ -82,7 +82,7 @@ def training_job_changes_are_events(aws: Aws) -> None:
     used_by="stacks/event_forwarding.py lambda/record_job_event.py",
 )
 def forwarded_event_keeps_its_region(aws: Aws) -> None:
-    """An event that a rule sends to a bus in another Region keeps source, detail and the Region of its origin."""
+    """An event that a rule forwards to a bus in another Region keeps its source, detail and original Region."""
     here, there = aws.client("events"), aws.client("events", aws.away)
     name = aws.name("bus")
     aws.undo.later(f"event bus {name}", lambda: here.delete_event_bus(Name=name))
@@ -108,7 +108,7 @@ def forwarded_event_keeps_its_region(aws: Aws) -> None:
     used_by="stacks/event_forwarding.py stacks/manifest_intake.py",
 )
 def prefix_matches_the_beginning_only(aws: Aws) -> None:
-    """A pattern with prefix matches values that begin so, and no others."""
+    """A prefix pattern matches only values that begin with the prefix."""
     source = f"conformance.prefix.{aws.run}"
     box = inbox(aws, {"source": [source], "detail": {"name": [{"prefix": "grid-"}]}})
     events = aws.client("events")
@@ -130,7 +130,7 @@ def prefix_matches_the_beginning_only(aws: Aws) -> None:
     used_by="stacks/dead_letters.py",
 )
 def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
-    """An event whose target refuses it goes to the rule's dead-letter queue, with the reason as an attribute."""
+    """An event that its target refuses goes to the rule's dead-letter queue, with the error code as an attribute."""
     source, dead = f"conformance.dead.{aws.run}", Inbox(aws)
     missing = f"arn:aws:lambda:{aws.home}:{aws.account}:function:{aws.name('missing')}"
     target = {
@@ -151,10 +151,10 @@ def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
 @claim(
     model("cloudwatch", "SetAlarmState", "the action configured for the appropriate state is invoked"),
     used_by="stacks/alarm_topic.py docs/operations.md",
-    not_modelled="alarms: their state changes, and no action follows",
+    not_modelled="alarms: their state changes, but no action follows",
 )
 def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
-    """SetAlarmState to ALARM invokes the alarm's action: its topic gets a message."""
+    """SetAlarmState to ALARM invokes the alarm's action: its topic receives a message."""
     sns, cloudwatch, name = aws.client("sns"), aws.client("cloudwatch"), aws.name("alarm")
     topic = sns.create_topic(Name=name, Tags=aws.tags())["TopicArn"]
     aws.undo.later(f"topic {name}", lambda: sns.delete_topic(TopicArn=topic))
@@ -186,7 +186,7 @@ def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
     why="repeated and lost events cannot be provoked",
 )
 def events_may_repeat_or_be_lost(aws: Aws) -> None:
-    """SageMaker's events are best effort and may be lost; a rule may run more than once for one event."""
+    """SageMaker's events are best effort and may be lost; a rule may be invoked more than once for one event."""
 
 
 @documented(
@@ -198,14 +198,14 @@ def events_may_repeat_or_be_lost(aws: Aws) -> None:
     why="the limit of concurrent builds depends on the account",
 )
 def builds_are_limited_by_the_account(aws: Aws) -> None:
-    """An account with a limit of 0 or 1 builds, as a young one, gets AccountLimitExceededException for another."""
+    """An account with a limit of 0 or 1 concurrent builds, such as a new one, gets AccountLimitExceededException."""
 
 
 @documented(
     page("https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html"),
     used_by="stacks/event_function.py",
-    why="a trace arrives within minutes or not at all, and is sampled",
-    not_modelled="X-Ray: traces are taken and not kept",
+    why="traces are sampled, and arrive within minutes or not at all",
+    not_modelled="X-Ray: traces are accepted but not stored",
 )
 def function_is_traced(aws: Aws) -> None:
     """A function with active tracing sends its traces to X-Ray."""

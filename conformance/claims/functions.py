@@ -1,4 +1,4 @@
-"""Lambda: what becomes of an event whose function fails, and what a function logs."""
+"""Lambda: asynchronous events of failing functions, and log formats."""
 
 import json
 
@@ -15,7 +15,7 @@ _WORKS = "def handler(event, context):\n    print('worked')\n    return {'got': 
 
 
 def _failure(aws: Aws) -> dict[str, object]:
-    """Return what the destination and the dead-letter queue of a failing function got; claims share them."""
+    """Return the messages in a failing function's destination and dead-letter queue; claims share them."""
 
     def make() -> dict[str, object]:
         box, dead = Inbox(aws), Inbox(aws)
@@ -32,7 +32,7 @@ def _failure(aws: Aws) -> dict[str, object]:
 
 @claim(_ASYNC, _DESTINATIONS, used_by="stacks/event_function.py")
 def failed_event_is_tried_three_times(aws: Aws) -> None:
-    """An asynchronous event whose function fails is tried three times; then the destination gets a record."""
+    """An asynchronous event whose function fails is attempted three times; then the destination receives a record."""
     record = json.loads(json.dumps(_failure(aws)["record"]))
     assert record["requestContext"]["condition"] == "RetriesExhausted"
     assert record["requestContext"]["approximateInvokeCount"] == 3
@@ -42,7 +42,7 @@ def failed_event_is_tried_three_times(aws: Aws) -> None:
 
 @claim(_ASYNC, used_by="stacks/event_function.py lambda/accept_manifest.py")
 def retry_has_the_same_request_id(aws: Aws) -> None:
-    """The three tries of an event have the same request id."""
+    """The three attempts for an event have the same request id."""
     name, logs = _failure(aws)["function"], aws.client("logs")
 
     def tried() -> list[str]:
@@ -58,7 +58,7 @@ def retry_has_the_same_request_id(aws: Aws) -> None:
     used_by="stacks/dead_letters.py",
 )
 def dead_letter_is_the_event(aws: Aws) -> None:
-    """A function's dead-letter queue gets the event itself, with the error message as an attribute."""
+    """A function's dead-letter queue receives the event itself, with the error message as an attribute."""
     letter = json.loads(json.dumps(_failure(aws)["letter"]))
     assert json.loads(letter["Body"]) == {"a": 1}
     assert "no good" in letter["MessageAttributes"]["ErrorMessage"]["StringValue"]
@@ -69,7 +69,7 @@ def dead_letter_is_the_event(aws: Aws) -> None:
     used_by="docs/operations.md lambda/reconcile.py",
 )
 def invoked_function_returns_its_result(aws: Aws) -> None:
-    """Invoke waits for the function and returns its result; an exception is FunctionError Unhandled, not an error."""
+    """Invoke waits for the function and returns its result; after an exception, FunctionError is Unhandled."""
     api = aws.client("lambda")
     works, fails = aws.once("works", lambda: function(aws, _WORKS)), str(_failure(aws)["function"])
     assert json.load(api.invoke(FunctionName=works, Payload=b'{"b": 2}')["Payload"])["got"] == {"b": 2}
@@ -81,10 +81,10 @@ def invoked_function_returns_its_result(aws: Aws) -> None:
 @claim(
     page("https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced"),
     used_by="stacks/event_function.py stacks/saved_queries.py",
-    not_modelled="Lambda's log format JSON: its own lines are plain text",
+    not_modelled="Lambda's log format JSON: the lines of Lambda itself are plain text",
 )
 def log_format_json_is_of_every_line(aws: Aws) -> None:
-    """With the log format JSON, also the lines of Lambda itself are JSON, as platform.report is."""
+    """With the log format JSON, the lines of Lambda itself, such as platform.report, are JSON too."""
     name, logs = function(aws, _WORKS, LoggingConfig={"LogFormat": "JSON"}), aws.client("logs")
     aws.client("lambda").invoke(FunctionName=name, Payload=b"{}")
 
@@ -102,7 +102,7 @@ def log_format_json_is_of_every_line(aws: Aws) -> None:
     used_by="traingrid/region_guard.py docs/operations.md",
 )
 def unknown_function_is_not_found(aws: Aws) -> None:
-    """Invoke of an unknown function is ResourceNotFoundException."""
+    """Invoke of an unknown function fails with ResourceNotFoundException."""
     with refused("ResourceNotFoundException"):
         aws.client("lambda").invoke(FunctionName=aws.name("unknown"))
 
@@ -111,7 +111,7 @@ def unknown_function_is_not_found(aws: Aws) -> None:
     page("https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html"),
     page("https://docs.aws.amazon.com/lambda/latest/dg/invocation-async.html"),
     used_by="docs/deploy.md stacks/event_function.py",
-    why="the limit of concurrent executions, 10 in a young account, is the account's",
+    why="the limit of concurrent executions, 10 in a new account, belongs to the account",
 )
 def young_account_runs_ten_functions_at_once(aws: Aws) -> None:
-    """Beyond the account's concurrent executions, asynchronous events wait up to six hours in Lambda's queue."""
+    """Above the account's concurrency limit, asynchronous events wait in Lambda's queue for up to six hours."""

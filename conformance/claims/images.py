@@ -1,4 +1,4 @@
-"""ECR: immutable tags and replication."""
+"""Amazon ECR: immutable tags and replication."""
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
@@ -13,11 +13,11 @@ _LATER = page("https://docs.aws.amazon.com/AmazonECR/latest/userguide/replicatio
     used_by="stacks/registry.py stacks/image_build.sh",
 )
 def immutable_tag_cannot_be_moved(aws: Aws) -> None:
-    """PutImage of another manifest under an existing tag is refused where tags are immutable."""
+    """If tags are immutable, PutImage refuses another manifest with an existing tag."""
     ecr, name = aws.client("ecr"), repository(aws, immutable=True)
     aws.place.copy_image(ecr, name, "first")
     reply = ecr.batch_get_image(repositoryName=name, imageIds=[{"imageTag": "first"}])["images"][0]
-    other = reply["imageManifest"].replace("{", "{ ", 1)  # the same layers in other bytes: another digest
+    other = reply["imageManifest"].replace("{", "{ ", 1)  # the same layers with a different digest
     kind = reply.get("imageManifestMediaType", "")
     with refused("ImageTagAlreadyExistsException"):
         ecr.put_image(repositoryName=name, imageTag="first", imageManifest=other, imageManifestMediaType=kind)
@@ -28,7 +28,7 @@ def immutable_tag_cannot_be_moved(aws: Aws) -> None:
     used_by="stacks/image_build.sh traingrid/checkup/deployed.py",
 )
 def missing_image_and_repository_differ(aws: Aws) -> None:
-    """DescribeImages tells a missing tag, ImageNotFoundException, from a missing repository."""
+    """DescribeImages distinguishes a missing tag, ImageNotFoundException, from a missing repository."""
     ecr, missing = aws.client("ecr"), [{"imageTag": "missing"}]
     name = image(aws).partition("/")[2].partition(":")[0]
     with refused("ImageNotFoundException"):
@@ -39,7 +39,7 @@ def missing_image_and_repository_differ(aws: Aws) -> None:
 
 @claim(model("ecr", "DeleteRepository", "If the repository isn't empty"), used_by="stacks/registry.py")
 def repository_with_images_stays(aws: Aws) -> None:
-    """DeleteRepository of a repository with images is refused with RepositoryNotEmptyException."""
+    """DeleteRepository refuses a repository that contains images with RepositoryNotEmptyException."""
     ecr, name = aws.client("ecr"), repository(aws)
     aws.place.copy_image(ecr, name, IMAGE_TAG)
     with refused("RepositoryNotEmptyException"):
@@ -48,12 +48,12 @@ def repository_with_images_stays(aws: Aws) -> None:
 
 @claim(_LATER, used_by="stacks/replication.py stacks/image_build.sh docs/images.md")
 def only_later_pushes_are_replicated(aws: Aws) -> None:
-    """An image comes to another Region if it was pushed after its replication rule was there, and not otherwise."""
+    """An image is replicated to another Region only if it was pushed after the replication rule was created."""
     ecr, there, name = aws.client("ecr"), aws.client("ecr", aws.away), aws.name("replicated")
     repository(aws, name=name)
     repository(aws, aws.away, name=name)
     aws.place.copy_image(ecr, name, "before")
-    earlier = ecr.describe_registry()["replicationConfiguration"]  # the account's own rules stay
+    earlier = ecr.describe_registry()["replicationConfiguration"]  # restores the account's own rules
     ours = {
         "destinations": [{"region": aws.away, "registryId": aws.account}],
         "repositoryFilters": [{"filter": name, "filterType": "PREFIX_MATCH"}],
@@ -73,8 +73,8 @@ def only_later_pushes_are_replicated(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html"),
     used_by="stacks/image_build.py stacks/image_build.sh",
-    why="its time is not bounded, and differs from one image to the next",
-    not_modelled="the time that a replication takes: it is 0.2 seconds",
+    why="the duration has no upper bound, and differs between images",
+    not_modelled="the duration of a replication: it is 0.2 seconds",
 )
 def replication_takes_minutes(aws: Aws) -> None:
-    """Most images are replicated in less than 30 minutes; in rare cases it takes longer."""
+    """Most images are replicated in less than 30 minutes; in rare cases replication takes longer."""

@@ -1,4 +1,4 @@
-"""CloudWatch Logs: how logs are read."""
+"""CloudWatch Logs: reading and querying logs."""
 
 import time
 
@@ -13,7 +13,7 @@ from conformance.sources import model, page
     used_by="traingrid/backends/sagemaker.py",
 )
 def end_of_a_stream_repeats_the_token(aws: Aws) -> None:
-    """At the end of a stream, GetLogEvents returns the token that it was given."""
+    """At the end of a stream, GetLogEvents returns the same token that it received."""
     batch = Batch.of(aws)
     what = {"logGroupName": batch.group, "logStreamName": batch.child(0)["container"]["logStreamName"]}
     page_one = batch.logs.get_log_events(**what, startFromHead=True)
@@ -31,7 +31,7 @@ def end_of_a_stream_repeats_the_token(aws: Aws) -> None:
 
 @claim(model("logs", "DescribeLogStreams", "ResourceNotFoundException"), used_by="traingrid/backends/sagemaker.py")
 def missing_log_group_is_not_found(aws: Aws) -> None:
-    """DescribeLogStreams of a group that does not exist is ResourceNotFoundException."""
+    """DescribeLogStreams for a missing log group fails with ResourceNotFoundException."""
     with refused("ResourceNotFoundException"):
         aws.client("logs").describe_log_streams(logGroupName=aws.name("missing"))
 
@@ -40,7 +40,7 @@ def missing_log_group_is_not_found(aws: Aws) -> None:
     model("logs", "GetLogEvents", "ResourceNotFoundException"), used_by="traingrid/children.py traingrid/cli/logs.py"
 )
 def missing_log_stream_is_not_found(aws: Aws) -> None:
-    """GetLogEvents of a stream that does not exist is ResourceNotFoundException."""
+    """GetLogEvents for a missing log stream fails with ResourceNotFoundException."""
     batch = Batch.of(aws)
     with refused("ResourceNotFoundException"):
         batch.logs.get_log_events(logGroupName=batch.group, logStreamName="missing")
@@ -49,10 +49,10 @@ def missing_log_stream_is_not_found(aws: Aws) -> None:
 @claim(
     page("https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html"),
     used_by="stacks/saved_queries.py",
-    not_modelled="saved queries: they deploy, and queries find nothing",
+    not_modelled="saved queries: they deploy, but queries return no results",
 )
 def query_finds_fields_of_json_lines(aws: Aws) -> None:
-    """A query of CloudWatch Logs Insights finds the fields of a line that is JSON."""
+    """A CloudWatch Logs Insights query finds the fields of JSON log lines."""
     logs, name, now = aws.client("logs"), f"/{aws.name('query')}", int(time.time() * 1000)
     aws.undo.later(f"log group {name}", lambda: logs.delete_log_group(logGroupName=name))
     logs.create_log_group(logGroupName=name, tags=aws.tag_map)
@@ -80,7 +80,7 @@ def _complete(reply: dict[str, list[object]]) -> dict[str, list[object]]:
 @documented(
     model("logs", "DescribeLogStreams", "This operation has a limit of 25 transactions per second"),
     used_by="traingrid/watch.py traingrid/waits.py",
-    why="a rate that throttles this run would throttle the account's other users",
+    why="a call rate that is throttled would also throttle the account's other users",
 )
 def log_streams_are_described_25_times_a_second(aws: Aws) -> None:
-    """DescribeLogStreams is throttled beyond 25 calls a second of an account in a Region."""
+    """DescribeLogStreams is throttled above 25 calls per second per account and Region."""

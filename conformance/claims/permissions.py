@@ -1,4 +1,4 @@
-"""IAM: which statements a call takes. Each claim acts as a role that has exactly the statements it names."""
+"""IAM: the permissions that calls require. Each claim assumes a role with exactly the statements that it names."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _S3 = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-
 
 
 class Submitting:
-    """SubmitJob with tags, and the statements that it takes."""
+    """SubmitJob with tags, and the statements that it requires."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws, self.batch = aws, Batch.of(aws)
         self.definition = aws.once("definition/permissions", lambda: self.batch.define("nothing"))
         anywhere = f"arn:aws:batch:{aws.home}:{aws.account}"
-        # The reference of September 2026 names jobs, too, as a resource that SubmitJob requires.
+        # The service reference of September 2026 lists jobs, too, as a resource type that SubmitJob requires.
         self.queue = allow("batch:SubmitJob", self.batch.queue, f"{anywhere}:job/*")
         self.definitions = allow("batch:SubmitJob", self.definition)
         self.tag_jobs = allow("batch:TagResource", f"{anywhere}:job/*")
@@ -38,7 +38,7 @@ class Submitting:
         self.tag_definition = allow("batch:TagResource", self.definition)
 
     def by(self, *statements: Statement) -> str:
-        """Submit as a role that has these statements."""
+        """Submit a job with a role that has these statements."""
         return self.batch.submit(self.definition, api=acting_with(self.aws, *statements)("batch"))
 
 
@@ -58,7 +58,7 @@ def submit_job_with_these_statements(aws: Aws) -> None:
     used_by="stacks/intake_permissions.py",
 )
 def submit_job_tags_the_definition(aws: Aws) -> None:
-    """SubmitJob with tags is refused without TagResource on the job definition, and the message names it."""
+    """SubmitJob with tags is refused without TagResource on the job definition, which the message names."""
     it = Submitting(aws)
     with refused(*_DENIED, text="batch:TagResource on resource"):
         it.by(it.queue, it.definitions, it.tag_jobs, it.tag_queue)
@@ -82,7 +82,7 @@ def submit_job_needs_the_queue(aws: Aws) -> None:
 
 @claim(_BATCH, used_by="stacks/intake_permissions.py stacks/reconciler.py")
 def list_jobs_knows_no_resource(aws: Aws) -> None:
-    """ListJobs is allowed by a statement for all resources, and refused by one for the queue's ARN."""
+    """ListJobs is allowed by a statement for all resources, but not by one for the queue's ARN."""
     queue = Batch.of(aws).queue
     acting_with(aws, allow("batch:ListJobs"))("batch").list_jobs(jobQueue=queue, jobStatus="RUNNING")
     with refused(*_DENIED):
@@ -90,7 +90,7 @@ def list_jobs_knows_no_resource(aws: Aws) -> None:
 
 
 class Creating:
-    """CreateTrainingJob with tags, and the statements that it takes."""
+    """CreateTrainingJob with tags, and the statements that it requires."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws, self.training = aws, Training.of(aws)
@@ -101,7 +101,7 @@ class Creating:
         self.pass_role = allow("iam:PassRole", self.training.role, StringEquals=to_sagemaker)
 
     def by(self, *statements: Statement, **members: Any) -> str:
-        """Create a training job as a role that has these statements."""
+        """Create a training job with a role that has these statements."""
         request = self.training.request(**members)
         name = str(request["TrainingJobName"])
         self.aws.undo.later(f"training job {name}", lambda: self.training.ended(name))
@@ -111,7 +111,7 @@ class Creating:
 
 @claim(_SAGEMAKER, used_by="stacks/child_permissions.py", trainings=1)
 def create_training_job_with_these_statements(aws: Aws) -> None:
-    """CreateTrainingJob with tags is allowed by CreateTrainingJob, AddTags and PassRole to SageMaker."""
+    """CreateTrainingJob with tags is allowed by CreateTrainingJob, AddTags, and PassRole for SageMaker."""
     it = Creating(aws)
     assert it.by(it.create, it.add_tags, it.pass_role)
 
@@ -137,7 +137,7 @@ def create_training_job_needs_add_tags(aws: Aws) -> None:
 
 @claim(_SAGEMAKER, used_by="stacks/watcher_permissions.py")
 def list_training_jobs_knows_no_resource(aws: Aws) -> None:
-    """ListTrainingJobs is allowed by a statement for all resources, and refused by one for training jobs."""
+    """ListTrainingJobs is allowed by a statement for all resources, but not by one for training jobs."""
     acting_with(aws, allow("sagemaker:ListTrainingJobs"))("sagemaker").list_training_jobs(MaxResults=1)
     jobs = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/*"
     with refused(*_DENIED):
@@ -146,7 +146,7 @@ def list_training_jobs_knows_no_resource(aws: Aws) -> None:
 
 @claim(model("s3", "GetObject", "the s3:ListBucket permission"), used_by="traingrid/storage.py")
 def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
-    """Without s3:ListBucket, a missing object is AccessDenied; with it, NoSuchKey."""
+    """Reading a missing object fails with AccessDenied without s3:ListBucket, and with NoSuchKey with it."""
     bucket, key = shared_bucket(aws), aws.name("missing")
     read = allow("s3:GetObject", f"arn:aws:s3:::{bucket}/*")
     with refused("AccessDenied"):
@@ -159,7 +159,7 @@ def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
 
 @claim(_S3, used_by="stacks/child_permissions.py stacks/intake_permissions.py")
 def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
-    """GetObject with a version takes s3:GetObjectVersion, and s3:GetObject is not enough."""
+    """GetObject with a version id requires s3:GetObjectVersion; s3:GetObject is not sufficient."""
     bucket, key = shared_bucket(aws), aws.name("versioned")
     version = aws.client("s3").put_object(Bucket=bucket, Key=key, Body=b"x")["VersionId"]
     what = {"Bucket": bucket, "Key": key, "VersionId": version}
@@ -174,7 +174,7 @@ def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
     used_by="traingrid/checkup/account.py traingrid/deployment.py",
 )
 def caller_identity_needs_no_permission(aws: Aws) -> None:
-    """GetCallerIdentity is allowed without any statement."""
+    """GetCallerIdentity requires no permission."""
     assert acting_with(aws)("sts").get_caller_identity()["Account"] == aws.account
 
 
@@ -183,7 +183,7 @@ def caller_identity_needs_no_permission(aws: Aws) -> None:
     used_by="stacks/child_permissions.py",
 )
 def log_events_are_read_by_stream(aws: Aws) -> None:
-    """GetLogEvents is allowed by a statement for the group's streams, and refused by one for another group's."""
+    """GetLogEvents is allowed by a statement for the group's streams, but not by one for another group's."""
     batch = Batch.of(aws)
     stream = batch.child(0)["container"]["logStreamName"]
     groups = f"arn:aws:logs:{aws.home}:{aws.account}:log-group"

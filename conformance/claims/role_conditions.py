@@ -1,4 +1,4 @@
-"""IAM: the conditions on which the product's roles may act."""
+"""IAM: condition keys that the product's policies use."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def _on(aws: Aws, **conditions: Any) -> Any:
 
 @claim(_KEYS, used_by=_CONDITIONS, trainings=1)
 def instance_types_may_be_limited(aws: Aws) -> None:
-    """sagemaker:InstanceTypes limits the instance types with which CreateTrainingJob is allowed."""
+    """sagemaker:InstanceTypes restricts the instance types of CreateTrainingJob."""
     mine = {"ForAllValues:StringEquals": {"sagemaker:InstanceTypes": [INSTANCE_TYPE]}}
     other = {"ForAllValues:StringEquals": {"sagemaker:InstanceTypes": ["ml.c5.xlarge"]}}
     given = {"Null": {"sagemaker:InstanceTypes": "false"}}
@@ -41,14 +41,14 @@ def instance_types_may_be_limited(aws: Aws) -> None:
 
 @claim(_KEYS, used_by=_CONDITIONS)
 def runtime_may_be_limited(aws: Aws) -> None:
-    """sagemaker:MaxRuntimeInSeconds limits for how long a training job may be created."""
+    """sagemaker:MaxRuntimeInSeconds restricts the maximum runtime of a new training job."""
     limited = _on(aws, NumericLessThanEquals={"sagemaker:MaxRuntimeInSeconds": "60"})
     _create_if(aws, limited, allowed=False)
 
 
 @claim(_KEYS, used_by=_CONDITIONS)
 def traffic_encryption_may_be_demanded(aws: Aws) -> None:
-    """sagemaker:InterContainerTrafficEncryption refuses a training job that does not ask for encryption."""
+    """sagemaker:InterContainerTrafficEncryption can refuse a training job that does not request encryption."""
     encrypted = _on(aws, Bool={"sagemaker:InterContainerTrafficEncryption": "true"})
     _create_if(aws, encrypted, allowed=False)
 
@@ -61,7 +61,7 @@ def traffic_encryption_may_be_demanded(aws: Aws) -> None:
     trainings=1,
 )
 def for_all_values_is_true_without_values(aws: Aws) -> None:
-    """ForAllValues is true of a request that has no such key, so each is accompanied by Null."""
+    """ForAllValues matches a request without the key, so each such condition is combined with Null."""
     subnets = {"ForAllValues:StringEquals": {"sagemaker:VpcSubnets": ["subnet-0123456789abcdef0"]}}
     _create_if(aws, _on(aws, **subnets), allowed=True)
     _create_if(aws, _on(aws, **subnets, Null={"sagemaker:VpcSubnets": "false"}), allowed=False)
@@ -69,7 +69,7 @@ def for_all_values_is_true_without_values(aws: Aws) -> None:
 
 @claim(_KEYS, used_by=_CONDITIONS)
 def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
-    """aws:RequestTag refuses a training job that has another value of a tag."""
+    """aws:RequestTag refuses a training job whose tag has another value."""
     other = _on(aws, StringEquals={"aws:RequestTag/traingrid:conformance": "another"})
     _create_if(aws, other, allowed=False)
 
@@ -79,7 +79,7 @@ def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
     used_by="stacks/grants.py docs/security.md",
 )
 def explicit_deny_wins(aws: Aws) -> None:
-    """A statement with Deny wins over every Allow."""
+    """A Deny statement overrides every Allow."""
     bucket, key = shared_bucket(aws), aws.name("denied")
     everything = allow("s3:*", "*")
     deny = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": "*"}
@@ -93,7 +93,7 @@ def explicit_deny_wins(aws: Aws) -> None:
     used_by="traingrid/clients.py stacks/accounts.py",
 )
 def role_is_assumed_only_by_whom_it_trusts(aws: Aws) -> None:
-    """AssumeRole takes the caller's permission and the role's trust: a role that trusts only a service is refused."""
+    """AssumeRole requires the caller's permission and the role's trust; a role that trusts only services is refused."""
     target = role(aws, "target", {"Service": "ec2.amazonaws.com"})
     actor = acting_with(aws, allow("sts:AssumeRole", target))
     with refused("AccessDenied"):

@@ -1,4 +1,4 @@
-"""AWS Batch: service jobs, which become SageMaker training jobs."""
+"""AWS Batch: service jobs, which create SageMaker training jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED = ("SUCCEEDED", "FAILED")
 
 
 class ServiceQueue:
-    """A queue of service jobs for one training instance, which claims share."""
+    """A queue of service jobs with capacity for one training instance, which claims share."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws, self.api, self.training = aws, aws.client("batch"), Training.of(aws)
@@ -83,7 +83,7 @@ class ServiceQueue:
         }
 
     def submit(self, request: dict[str, Any]) -> str:
-        """Submit a service job, which is terminated at the end of the run if it has not ended; return its id."""
+        """Submit a service job and return its id; at the end of the run it is terminated if it has not ended."""
         job = str(self.api.submit_service_job(**request)["jobId"])
         self.aws.undo.later(f"service job {job}", lambda: self._end(job))
         return job
@@ -112,7 +112,7 @@ class ServiceQueue:
 
 
 def training_job_arn(described: Mapping[str, Any]) -> str:
-    """Return the ARN of the training job of a service job's last attempt."""
+    """Return the ARN of the training job that a service job's last attempt created."""
     return str(described["latestAttempt"]["serviceResourceId"]["value"])
 
 
@@ -122,7 +122,7 @@ def training_job_arn(described: Mapping[str, Any]) -> str:
     trainings=1,
 )
 def client_token_makes_one_service_job(aws: Aws) -> None:
-    """SubmitServiceJob with the same token makes one service job: the second call is refused, or returns the first."""
+    """Repeating SubmitServiceJob with a token creates no second service job: it is refused, or returns the first."""
     queue = ServiceQueue.of(aws)
     first, request = queue.submitted()
     try:
@@ -142,7 +142,7 @@ def client_token_makes_one_service_job(aws: Aws) -> None:
     trainings=1,
 )
 def client_token_of_another_request_is_refused(aws: Aws) -> None:
-    """SubmitServiceJob refuses a token that another request has used."""
+    """SubmitServiceJob refuses a token that was used with a different request."""
     queue = ServiceQueue.of(aws)
     _, request = queue.submitted()
     with refused("ClientException"):
@@ -156,7 +156,7 @@ def client_token_of_another_request_is_refused(aws: Aws) -> None:
     trainings=1,
 )
 def batch_names_the_training_job(aws: Aws) -> None:
-    """The training job of a service job is called AWSBatch<name>..., and latestAttempt holds its ARN."""
+    """A service job's training job has the name AWSBatch<name>..., and latestAttempt contains its ARN."""
     job = ServiceQueue.of(aws).specimen()
     name = training_job_arn(job).rpartition(":training-job/")[2]
     assert name.startswith(f"AWSBatch{job['jobName'][:20]}"), name
@@ -181,7 +181,7 @@ def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
     trainings=1,
 )
 def service_job_keeps_its_request(aws: Aws) -> None:
-    """DescribeServiceJob returns the request for SageMaker as it was submitted."""
+    """DescribeServiceJob returns the request for SageMaker exactly as it was submitted."""
     queue = ServiceQueue.of(aws)
     job, request = queue.submitted()
     described = queue.api.describe_service_job(jobId=job)
@@ -207,7 +207,7 @@ def payload_of_a_service_job_is_limited(aws: Aws) -> None:
     trainings=1,
 )
 def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
-    """TerminateServiceJob stops the training job, and the service job is FAILED with isTerminated."""
+    """TerminateServiceJob stops the training job, and the service job becomes FAILED with isTerminated."""
     queue = ServiceQueue.of(aws)
     job, _ = queue.submitted("obedient")
     arn = training_job_arn(queue.reached(job, "RUNNING"))
@@ -218,7 +218,7 @@ def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
 
 @claim(_EVENTS, used_by="lambda/record_job_event.py stacks/event_forwarding.py", trainings=1)
 def service_job_changes_are_events(aws: Aws) -> None:
-    """A service job's changes are events of aws.batch, whose detail has jobName, jobId and status."""
+    """A service job sends events of aws.batch when it changes; their detail has jobName, jobId and status."""
     queue = ServiceQueue.of(aws)
     pattern = {"source": ["aws.batch"], "detail-type": ["Batch Service Job State Change"]}
     box = inbox(aws, {**pattern, "detail": {"jobName": [{"prefix": f"tgc-{aws.run}-"}]}})
@@ -235,4 +235,4 @@ def service_job_changes_are_events(aws: Aws) -> None:
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_no_attempt_of_a_service_job(aws: Aws) -> None:
-    """A service job waits while SageMaker has no capacity, and that does not count as an attempt."""
+    """While SageMaker has no capacity, a service job waits, which does not count as an attempt."""

@@ -1,4 +1,4 @@
-"""CloudFormation: the names that it generates, and replacements."""
+"""CloudFormation: generated names, and replacement of resources with fixed names."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def _role(**properties: object) -> dict[str, object]:
     used_by="stacks/event_forwarding.py stacks/replication.py",
 )
 def long_generated_name_is_25_25_12(aws: Aws) -> None:
-    """A generated role name of more than 64 characters is 25 of the stack, 25 of the logical id and 12 random ones."""
+    """A role name generated above 64 characters has 25 of the stack, 25 of the logical id and 12 random ones."""
     stack = Stack(aws, f"{aws.name('a-rather-long-stack-name')[:40]}")
     assert stack.deploy({_LOGICAL_ID: _role()}) == "CREATE_COMPLETE", stack.reasons()
     name = stack.id_of(_LOGICAL_ID)
@@ -35,7 +35,7 @@ def long_generated_name_is_25_25_12(aws: Aws) -> None:
 
 @claim(_NAMES, used_by="stacks/event_forwarding.py traingrid/names.py")
 def short_generated_name_is_whole(aws: Aws) -> None:
-    """A generated name that is short enough is <stack>-<logical id>-<random>."""
+    """A generated name within the limit is <stack>-<logical id>-<random>."""
     stack = Stack(aws)
     assert stack.deploy({"Short": _role()}) == "CREATE_COMPLETE", stack.reasons()
     assert stack.id_of("Short").startswith(f"{stack.name}-Short-"), stack.id_of("Short")
@@ -48,7 +48,7 @@ def short_generated_name_is_whole(aws: Aws) -> None:
     used_by="stacks/accounts.py stacks/budget.py docs/accounts.md",
 )
 def resource_of_a_fixed_name_cannot_be_replaced(aws: Aws) -> None:
-    """An update that replaces a resource with a fixed name fails and is rolled back."""
+    """An update that requires replacing a resource with a fixed name fails and is rolled back."""
     stack, name = Stack(aws), aws.name("fixed")
     assert stack.deploy({"Role": _role(RoleName=name, Path="/one/")}) == "CREATE_COMPLETE", stack.reasons()
     assert stack.deploy({"Role": _role(RoleName=name, Path="/two/")}) == "UPDATE_ROLLBACK_COMPLETE"
@@ -63,7 +63,7 @@ def resource_of_a_fixed_name_cannot_be_replaced(aws: Aws) -> None:
     used_by="stacks/accounts.py docs/accounts.md",
 )
 def other_name_is_another_resource(aws: Aws) -> None:
-    """Another fixed name is a replacement: the new role is created first, and then the old one is deleted."""
+    """Changing a role's fixed name is a replacement: the new role is created first, and then the old one is deleted."""
     stack, iam = Stack(aws), aws.client("iam")
     before, after = aws.name("before"), aws.name("after")
     assert stack.deploy({"Role": _role(RoleName=before)}) == "CREATE_COMPLETE", stack.reasons()

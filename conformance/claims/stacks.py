@@ -1,4 +1,4 @@
-"""CloudFormation: failures, retained resources and what stacks read of each other."""
+"""CloudFormation: failures, retained resources and outputs of other stacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _group(name: str, policy: str) -> dict[str, Any]:
 
 
 def _taken(aws: Aws, after: str) -> dict[str, Any]:
-    """Return a resource that cannot be created, after another one: a bucket that exists."""
+    """Return a resource that cannot be created, after another one: a bucket that already exists."""
     return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": shared_bucket(aws)}, "DependsOn": after}
 
 
@@ -56,7 +56,7 @@ def _groups(aws: Aws, name: str) -> list[str]:
 
 @claim(_RETENTION, used_by="stacks/buckets.py stacks/ledger.py docs/deploy.md")
 def retained_resource_outlives_its_stack(aws: Aws) -> None:
-    """A resource with DeletionPolicy RetainExceptOnCreate stays when its stack is deleted."""
+    """A resource with DeletionPolicy RetainExceptOnCreate is kept when its stack is deleted."""
     stack, name = Stack(aws), f"/{aws.name('kept')}"
     assert stack.deploy({"Kept": _group(name, "RetainExceptOnCreate")}) == "CREATE_COMPLETE", stack.reasons()
     _forget_group(aws, name)
@@ -81,7 +81,7 @@ def failed_creation_leaves_nothing(aws: Aws) -> None:
     used_by="stacks/ledger.py docs/deploy.md",
 )
 def protected_table_stops_a_rollback(aws: Aws) -> None:
-    """A failed creation cannot delete a table with deletion protection: the stack ends ROLLBACK_FAILED."""
+    """A failed creation cannot delete a table with deletion protection: the stack becomes ROLLBACK_FAILED."""
     stack, name, dynamodb = Stack(aws), aws.name("protected"), aws.client("dynamodb")
     status = stack.deploy({"Table": _protected_table(name), "Broken": _taken(aws, "Table")})
     dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
@@ -94,7 +94,7 @@ def protected_table_stops_a_rollback(aws: Aws) -> None:
     used_by="docs/deploy.md",
 )
 def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
-    """A stack in ROLLBACK_COMPLETE cannot be updated. It has to be deleted first, which `cdk deploy` does."""
+    """A stack in ROLLBACK_COMPLETE cannot be updated. It must be deleted first, which `cdk deploy` does."""
     stack, name = Stack(aws), f"/{aws.name('not-updated')}"
     resources = {"Group": _group(name, "Delete"), "Broken": _taken(aws, "Group")}
     assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
@@ -109,7 +109,7 @@ def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
     used_by="stacks/ledger.py docs/deploy.md",
 )
 def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
-    """A protected table that depends on a resource that fails is not created, and the stack rolls back cleanly."""
+    """A protected table that depends on a failing resource is not created, and the stack rolls back cleanly."""
     stack, name, dynamodb = Stack(aws), aws.name("last"), aws.client("dynamodb")
     table = {**_protected_table(name), "DependsOn": ["Group", "Broken"]}
     group = _group(f"/{aws.name('first')}", "RetainExceptOnCreate")
@@ -124,7 +124,7 @@ def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
     used_by="stacks/region_guard.py docs/deploy.md",
 )
 def failed_update_is_rolled_back(aws: Aws) -> None:
-    """An update that fails ends UPDATE_ROLLBACK_COMPLETE, and what it had changed is as before."""
+    """A failed update ends with UPDATE_ROLLBACK_COMPLETE, and its changes are reverted."""
     stack, name, other = Stack(aws), f"/{aws.name('before')}", f"/{aws.name('added')}"
     assert stack.deploy({"Group": _group(name, "Delete")}) == "CREATE_COMPLETE", stack.reasons()
     resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _taken(aws, "Added")}
@@ -138,7 +138,7 @@ def failed_update_is_rolled_back(aws: Aws) -> None:
     used_by="traingrid/custom_resource.py traingrid/region_guard.py",
 )
 def custom_resource_fails_with_its_reason(aws: Aws) -> None:
-    """A custom resource that answers FAILED fails the stack, and the stack's events have its reason."""
+    """A custom resource that responds FAILED fails the stack, and the stack's events contain its reason."""
     stack, arn = Stack(aws), _answering(aws)
     assert stack.deploy(_custom(arn, fail="yes")) == "ROLLBACK_COMPLETE"
     assert "the claim's reason" in stack.reasons()
@@ -149,7 +149,7 @@ def custom_resource_fails_with_its_reason(aws: Aws) -> None:
     used_by="stacks/image_build.py traingrid/image_build.py",
 )
 def custom_resource_has_attributes(aws: Aws) -> None:
-    """What a custom resource answers as Data can be read by Fn::GetAtt."""
+    """Fn::GetAtt reads the Data that a custom resource returns."""
     stack, arn = Stack(aws), _answering(aws)
     output = {"Value": {"Value": {"Fn::GetAtt": ["Custom", "Value"]}}}
     assert stack.deploy(_custom(arn, fail="no"), Outputs=output) == "CREATE_COMPLETE", stack.reasons()
@@ -211,7 +211,7 @@ def _change_set(stack: Stack, what: dict[str, str]) -> str:
 
 @claim(_IMPORT, used_by="docs/deploy.md")
 def kept_bucket_is_taken_over(aws: Aws) -> None:
-    """With ImportExistingResources, a new stack takes over an existing bucket that its template names literally."""
+    """With ImportExistingResources, a new stack adopts an existing bucket whose literal name is in its template."""
     name, stack = bucket(aws), Stack(aws)
     aws.client("s3").put_object(Bucket=name, Key="k", Body=b"x")
     kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": name}}
@@ -236,7 +236,7 @@ def existing_bucket_is_in_the_way(aws: Aws) -> None:
     used_by="stacks/images_stack.py stacks/control_stack.py",
 )
 def output_of_another_stack_is_read(aws: Aws) -> None:
-    """Fn::GetStackOutput reads an output of another stack, and does not keep that stack from being deleted."""
+    """Fn::GetStackOutput reads an output of another stack, and does not prevent the deletion of that stack."""
     giver, taker = Stack(aws), Stack(aws)
     group = {"Group": _group(f"/{aws.name('giver')}", "Delete")}
     giver.deploy(group, Outputs={"Given": {"Value": "from-the-giver"}})

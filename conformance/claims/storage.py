@@ -1,4 +1,4 @@
-"""S3: versions, ranges, conditional writes and names."""
+"""Amazon S3: versions, ranges, conditional writes and consistency."""
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
@@ -10,7 +10,7 @@ _VERSIONS = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioni
 
 @claim(_VERSIONS, used_by="traingrid/storage.py traingrid/intake.py")
 def every_write_is_a_version(aws: Aws) -> None:
-    """In a bucket with versions, each PutObject returns a version of its own, which stays readable."""
+    """In a versioned bucket, each PutObject returns a new version id, and that version stays readable."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("versions")
     first, second = (s3.put_object(Bucket=bucket, Key=key, Body=body)["VersionId"] for body in (b"one", b"two"))
     assert first != second
@@ -31,7 +31,7 @@ def versions_are_listed_newest_first(aws: Aws) -> None:
     model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/storage.py"
 )
 def range_is_read_alone(aws: Aws) -> None:
-    """GetObject with a range returns these bytes, fewer at the end, and InvalidRange behind it."""
+    """GetObject with a range returns these bytes, fewer at the end of the object, and InvalidRange beyond it."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("range")
     s3.put_object(Bucket=bucket, Key=key, Body=b"0123456789")
     assert s3.get_object(Bucket=bucket, Key=key, Range="bytes=2-4")["Body"].read() == b"234"
@@ -45,7 +45,7 @@ def range_is_read_alone(aws: Aws) -> None:
     used_by="traingrid/storage.py traingrid/cli/sources.py",
 )
 def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
-    """PutObject with If-None-Match: * is refused with PreconditionFailed if the key has an object."""
+    """PutObject with If-None-Match: * is refused with PreconditionFailed if the object exists."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("if-none")
     s3.put_object(Bucket=bucket, Key=key, Body=b"one", IfNoneMatch="*")
     with refused("PreconditionFailed"):
@@ -57,7 +57,7 @@ def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
     model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/storage.py"
 )
 def version_keeps_its_metadata(aws: Aws) -> None:
-    """HeadObject of a version returns the metadata with which that version was written."""
+    """HeadObject for a version returns the metadata with which that version was written."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("metadata")
     first = s3.put_object(Bucket=bucket, Key=key, Body=b"x", Metadata={"mark": "1"})["VersionId"]
     s3.put_object(Bucket=bucket, Key=key, Body=b"x", Metadata={"mark": "2"})
@@ -70,4 +70,4 @@ def version_keeps_its_metadata(aws: Aws) -> None:
     why="a moment of inconsistency cannot be provoked",
 )
 def written_object_is_seen_at_once(aws: Aws) -> None:
-    """S3 is strongly consistent: an object is read and listed as soon as its PutObject has succeeded."""
+    """S3 is strongly consistent: an object can be read and listed as soon as its PutObject has succeeded."""

@@ -1,4 +1,4 @@
-"""SageMaker: what a training container finds."""
+"""SageMaker: the environment of a training container."""
 
 import re
 
@@ -14,7 +14,7 @@ _CONTRACT = "training_container/contract.py"
 
 @claim(page(_FILES), used_by=_CONTRACT, trainings=1)
 def hyperparameters_are_a_file_of_texts(aws: Aws) -> None:
-    """/opt/ml/input/config/hyperparameters.json holds the hyperparameters, whose values are strings."""
+    """/opt/ml/input/config/hyperparameters.json contains the hyperparameters, all of them as strings."""
     training = Training.of(aws)
     (report,) = training.report(training.specimen()["TrainingJobName"])
     assert report["hyperparameters"]["lr"] == "0.1"
@@ -22,7 +22,7 @@ def hyperparameters_are_a_file_of_texts(aws: Aws) -> None:
 
 @claim(page(_FILES), used_by=_CONTRACT, trainings=1)
 def container_knows_its_instance_type(aws: Aws) -> None:
-    """resourceconfig.json names the host algo-1, the instance type and the network interface."""
+    """resourceconfig.json contains the host name algo-1, the instance type and the network interface."""
     training = Training.of(aws)
     (report,) = training.report(training.specimen()["TrainingJobName"])
     resources = report["resources"]
@@ -33,7 +33,7 @@ def container_knows_its_instance_type(aws: Aws) -> None:
 
 @claim(page(_FILES), used_by=f"{_CONTRACT} training_container/hosts.py", trainings=2)
 def hosts_are_called_algo(aws: Aws) -> None:
-    """The hosts of a cluster are algo-1, algo-2, ..., and each finds all of them and itself in resourceconfig.json."""
+    """The hosts of a cluster are algo-1, algo-2, ..., and resourceconfig.json lists all of them and the current one."""
     training = Training.of(aws)
     reports = training.report(training.cluster()["TrainingJobName"], hosts=2)
     assert [report["resources"]["current_host"] for report in reports] == ["algo-1", "algo-2"]
@@ -42,7 +42,7 @@ def hosts_are_called_algo(aws: Aws) -> None:
 
 @claim(page(_FILES), used_by=_CONTRACT, trainings=1)
 def channels_are_in_inputdataconfig(aws: Aws) -> None:
-    """inputdataconfig.json names each channel with its TrainingInputMode and S3DistributionType."""
+    """inputdataconfig.json lists each channel with its TrainingInputMode and S3DistributionType."""
     training = Training.of(aws)
     (report,) = training.report(training.specimen()["TrainingJobName"])
     assert report["inputs"]["file"]["TrainingInputMode"] == "File"
@@ -72,7 +72,7 @@ def fast_file_mode_shows_files(aws: Aws) -> None:
 
 @claim(page(_FILES), used_by="training_container/trainer/channels.py", trainings=1)
 def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
-    """In Pipe mode, /opt/ml/input/data/<channel>_0 is a FIFO from which the first epoch's objects are read."""
+    """In Pipe mode, /opt/ml/input/data/<channel>_0 is a FIFO that contains the objects of the first epoch."""
     training = Training.of(aws)
     (report,) = training.report(training.specimen()["TrainingJobName"])
     assert report["is_fifo"]
@@ -85,7 +85,7 @@ def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
     trainings=2,
 )
 def shards_are_by_object(aws: Aws) -> None:
-    """ShardedByS3Key gives each object to one host."""
+    """ShardedByS3Key assigns each object to exactly one host."""
     training = Training.of(aws)
     reports = training.report(training.cluster()["TrainingJobName"], hosts=2)
     assert sorted(name for report in reports for name in report["files"]["shard"]) == ["a", "b/c"]
@@ -98,7 +98,7 @@ def shards_are_by_object(aws: Aws) -> None:
     trainings=2,
 )
 def manifest_file_names_objects(aws: Aws) -> None:
-    """A ManifestFile channel holds the objects that its file lists: the prefix, then a suffix for each."""
+    """A ManifestFile channel contains the objects that its file lists: a prefix, followed by suffixes."""
     training = Training.of(aws)
     reports = training.report(training.cluster()["TrainingJobName"], hosts=2)
     assert all([name.endswith("c") for name in report["files"]["listed"]] == [True] for report in reports)
@@ -106,7 +106,7 @@ def manifest_file_names_objects(aws: Aws) -> None:
 
 @claim(page(_VARIABLES), used_by=_CONTRACT, trainings=1)
 def container_has_the_variables(aws: Aws) -> None:
-    """A container has TRAINING_JOB_NAME, TRAINING_JOB_ARN and the variables of the request."""
+    """A container has the variables TRAINING_JOB_NAME, TRAINING_JOB_ARN and those of the request."""
     training = Training.of(aws)
     job = training.specimen()
     (report,) = training.report(job["TrainingJobName"])
@@ -122,7 +122,7 @@ def container_has_the_variables(aws: Aws) -> None:
     trainings=2,
 )
 def log_streams_are_named_after_job_and_host(aws: Aws) -> None:
-    """A host logs into the stream <job>/algo-<n>-<number> of the group /aws/sagemaker/TrainingJobs."""
+    """A host logs to the stream <job>/algo-<n>-<number> in the log group /aws/sagemaker/TrainingJobs."""
     training = Training.of(aws)
     name = training.cluster()["TrainingJobName"]
     training.report(name, hosts=2)
@@ -153,7 +153,7 @@ def instance_type_decides_the_cores(aws: Aws) -> None:
     trainings=1,
 )
 def volume_has_the_size_that_was_asked_for(aws: Aws) -> None:
-    """/opt/ml is a disk of about VolumeSizeInGB, on an instance type without a disk."""
+    """On an instance type without local storage, /opt/ml is a disk of about VolumeSizeInGB."""
     training = Training.of(aws)
     (report,) = training.report(training.specimen()["TrainingJobName"])
     assert report["disk_gb"] < 5, report["disk_gb"]
@@ -162,16 +162,16 @@ def volume_has_the_size_that_was_asked_for(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html"),
     used_by="traingrid/backends/sagemaker_request.py",
-    why="hosts of an isolated container can neither be asked nor log what they tried",
+    why="isolated hosts can neither be queried nor log their connection attempts",
 )
 def isolated_container_reaches_its_peers_only(aws: Aws) -> None:
-    """With EnableNetworkIsolation a container reaches the other hosts of its cluster, and nothing else."""
+    """With EnableNetworkIsolation, a container reaches the other hosts of its cluster, and no other address."""
 
 
 @documented(
     page("https://github.com/NVIDIA/nvidia-container-runtime"),
     used_by="training_container/Dockerfile training_container/trainer/cluster.py",
-    why="the suite uses no GPU instances: they exceed its budget",
+    why="the suite uses no GPU instances, which exceed its budget",
 )
 def gpus_are_visible_with_nvidia_visible_devices(aws: Aws) -> None:
     """A container sees the host's GPUs if its image sets NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES."""

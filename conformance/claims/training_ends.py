@@ -1,4 +1,4 @@
-"""SageMaker: failures, stops and time limits."""
+"""SageMaker: failures, stops and time limits of training jobs."""
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim
@@ -15,7 +15,7 @@ GRACE_SECONDS = 120.0
     trainings=1,
 )
 def failure_file_is_the_reason(aws: Aws) -> None:
-    """A container that exits with a code other than 0 fails its job; FailureReason holds /opt/ml/output/failure."""
+    """A container with a nonzero exit code fails its job; FailureReason contains /opt/ml/output/failure."""
     job = Training.of(aws).run("failing")
     assert job["TrainingJobStatus"] == "Failed"
     assert job["FailureReason"].startswith("AlgorithmError"), job["FailureReason"]
@@ -29,14 +29,14 @@ def failure_file_is_the_reason(aws: Aws) -> None:
     trainings=1,
 )
 def stopped_container_has_120_seconds(aws: Aws) -> None:
-    """StopTrainingJob sends SIGTERM; a container that does not end is killed about 120 seconds later."""
+    """StopTrainingJob sends SIGTERM; a container that does not exit is killed about 120 seconds later."""
     training = Training.of(aws)
     name = training.running("stubborn")
     training.api.stop_training_job(TrainingJobName=name)
     assert training.ended(name)["TrainingJobStatus"] == "Stopped"
     lived = [float(line.rpartition(" ")[2]) for line in training.lines(name) if line.startswith("seconds since")]
     grace = aws.seconds(GRACE_SECONDS)
-    assert lived, "no line after SIGTERM"
+    assert lived, "the container printed no line after SIGTERM"
     assert 0.7 * grace <= lived[-1] <= 1.5 * grace + 1, f"killed {lived[-1]} s after SIGTERM, not {grace} s"
 
 
@@ -46,7 +46,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
     trainings=1,
 )
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
-    """StopTrainingJob of a job that is Stopping succeeds, and the model that it saves is kept."""
+    """StopTrainingJob for a job in Stopping succeeds, and the model that the job saves is kept."""
     training = Training.of(aws)
     name = training.running("obedient")
     training.api.stop_training_job(TrainingJobName=name)
@@ -64,7 +64,7 @@ def stopping_job_may_be_stopped_again(aws: Aws) -> None:
     trainings=1,
 )
 def ended_job_cannot_be_stopped(aws: Aws) -> None:
-    """StopTrainingJob of a job that has ended answers ValidationException, and its text names the status."""
+    """StopTrainingJob for an ended job fails with ValidationException, and the message contains the status."""
     training = Training.of(aws)
     name = training.specimen()["TrainingJobName"]
     with refused("ValidationException", text="is in status Completed"):
@@ -77,7 +77,7 @@ def ended_job_cannot_be_stopped(aws: Aws) -> None:
     trainings=1,
 )
 def time_limit_ends_a_job(aws: Aws) -> None:
-    """A job that exceeds MaxRuntimeInSeconds ends Stopped with the secondary status MaxRuntimeExceeded."""
+    """A job that exceeds MaxRuntimeInSeconds ends as Stopped with the secondary status MaxRuntimeExceeded."""
     training = Training.of(aws)
     limit = {"MaxRuntimeInSeconds": max(1, round(aws.seconds(60)))}
     job = training.run("obedient", StoppingCondition=limit)
@@ -92,7 +92,7 @@ def time_limit_ends_a_job(aws: Aws) -> None:
 def output_key_needs_encrypt(aws: Aws) -> None:
     """With OutputDataConfig.KmsKeyId, an execution role without kms:Encrypt is refused, or the job fails."""
     training, kms = Training.of(aws), aws.client("kms")
-    # The policy leaves the decision to the roles' own policies, as that of the product's keys does.
+    # Like the product's keys, this key's policy delegates the decision to the roles' policies.
     everyone = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{aws.account}:root"}, "Action": "kms:*"}
     made = kms.create_key(
         Tags=aws.tags("TagKey", "TagValue"), Policy=document({**everyone, "Resource": "*"}), Description="conformance"
@@ -114,5 +114,5 @@ def output_key_needs_encrypt(aws: Aws) -> None:
             return
         raise
     job = training.ended(name)
-    assert job["TrainingJobStatus"] == "Failed", "it completed without kms:Encrypt"
+    assert job["TrainingJobStatus"] == "Failed", "the job completed without kms:Encrypt"
     assert "kms" in job["FailureReason"].lower(), job["FailureReason"]

@@ -40,21 +40,21 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
     used_by="traingrid/ownership.py traingrid/launch.py",
 )
 def unknown_name_is_a_validation_exception(aws: Aws) -> None:
-    """DescribeTrainingJob of an unknown name answers ValidationException: Requested resource not found."""
+    """DescribeTrainingJob for an unknown name fails with ValidationException: Requested resource not found."""
     with refused("ValidationException", text="Requested resource not found"):
         Training.of(aws).describe(aws.name("unknown"))
 
 
 @claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/ownership.py")
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
-    """StopTrainingJob of an unknown name answers ValidationException or ResourceNotFound."""
+    """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""
     with refused(*UNKNOWN):
         aws.client("sagemaker").stop_training_job(TrainingJobName=aws.name("unknown"))
 
 
 @claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/ownership.py")
 def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
-    """ListTags of an unknown training job's ARN answers ValidationException or ResourceNotFound."""
+    """ListTags for an unknown training job's ARN fails with ValidationException or ResourceNotFound."""
     arn = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/{aws.name('unknown')}"
     with refused(*UNKNOWN):
         aws.client("sagemaker").list_tags(ResourceArn=arn)
@@ -85,7 +85,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
     trainings=1,
 )
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
-    """The ARN of a training job ends with its name as it was given, upper case included."""
+    """The ARN of a training job ends with its name exactly as given, including upper case."""
     training = Training.of(aws)
     name = training.start(TrainingJobName=f"TGC-{aws.name('UPPER')}")
     assert training.describe(name)["TrainingJobArn"].endswith(f":training-job/{name}")
@@ -97,7 +97,7 @@ def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
     trainings=1,
 )
 def deleted_name_is_free_again(aws: Aws) -> None:
-    """After DeleteTrainingJob, a training job is unknown and its name is accepted again."""
+    """After DeleteTrainingJob, a training job is unknown, and its name is accepted again."""
     training = Training.of(aws)
     name = training.run("nothing")["TrainingJobName"]
     training.api.delete_training_job(TrainingJobName=name)

@@ -1,4 +1,4 @@
-"""SageMaker: requests that CreateTrainingJob refuses, and how it words the refusal."""
+"""SageMaker: requests that CreateTrainingJob refuses, and its error messages."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
     trainings=1,
 )
 def hyperparameter_of_2500_characters(aws: Aws) -> None:
-    """A hyperparameter of 2,500 characters is accepted, although prose of the API reference names 256."""
+    """A hyperparameter of 2,500 characters is accepted, although the text of the API reference states 256."""
     training = Training.of(aws)
     training.start(HyperParameters={"long": "v" * 2500})
 
@@ -109,7 +109,7 @@ def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
     used_by="traingrid/failures.py",
 )
 def missing_data_is_refused_at_once(aws: Aws) -> None:
-    """A prefix without objects is refused at once: No S3 objects found under S3 URL."""
+    """A prefix without objects is refused immediately: No S3 objects found under S3 URL."""
     training = Training.of(aws)
     _refused(aws, "No S3 objects found under S3 URL", InputDataConfig=[training.channel("train", "nowhere/")])
 
@@ -119,7 +119,7 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
     used_by="traingrid/manifest_check.py traingrid/failures.py",
 )
 def data_of_another_region_is_refused(aws: Aws) -> None:
-    """Data in a bucket of another Region is refused."""
+    """Data in a bucket in another Region is refused."""
     there, here = Training.of(aws, aws.away), Training.of(aws)
     with refused("ValidationException"):
         here.start(InputDataConfig=[there.channel("train", "data/")])
@@ -130,7 +130,7 @@ def data_of_another_region_is_refused(aws: Aws) -> None:
     used_by="traingrid/failures.py",
 )
 def role_must_trust_sagemaker(aws: Aws) -> None:
-    """A role that SageMaker may not assume is refused: Could not assume role."""
+    """A role that SageMaker cannot assume is refused: Could not assume role."""
     other = aws.once("role/other", lambda: role(aws, "other", {"Service": "ecs-tasks.amazonaws.com"}, allow("s3:*")))
     _refused(aws, "Could not assume role", RoleArn=other)
 
@@ -141,7 +141,7 @@ def role_must_trust_sagemaker(aws: Aws) -> None:
     used_by="traingrid/failures.py",
 )
 def missing_image_is_refused_at_once(aws: Aws) -> None:
-    """An image tag that does not exist is refused at once: Cannot find the requested image."""
+    """A missing image tag is refused immediately: Cannot find the requested image."""
     training = Training.of(aws)
     request = training.request()
     request["AlgorithmSpecification"]["TrainingImage"] = f"{training.image}-missing"
@@ -154,7 +154,7 @@ def missing_image_is_refused_at_once(aws: Aws) -> None:
     used_by="traingrid/failures.py",
 )
 def missing_repository_is_refused_at_once(aws: Aws) -> None:
-    """An image of a repository that does not exist is refused at once, and the text names the repository."""
+    """An image in a missing repository is refused immediately, and the message names the repository."""
     training = Training.of(aws)
     request = training.request()
     request["AlgorithmSpecification"]["TrainingImage"] = training.image.replace("images", "missing")
@@ -168,7 +168,7 @@ def missing_repository_is_refused_at_once(aws: Aws) -> None:
     trainings=1,
 )
 def image_may_be_named_by_its_digest(aws: Aws) -> None:
-    """A training image may be given by digest."""
+    """A training image may be specified by its digest."""
     training = Training.of(aws)
     name, _, tag = training.image.partition("/")[2].partition(":")
     found = aws.client("ecr").describe_images(repositoryName=name, imageIds=[{"imageTag": tag}])
@@ -179,7 +179,7 @@ def image_may_be_named_by_its_digest(aws: Aws) -> None:
 
 
 def _start_with_pipe(aws: Aws, members: dict[str, str]) -> None:
-    """Start a training job with a Pipe channel beside that of its program."""
+    """Start a training job with a Pipe channel in addition to that of its program."""
     training = Training.of(aws)
     program = training.request()["InputDataConfig"]
     training.start(InputDataConfig=[*program, training.channel("train", "data/", "Pipe") | members])
@@ -188,7 +188,7 @@ def _start_with_pipe(aws: Aws, members: dict[str, str]) -> None:
 @claim(
     model("sagemaker", "Channel", "CompressionType is used only in Pipe input mode"),
     used_by="docs/manifest.md",
-    not_modelled="compressed data is not unpacked",
+    not_modelled="compressed data is not decompressed",
     trainings=1,
 )
 def compressed_data_in_pipe_mode(aws: Aws) -> None:
@@ -199,7 +199,7 @@ def compressed_data_in_pipe_mode(aws: Aws) -> None:
 @claim(
     model("sagemaker", "Channel", "SageMaker wraps each individual S3 object in a RecordIO record"),
     used_by="docs/manifest.md",
-    not_modelled="objects in Pipe mode are not wrapped into RecordIO",
+    not_modelled="objects in Pipe mode are not wrapped in RecordIO",
     trainings=1,
 )
 def recordio_in_pipe_mode(aws: Aws) -> None:
@@ -210,10 +210,10 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 @claim(
     model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
     used_by="traingrid/backends/sagemaker_request.py traingrid/accelerators.py",
-    not_modelled="instance types differ in nothing but their quotas and their GPUs",
+    not_modelled="instance types differ only in their quotas and GPUs",
 )
 def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
-    """A VolumeKmsKeyId with an instance type that has local storage is refused before a quota is asked for."""
+    """A VolumeKmsKeyId with an instance type that has local storage is refused before quotas are checked."""
     key = f"arn:aws:kms:{aws.home}:{aws.account}:key/00000000-0000-0000-0000-000000000000"
     local = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1, "VolumeKmsKeyId": key}
     _refused(aws, "VolumeKmsKeyId", ResourceConfig=local)
@@ -223,10 +223,10 @@ def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
     model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
     page("https://github.com/zenml-io/zenml/issues/847"),
     used_by="traingrid/failures.py traingrid/launch.py",
-    why="a request above the account's quota would start instances where the quota is larger than expected",
+    why="a request above the expected quota would start instances if the account's quota is larger",
 )
 def quota_is_refused_at_once(aws: Aws) -> None:
-    """CreateTrainingJob beyond a quota is refused with ResourceLimitExceeded, which leaves no training job."""
+    """CreateTrainingJob beyond a quota is refused with ResourceLimitExceeded, and creates no training job."""
 
 
 @documented(
@@ -236,7 +236,7 @@ def quota_is_refused_at_once(aws: Aws) -> None:
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_a_failure(aws: Aws) -> None:
-    """A training job without capacity ends Failed, with a FailureReason that begins with CapacityError."""
+    """A training job without capacity ends as Failed, with a FailureReason that begins with CapacityError."""
 
 
 @documented(
@@ -246,7 +246,7 @@ def missing_capacity_is_a_failure(aws: Aws) -> None:
     why="an internal error of SageMaker cannot be provoked",
 )
 def sagemaker_retries_its_own_errors(aws: Aws) -> None:
-    """SageMaker's RetryStrategy retries after an InternalServerError, within one MaxRuntimeInSeconds."""
+    """SageMaker's RetryStrategy retries after an InternalServerError; MaxRuntimeInSeconds covers all attempts."""
 
 
 @documented(
@@ -256,4 +256,4 @@ def sagemaker_retries_its_own_errors(aws: Aws) -> None:
     not_modelled="spot instances are never interrupted",
 )
 def interrupted_spot_training_is_stopped(aws: Aws) -> None:
-    """A spot training job whose instances are interrupted for good ends Stopped with the phase Interrupted."""
+    """A spot training job that does not recover from an interruption ends as Stopped with the phase Interrupted."""

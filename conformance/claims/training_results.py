@@ -1,4 +1,4 @@
-"""SageMaker: how training jobs are described, listed and tagged, and what they leave."""
+"""SageMaker: descriptions, lists, tags and outputs of training jobs."""
 
 import io
 import tarfile
@@ -23,7 +23,7 @@ def _archive(training: Training, name: str, file: str) -> list[str]:
     trainings=1,
 )
 def completed_job_went_through_the_phases(aws: Aws) -> None:
-    """A completed training job went through Starting, Downloading, Training, Uploading and Completed."""
+    """A completed training job has passed through Starting, Downloading, Training, Uploading and Completed."""
     job = Training.of(aws).specimen()
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Completed", "Completed")
     phases = [step["Status"] for step in job["SecondaryStatusTransitions"]]
@@ -33,7 +33,7 @@ def completed_job_went_through_the_phases(aws: Aws) -> None:
 
 @claim(page(_ARTIFACTS), used_by="traingrid/backends/sagemaker.py", trainings=1)
 def model_is_at_a_known_key(aws: Aws) -> None:
-    """The model is at <S3OutputPath>/<job>/output/model.tar.gz, and ModelArtifacts names it."""
+    """The model is at <S3OutputPath>/<job>/output/model.tar.gz, which ModelArtifacts contains."""
     training = Training.of(aws)
     job = training.specimen()
     name = job["TrainingJobName"]
@@ -44,7 +44,7 @@ def model_is_at_a_known_key(aws: Aws) -> None:
 
 @claim(page(_ARTIFACTS), used_by="training_container/contract.py docs/training.md", trainings=1)
 def other_output_is_beside_the_model(aws: Aws) -> None:
-    """Files in /opt/ml/output/data are in output.tar.gz beside the model."""
+    """Files in /opt/ml/output/data are stored in output.tar.gz next to the model."""
     training = Training.of(aws)
     assert "plot" in [
         name.rpartition("/")[2] for name in _archive(training, training.specimen()["TrainingJobName"], "output.tar.gz")
@@ -53,7 +53,7 @@ def other_output_is_beside_the_model(aws: Aws) -> None:
 
 @claim(page(_ARTIFACTS), used_by="training_container/trainer/checkpoints.py", trainings=2)
 def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
-    """model.tar.gz holds what every host wrote into /opt/ml/model."""
+    """model.tar.gz contains the files that all hosts wrote to /opt/ml/model."""
     training = Training.of(aws)
     assert _archive(training, training.cluster()["TrainingJobName"], "model.tar.gz") == ["algo-1", "algo-2"]
 
@@ -64,7 +64,7 @@ def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
     trainings=1,
 )
 def metric_is_the_last_that_was_printed(aws: Aws) -> None:
-    """FinalMetricDataList holds the last value of a metric definition's expression in the log."""
+    """FinalMetricDataList contains the last logged value that matches a metric definition's expression."""
     metrics = Training.of(aws).specimen()["FinalMetricDataList"]
     assert [(metric["MetricName"], round(metric["Value"], 6)) for metric in metrics] == [("loss", 0.25)]
 
@@ -75,7 +75,7 @@ def metric_is_the_last_that_was_printed(aws: Aws) -> None:
     trainings=1,
 )
 def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
-    """A training job that has ended tells TrainingTimeInSeconds and BillableTimeInSeconds."""
+    """The description of an ended training job contains TrainingTimeInSeconds and BillableTimeInSeconds."""
     job = Training.of(aws).specimen()
     assert job["TrainingTimeInSeconds"] >= 1
     assert job["BillableTimeInSeconds"] >= 1
@@ -87,7 +87,7 @@ def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
     trainings=1,
 )
 def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
-    """DescribeTrainingJob repeats hyperparameters, environment, channels, resources and limits of the request."""
+    """DescribeTrainingJob returns the request's hyperparameters, environment, channels, resources and limits."""
     training = Training.of(aws)
     job = training.specimen()
     asked = training.request("observe", HyperParameters={"lr": "0.1"}, Environment={"MINE": "1"})
@@ -118,7 +118,7 @@ def tags_of_the_request_are_listed(aws: Aws) -> None:
     trainings=1,
 )
 def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
-    """ListTrainingJobs finds jobs by a part of the name and by status."""
+    """ListTrainingJobs filters jobs by a part of the name and by status."""
     training = Training.of(aws)
     name = training.specimen()["TrainingJobName"]
 
@@ -136,7 +136,7 @@ def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
     trainings=1,
 )
 def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:
-    """ListTrainingJobs gives a TrainingEndTime for jobs that have ended, and for no other."""
+    """ListTrainingJobs returns a TrainingEndTime only for jobs that have ended."""
     training = Training.of(aws)
     ended = training.specimen()["TrainingJobName"]
     runs = training.start("obedient")

@@ -1,4 +1,4 @@
-"""A child of an array: what it prints and how it ends depends on its index and on the attempt."""
+"""A child of an array: its index and attempt determine its output and its exit code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A training container that fails, and tells why as SageMaker documents it."""
+"""A training container that fails and writes the reason to the failure file, as SageMaker documents."""
 
 import os
 import pathlib

@@ -1,3 +1,3 @@
-"""A container that ends at once."""
+"""A container that exits immediately."""
 
 print("nothing to do", flush=True)

@@ -1,4 +1,4 @@
-"""A container that runs until SIGTERM, saves a model where there is a place for one, and ends."""
+"""A container that runs until SIGTERM, saves a model if /opt/ml/model exists, and ends."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""A training container that prints what it finds, as one line of JSON, and leaves a model and other output."""
+"""A training container that prints its environment as one line of JSON, and writes a model and other output."""
 
 import json
 import os

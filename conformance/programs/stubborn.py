@@ -1,4 +1,4 @@
-"""A container that SIGTERM does not end: it prints for how long it has lived on since."""
+"""A container that ignores SIGTERM and prints the time since it was received."""
 
 import signal
 import time

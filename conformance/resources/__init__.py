@@ -1,1 +1,1 @@
-"""What claims need to exist in the account: made by plain calls, tagged, shared where that is possible, and undone."""
+"""Resources that claims need: created by plain API calls, tagged, shared where possible, and deleted at the end."""

@@ -1,4 +1,4 @@
-"""AWS Batch on Fargate: one queue, and job definitions that run one of the programs in `conformance/programs`."""
+"""AWS Batch on Fargate: a queue, and job definitions that run the programs in `conformance/programs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX = "children"
 
 
 class Batch:
-    """A queue of the home Region, over the default VPC's subnets."""
+    """A queue in the home Region that uses the subnets of the default VPC."""
 
     def __init__(self, aws: Aws) -> None:
         self.aws, self.api, self.logs = aws, aws.client("batch"), aws.client("logs")
@@ -126,7 +126,7 @@ class Batch:
         return arn
 
     def submit(self, definition: str, api: Any = None, **more: Any) -> str:
-        """Submit a job, which is terminated at the end of the run if it has not ended; return its id."""
+        """Submit a job and return its id; at the end of the run it is terminated if it has not ended."""
         request = {"jobName": self.aws.name("job"), "jobQueue": self.queue, "tags": self.aws.tag_map} | more
         made = (api or self.api).submit_job(jobDefinition=definition, **request)
         job = str(made["jobId"])
@@ -138,7 +138,7 @@ class Batch:
         self.aws.wait(lambda: self.job(job)["status"] in FINAL, f"the end of job {job}")
 
     def job(self, job: str) -> dict[str, Any]:
-        """Return DescribeJobs' reply for one job."""
+        """Return a job's description from DescribeJobs."""
         return dict(self.api.describe_jobs(jobs=[job])["jobs"][0])
 
     def reached(self, job: str, *statuses: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Batch:
         return self.reached(job, *FINAL)
 
     def lines(self, job: dict[str, Any]) -> list[str]:
-        """Return the lines that the last attempt of a job has logged by now."""
+        """Return the lines that a job's last attempt has logged so far."""
         stream = job["container"].get("logStreamName")
         if not stream:
             return []
@@ -163,7 +163,7 @@ class Batch:
         return [event["message"].rstrip("\n") for event in reply["events"]]
 
     def prints(self, job: str, word: str) -> list[str]:
-        """Wait until a job has logged a line with a word; return all its lines."""
+        """Wait until a job has logged a line that contains a word; return all of its lines."""
 
         def found() -> list[str]:
             lines = self.lines(self.job(job))
@@ -172,9 +172,9 @@ class Batch:
         return self.aws.wait(found, f"{word!r} in the log of job {job}")
 
     def array(self) -> dict[str, Any]:
-        """Return the description of an array of five `child.py` that has ended, which claims share.
+        """Return the description of an ended array of five `child.py` jobs, which claims share.
 
-        Its definition retries as the product's does: every exit code but 1, 2 and 143.
+        Its definition retries as the product's does: after every exit code except 1, 2 and 143.
         """
         return self.aws.once("batch/array", self._array)
 

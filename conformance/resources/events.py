@@ -1,4 +1,4 @@
-"""Inboxes: queues that receive the events that a rule lets through."""
+"""Inboxes: queues that receive the events that match a rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> tuple[str, str]:
-    """Create a queue that a service may send to; return its URL and its ARN."""
+    """Create a queue to which a service may send messages; return its URL and its ARN."""
     region = region or aws.home
     sqs, name = aws.client("sqs", region), aws.name("inbox")
     arn = f"arn:aws:sqs:{region}:{aws.account}:{name}"
@@ -25,7 +25,7 @@ def queue(aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -
 
 
 class Inbox:
-    """A queue of a Region, and what it has received."""
+    """A queue in a Region, with the messages that it has received."""
 
     def __init__(self, aws: Aws, region: str = "", principal: str = "events.amazonaws.com") -> None:
         self.aws, self.region = aws, region or aws.home
@@ -33,7 +33,7 @@ class Inbox:
         self._sqs, self._found = aws.client("sqs", self.region), list[dict[str, Any]]()
 
     def messages(self) -> list[dict[str, Any]]:
-        """Return all messages that have come by now."""
+        """Return all messages received so far."""
         more = self._sqs.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
         for message in more.get("Messages", []):
             self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
@@ -41,7 +41,7 @@ class Inbox:
         return self._found
 
     def event(self, wanted: Callable[[dict[str, Any]], object] = bool) -> dict[str, Any]:
-        """Wait for an event that is wanted; return it."""
+        """Wait for an event that satisfies a predicate, and return it."""
 
         def found() -> dict[str, Any]:
             events = (json.loads(message["Body"]) for message in self.messages())
@@ -51,7 +51,7 @@ class Inbox:
 
 
 def rule(aws: Aws, pattern: Mapping[str, Any], target: Mapping[str, Any], region: str = "", bus: str = "") -> str:
-    """Create a rule of a bus, the default one unless another is named, with one target; return its ARN."""
+    """Create a rule with one target on a bus, by default the default bus; return its ARN."""
     events, name = aws.client("events", region), aws.name("rule")
     where = {"EventBusName": bus} if bus else {}
 
@@ -66,7 +66,7 @@ def rule(aws: Aws, pattern: Mapping[str, Any], target: Mapping[str, Any], region
 
 
 def inbox(aws: Aws, pattern: Mapping[str, Any], region: str = "") -> Inbox:
-    """Return an inbox of the events of a Region's default bus that match a pattern."""
+    """Return an inbox for the events on a Region's default bus that match a pattern."""
     box = Inbox(aws, region)
     rule(aws, pattern, {"Arn": box.arn}, region)
     return box

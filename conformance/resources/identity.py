@@ -1,4 +1,4 @@
-"""Roles: for services, and to act with a policy that a claim is about."""
+"""Roles: for services, and for calls under a policy that a claim is about."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     Statement = Mapping[str, Any]
 
 CANARY = {"Effect": "Allow", "Action": "sqs:ListQueues", "Resource": "*"}
-"""A statement of every role that a claim acts with: when the call is allowed, the policy is in force."""
+"""Statement in every role that a claim assumes: once this call is allowed, the role's policy has propagated."""
 
 
 def document(*statements: Statement) -> str:
-    """Return a policy."""
+    """Return a policy document."""
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 def allow(actions: str, *resources: str, **conditions: Any) -> Statement:
-    """Return a statement that allows actions, separated by blanks, on resources."""
+    """Return a statement that allows space-separated actions on resources."""
     statement = {"Effect": "Allow", "Action": actions.split(), "Resource": list(resources) or ["*"]}
     return {**statement, "Condition": conditions} if conditions else statement
 
 
 def role(aws: Aws, what: str, principal: Mapping[str, str], *statements: Statement) -> str:
-    """Create a role that a principal may assume, wait until it is known, and return its ARN."""
+    """Create a role that a principal may assume, wait until it has propagated, and return its ARN."""
     iam, name = aws.client("iam"), aws.name(what)
     trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
     aws.undo.later(f"role {name}", lambda: _delete(iam, name))
@@ -52,16 +52,16 @@ def _delete(iam: Any, name: str) -> None:
 
 
 def acting_with(aws: Aws, *statements: Statement) -> Callable[..., Any]:
-    """Become a new role that may do what the statements say, and nothing else.
+    """Assume a new role that has only these permissions.
 
     Returns:
-        A function like `Aws.client`, whose clients act as that role.
+        A function like `Aws.client`, whose clients use that role.
     """
     arn = role(aws, "actor", {"AWS": f"arn:aws:iam::{aws.account}:root"}, *statements, CANARY)
     sts = aws.client("sts")
 
     def assumed() -> Any:
-        with suppress(ClientError):  # a new role is not known everywhere yet
+        with suppress(ClientError):  # the new role has not propagated yet
             keys = sts.assume_role(RoleArn=arn, RoleSessionName="conformance")["Credentials"]
             session = boto3.Session(
                 aws_access_key_id=keys["AccessKeyId"],
@@ -72,5 +72,5 @@ def acting_with(aws: Aws, *statements: Statement) -> Callable[..., Any]:
             return session
         return None
 
-    session = aws.wait(assumed, f"the permission to act as {arn}")
+    session = aws.wait(assumed, f"permission to assume {arn}")
     return lambda service, region="": aws.client_with(session, service, region or aws.home)

@@ -12,7 +12,7 @@ IMAGE_TAG = "python"
 
 
 def bucket(aws: Aws, region: str = "", *, events: bool = False) -> str:
-    """Create a bucket with versions, which sends its events to EventBridge if asked to, and return its name."""
+    """Create a versioned bucket, optionally with events to EventBridge, and return its name."""
     region, name = region or aws.home, aws.name("bucket")
     s3 = aws.client("s3", region)
     where: dict[str, Any] = {"CreateBucketConfiguration": {"LocationConstraint": region}}
@@ -36,13 +36,13 @@ def _empty_and_delete(s3: Any, name: str) -> None:
 
 
 def shared_bucket(aws: Aws, region: str = "") -> str:
-    """Return a bucket of a Region that claims share; each uses keys of its own."""
+    """Return a bucket in a Region that claims share; each claim uses different keys."""
     region = region or aws.home
     return aws.once(f"bucket/{region}", lambda: bucket(aws, region))
 
 
 def table(aws: Aws) -> str:
-    """Return the table that claims share, with the keys `pk` and `sk`; each uses keys of its own."""
+    """Return the table that claims share, with the keys `pk` and `sk`; each claim uses different items."""
 
     def make() -> str:
         dynamodb, name = aws.client("dynamodb"), aws.name("table")

@@ -1,4 +1,4 @@
-"""CloudFormation stacks of small templates."""
+"""CloudFormation stacks with small templates."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ STACK_ENDED = ("COMPLETE", "FAILED")
 
 
 class Stack:
-    """A stack of one Region."""
+    """A stack in one Region."""
 
     def __init__(self, aws: Aws, name: str = "", region: str = "") -> None:
         self.aws, self.api, self.name = aws, aws.client("cloudformation", region), name or aws.name("stack")
 
     def deploy(self, resources: dict[str, Any], **more: Any) -> str:
-        """Create or update the stack and return the status in which that ends."""
+        """Create or update the stack, and return its final status."""
         body = json.dumps({"Resources": resources, **more})
         request = {"StackName": self.name, "TemplateBody": body, "Tags": self.aws.tags()}
         request["Capabilities"] = ["CAPABILITY_NAMED_IAM"]
@@ -41,12 +41,12 @@ class Stack:
             raise
 
     def ended(self) -> str:
-        """Wait until the stack does not change any more, and return its status; empty if it is gone."""
+        """Wait until the stack has stopped changing, and return its status; empty if it was deleted."""
         self.aws.wait(lambda: self.status().endswith(STACK_ENDED) or not self.status(), f"stack {self.name}")
         return self.status()
 
     def delete(self) -> str:
-        """Delete the stack and return its last status; empty if it is gone."""
+        """Delete the stack, and return its final status; empty if it was deleted."""
         if self.status():
             self.api.delete_stack(StackName=self.name)
         return self.ended()
@@ -57,6 +57,6 @@ class Stack:
         return str(detail["StackResourceDetail"]["PhysicalResourceId"])
 
     def reasons(self) -> str:
-        """Return the reasons of all events of the stack."""
+        """Return the status reasons of all events of the stack."""
         events = self.api.describe_stack_events(StackName=self.name)["StackEvents"]
         return " ".join(event.get("ResourceStatusReason", "") for event in events)

@@ -1,4 +1,4 @@
-"""SageMaker training jobs that run one of the programs in `conformance/programs`."""
+"""SageMaker training jobs that run the programs in `conformance/programs`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INSTANCE_TYPE = "ml.m5.large"
 FINAL = ("Completed", "Failed", "Stopped")
 MAX_MINUTES = 10
-# An argument of a container has at most 256 characters (TrainingContainerEntrypointString), so a program comes as data.
-# SAGEMAKER_BASE_DIR is what SageMaker's own training toolkit reads in place of /opt/ml.
+# A container argument is limited to 256 characters (TrainingContainerEntrypointString), so the program is input data.
+# SageMaker's own training toolkit reads SAGEMAKER_BASE_DIR instead of /opt/ml.
 _START = (
     "import os, runpy; base = os.environ.get('SAGEMAKER_BASE_DIR', '/opt/ml');"
     "runpy.run_path(base + '/input/data/program/main.py', run_name='__main__')"
@@ -45,7 +45,7 @@ class Training:
 
     @classmethod
     def of(cls, aws: Aws, region: str = "") -> Training:
-        """Return the training side of a Region, which claims share."""
+        """Return the instance for a Region, which claims share."""
         region = region or aws.home
         return aws.once(f"training/{region}", lambda: cls(aws, region))
 
@@ -54,7 +54,7 @@ class Training:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=text.encode())
 
     def channel(self, name: str, prefix: str, mode: str = "File", **source: str) -> dict[str, Any]:
-        """Return a channel of the bucket's objects under a prefix."""
+        """Return a channel with the bucket's objects under a prefix."""
         place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/{prefix}"} | source
         return {"ChannelName": name, "InputMode": mode, "DataSource": {"S3DataSource": place}}
 
@@ -76,7 +76,7 @@ class Training:
         } | more
 
     def create(self, request: Mapping[str, Any]) -> str:
-        """Create a training job, which is stopped at the end of the run if it has not ended; return its name."""
+        """Create a training job and return its name; at the end of the run it is stopped if it has not ended."""
         name = str(request["TrainingJobName"])
         self.aws.undo.later(f"training job {name} in {self.region}", lambda: self._stop_and_wait(name))
         self.api.create_training_job(**request)
@@ -87,7 +87,7 @@ class Training:
         return self.create(self.request(program, hosts, **more))
 
     def running(self, program: str) -> str:
-        """Create a training job, wait until its program has logged that it runs, and return the job's name."""
+        """Create a training job, wait until its program has logged "running", and return the job's name."""
         name = self.start(program)
         self.aws.wait(lambda: "running" in self.lines(name), "the first line of the log")
         return name
@@ -97,10 +97,10 @@ class Training:
             self.api.stop_training_job(TrainingJobName=name)
         except ClientError as error:
             if error.response["Error"]["Code"] not in ("ValidationException", "ResourceNotFound"):
-                raise  # those two: it has ended, or was never created
+                raise  # with these two codes, the job has ended or was never created
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return DescribeTrainingJob's reply."""
+        """Return the reply of DescribeTrainingJob."""
         return dict(self.api.describe_training_job(TrainingJobName=name))
 
     def reached(self, name: str, *statuses: str) -> dict[str, Any]:
@@ -125,11 +125,11 @@ class Training:
         try:
             reply = self.logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")
         except self.logs.exceptions.ResourceNotFoundException:
-            return []  # the account's first training job in this Region makes the group
+            return []  # the first training job of the account in this Region creates the log group
         return sorted(stream["logStreamName"] for stream in reply["logStreams"])
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines that all hosts have logged by now."""
+        """Return the lines that all hosts have logged so far."""
         pages = (
             self.logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True)
             for stream in self.streams(name)
@@ -137,7 +137,7 @@ class Training:
         return [event["message"].rstrip("\n") for page in pages for event in page["events"]]
 
     def report(self, name: str, hosts: int = 1) -> list[dict[str, Any]]:
-        """Return what `observe.py` has printed on each host, in the hosts' order."""
+        """Return the reports that `observe.py` has printed on each host, in the order of the hosts."""
 
         def found() -> list[dict[str, Any]]:
             reports = [json.loads(line[7:]) for line in self.lines(name) if line.startswith("REPORT ")]
@@ -175,7 +175,7 @@ class Training:
 
 
 def execution_role(aws: Aws) -> str:
-    """Create a role with which training jobs read and write the run's buckets, pull its image and write logs."""
+    """Create a role that allows training jobs to access the run's buckets, pull its image and write logs."""
     return role(
         aws,
         "training",

@@ -1,9 +1,9 @@
-"""A training loop of one's own on handwritten digits, on any number of ranks. Comments mark what makes it distributed.
+"""A custom training loop on handwritten digits, for any number of ranks. Comments mark the distributed parts.
 
     traingrid submit examples/custom_loop/manifest.jsonl
 
-Beside what ../keras_fit shows: a checkpoint within the epoch when the job is stopped, from which any number of ranks
-goes on, and a validation on all ranks.
+In addition to ../keras_fit, it shows a checkpoint within an epoch when the job is stopped, from which any number of
+ranks can continue, and a validation on all ranks.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import dataclasses
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
-from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # the training image has it
+from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # part of the training image
 
 SCHEMA = {
     "image/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -22,16 +22,16 @@ STEPS_BETWEEN_STOP_CHECKS = 10  # a check is a small allreduce
 
 def main() -> None:
     options = hyperparameters()
-    ranks = cluster.start()  # this process is a rank from here on, with a device of its own
-    train, validation = channels.open("train"), channels.open("validation")  # this rank's shares
+    ranks = cluster.start()  # from here on, this process is a rank with its own device
+    train, validation = channels.open("train"), channels.open("validation")  # this rank's shards
     model, optimizer = digits_model(), tf.keras.optimizers.SGD(options.learning_rate * ranks.size, momentum=0.9)
     saved = checkpoints.Checkpoints(ranks.folders.checkpoints, model=model, optimizer=optimizer)
-    done = checkpoints.resume(saved)  # all ranks have rank 0's variables now
-    steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait for ever
+    done = checkpoints.resume(saved)  # now all ranks have rank 0's variables
+    steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait forever
     if not steps:
-        raise ValueError(f"A rank has fewer than {options.batch_size} records: lower batch_size, or start fewer ranks.")
+        raise ValueError(f"A rank has fewer than {options.batch_size} records. Lower batch_size, or use fewer ranks.")
     here = checkpoints.Progress(ranks=ranks.size, batch_size=options.batch_size)
-    # The same place, counted in the steps of as many ranks as there are now.
+    # The same position, counted in steps of the current number of ranks.
     here = done.rescaled(ranks.size, options.batch_size, steps) if done else here
 
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
@@ -45,7 +45,7 @@ def main() -> None:
         return loss
 
     for epoch in range(here.epoch, options.epochs):
-        # The order of an epoch's records is its own, always.
+        # Each epoch has its own, reproducible order of records.
         batches = train.records(epoch).map(parsed).batch(options.batch_size).take(steps).skip(here.step_in_epoch)
         loss_sum = tf.zeros([])
         for number, (images, labels) in enumerate(batches):
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def advanced(here: checkpoints.Progress, steps: int, loss_sum: tf.Tensor) -> checkpoints.Progress:
-    """Return the place so many steps further; the loss is averaged over all ranks, which must call this together."""
+    """Return the progress after more steps; all ranks must call this together, because it averages the loss."""
     return dataclasses.replace(
         here,
         step=here.step + steps,
@@ -78,7 +78,7 @@ def advanced(here: checkpoints.Progress, steps: int, loss_sum: tf.Tensor) -> che
 
 
 def share_of_hits(model: tf.keras.Model, validation: channels.Channel, epoch: int) -> float:
-    """Return top-1 over all ranks' records: sums are reduced once, so shares need not be equal."""
+    """Return top-1 over all ranks' records; it reduces sums, so that shards of unequal size are weighted correctly."""
     sums = tf.zeros([2])
     for images, labels in validation.records(epoch).map(parsed).batch(64):
         hits = tf.reduce_sum(tf.cast(tf.argmax(model(images), axis=-1) == labels, tf.float32))
@@ -88,11 +88,11 @@ def share_of_hits(model: tf.keras.Model, validation: channels.Channel, epoch: in
 
 
 def hyperparameters() -> argparse.Namespace:
-    """Return the job's hyperparameters, which come as `--name value`; those of the grid that it has no use for pass."""
+    """Return the job's hyperparameters, which are passed as `--name value`; ignores unused ones of the grid."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch_size", type=int, default=16, help="of one rank")
-    parser.add_argument("--learning_rate", type=float, default=0.05, help="of one rank")
+    parser.add_argument("--batch_size", type=int, default=16, help="per rank")
+    parser.add_argument("--learning_rate", type=float, default=0.05, help="per rank")
     return parser.parse_known_args()[0]
 
 

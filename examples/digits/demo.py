@@ -1,11 +1,11 @@
-"""`make demo`: four campaigns of handwritten digits, four Regions, four Horovod clusters, one manifest.
+"""`make demo`: trains four campaigns of handwritten digits on four Horovod clusters in four Regions, from one manifest.
 
-AWS is localcloud; everything that talks to it is what talks to AWS otherwise: the CDK CLI deploys the real templates,
-the manifest is dropped into S3, and from then on this program only watches.
+AWS is localcloud, and its clients are the real ones: the CDK CLI deploys the real templates, the manifest is uploaded
+to S3, and from then on this program only watches.
 
     python -m examples.digits.demo --input-mode Pipe --streams rank
 
-How data comes to the training is a field of the manifest, and the numbers are about the same in every mode.
+The input mode is a field of the manifest, and the results are about the same in every mode.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ out = console()
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the demo; return 0 only if every Region trained well enough."""
+    """Run the demo; return 0 if every Region has reached the required accuracy, and 1 otherwise."""
     fields = fields_of(arguments)
     started = time.monotonic()
     work = own_folder()
     with LocalCloud(Settings(data_dir=work, lambda_retry_delays_seconds=(1, 2))) as cloud:
         os.environ.update(user_environment(cloud.endpoint_url))
-        say(f"AWS for this run is localcloud at {cloud.endpoint_url}; any AWS client works on it")
+        say(f"AWS for this run is localcloud at {cloud.endpoint_url}, which works with any AWS client")
         timed("bootstrap and deploy with the CDK CLI", lambda: deploy(cloud.endpoint_url, GRID_FILE, work))
         plane = ControlPlane.of(GRID_FILE)
         manifest = timed("upload a campaign to each Region", lambda: upload_campaigns(plane, fields))
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def own_folder() -> Path:
-    """Return this run's folder; those of earlier runs are removed, except where a demo still runs."""
+    """Return this run's folder, and remove those of earlier runs whose process has ended."""
     for left in WORK.glob("[0-9]*"):
         if not runs(int(left.name)):
             shutil.rmtree(left, ignore_errors=True)
@@ -95,18 +95,18 @@ def own_folder() -> Path:
 
 
 def fields_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the fields that the manifest's lines have beside Region and data: none in File mode, the default."""
+    """Return additional fields of the manifest's lines, from the command line; none by default, which is File mode."""
     parser = argparse.ArgumentParser(prog="python -m examples.digits.demo", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how data comes to a host")
-    parser.add_argument("--streams", choices=("host", "rank"), help="with Pipe: a stream for each host, or each rank")
+    parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how hosts receive the data")
+    parser.add_argument("--streams", choices=("host", "rank"), help="in Pipe mode: one stream per host or per rank")
     return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
 
 
 def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
-    """Upload one campaign to each training Region and return the manifest: a line per Region, with these fields."""
+    """Upload one campaign to each training Region, and return a manifest with one line per Region."""
     regions = plane.deployment.grid.regions
     campaigns = sorted(path for path in DATA.iterdir() if path.is_dir())
-    header = [",".join(("region", "s3_uri", *fields))] if fields else []  # the plain form has none
+    header = [",".join(("region", "s3_uri", *fields))] if fields else []  # the plain form has no header
     lines = [
         ",".join((region, str(upload_folder(plane.deployment, folder, region)), *fields.values()))
         for region, folder in zip(regions, campaigns, strict=True)
@@ -115,7 +115,7 @@ def upload_campaigns(plane: ControlPlane, fields: Mapping[str, str]) -> str:
 
 
 def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
-    """Put the manifest into S3, wait for the intake's report, and watch until every job has ended."""
+    """Upload the manifest to S3, wait for the intake's report, and watch until every job has ended."""
     uri = S3Uri(plane.deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}digits.csv")
     version = plane.storage.write(uri, manifest.encode(), "text/csv")
     report = wait_for_report(plane.storage, uri, version)
@@ -128,7 +128,7 @@ def submit_and_watch(plane: ControlPlane, manifest: str) -> list[JobStatus]:
 
 
 def report_row(job: JobStatus) -> ReportRow:
-    """Return a job's row of demo-report.json; numbers are those that its training printed and SageMaker picked up."""
+    """Return a job's row of demo-report.json; SageMaker has extracted its metrics from the training's log."""
     return {
         "region": job.region,
         "training_job": job.training_job,
@@ -142,7 +142,7 @@ def report_row(job: JobStatus) -> ReportRow:
 
 
 def show(rows: Sequence[ReportRow], seconds: float) -> None:
-    """Print the closing table and what to try next."""
+    """Print the final table and next steps."""
     table = Table(title="held-out digits, by Region", title_justify="left", box=None, pad_edge=False)
     for heading in ("Region", "state"):
         table.add_column(heading)
@@ -164,7 +164,7 @@ def show(rows: Sequence[ReportRow], seconds: float) -> None:
 
 
 def timed(what: str, act: Callable[[], Result]) -> Result:
-    """Say what is done, do it, say how long it took."""
+    """Run a function with a status line, and print how long it took."""
     started = time.monotonic()
     with out.status(what):
         result = act()
@@ -173,18 +173,18 @@ def timed(what: str, act: Callable[[], Result]) -> Result:
 
 
 def say(text: str) -> None:
-    """Print text as it is."""
+    """Print text verbatim."""
     out.print(text, markup=False, soft_wrap=True)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the demo; an error or an interrupt becomes one sentence and an exit code."""
+    """Run the demo; print an error or interrupt as one sentence, and return an exit code."""
     try:
         return main(arguments)
     except TraingridError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:  # the local AWS has stopped: its context manager has been left
+    except KeyboardInterrupt:  # leaving the context manager has stopped the local AWS
         print("Interrupted. The demo's local AWS and its training jobs are stopped.", file=sys.stderr)
         return INTERRUPTED
 

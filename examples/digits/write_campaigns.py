@@ -3,8 +3,8 @@
     python examples/digits/write_campaigns.py OUT
 
 The 1,797 scans of 8 x 8 pixels (UCI "Optical Recognition of Handwritten Digits", part of scikit-learn) become PNG
-images. A fifth is held out and lies in every campaign as `validation`; the rest is dealt to the four campaigns, so
-that no scan is in two of them. Every part holds the ten digits in equal shares, and every run writes the same bytes.
+images. A fifth is held out and is in every campaign as `validation`; the rest is distributed over the four campaigns
+without overlap. The ten digits are equally frequent in every part, and every run writes the same bytes.
 
     OUT/campaign-1/train/train-00000-of-00004.tfrecord ...
     OUT/campaign-1/validation/validation-00000-of-00002.tfrecord ...
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np  # type: ignore[import-not-found]  # of the training environment
+import numpy as np  # type: ignore[import-not-found]  # from the training environment
 import tensorflow as tf
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -28,7 +28,7 @@ SEED = 20170717
 
 
 def main(out: Path) -> None:
-    """Write all campaigns below the folder `out`."""
+    """Write all campaigns into the folder `out`."""
     images, labels = load_digits(return_X_y=True)
     images = np.rint(images.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
     parts, held_out = split(labels)
@@ -40,18 +40,18 @@ def main(out: Path) -> None:
 
 
 def split(labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the scans' numbers of each campaign, and of the held-out part; together they are all scans, each once."""
+    """Return the indices of each campaign's scans, and those of the held-out part; each scan is in exactly one."""
     rest, held_out = train_test_split(
         np.arange(len(labels)), test_size=HELD_OUT, random_state=SEED, shuffle=True, stratify=labels
     )
-    # Sorted by digit and dealt like cards, so that every campaign has every digit equally often.
+    # Sorting by digit and taking every fourth scan gives every campaign about as many of each digit.
     dealt = rest[np.argsort(labels[rest], kind="stable")]
     shuffled = np.random.default_rng(SEED)
     return [shuffled.permutation(dealt[first::CAMPAIGNS]) for first in range(CAMPAIGNS)], held_out
 
 
 def write(folder: Path, name: str, images: np.ndarray, labels: np.ndarray, files: int) -> None:
-    """Write images and labels as `files` TFRecord files of about the same length."""
+    """Write images and labels as `files` TFRecord files of similar length."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):
         path = folder / f"{name}-{number:05d}-of-{files:05d}.tfrecord"

@@ -1,15 +1,15 @@
-"""Keras' own fit() on handwritten digits, on any number of ranks. The comments mark what makes it distributed.
+"""Keras' fit() on handwritten digits, for any number of ranks. Comments mark the distributed parts.
 
     traingrid submit examples/keras_fit/manifest.jsonl
 
-A rank reads its own share of the channel, all start from rank 0's weights or its checkpoint, and rank 0 alone writes.
+Each rank reads its shard of the channel, all start from rank 0's weights or its checkpoint, and only rank 0 writes.
 """
 
 import argparse
 
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf
-from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # the training image has it
+from trainer import channels, checkpoints, cluster  # type: ignore[import-not-found]  # part of the training image
 
 SCHEMA = {
     "image/encoded": tf.io.FixedLenFeature([], tf.string),
@@ -19,18 +19,18 @@ SCHEMA = {
 
 def main() -> None:
     options = hyperparameters()
-    ranks = cluster.start()  # this process is a rank from here on, with a device of its own
-    train = channels.open("train")  # this rank's share of the records
+    ranks = cluster.start()  # from here on, this process is a rank with its own device
+    train = channels.open("train")  # this rank's shard of the records
     model = digits_model()
-    # Gradients are averaged over all ranks, and the rate grows with their number.
+    # Gradients are averaged over all ranks, and the learning rate is scaled by their number.
     optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(options.learning_rate * ranks.size, momentum=0.9))
     model.compile(optimizer, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
 
     saved = checkpoints.Checkpoints(ranks.folders.checkpoints, model=model, optimizer=optimizer)
-    done = checkpoints.resume(saved)  # all ranks have rank 0's weights now
-    steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait for ever
+    done = checkpoints.resume(saved)  # now all ranks have rank 0's weights
+    steps = cluster.least(train.count // options.batch_size)  # a rank with more steps would wait forever
     if not steps:
-        raise ValueError(f"A rank has fewer than {options.batch_size} records: lower batch_size, or start fewer ranks.")
+        raise ValueError(f"A rank has fewer than {options.batch_size} records. Lower batch_size, or use fewer ranks.")
     for epoch in range(done.epoch if done else 0, options.epochs):
         batches = train.records(epoch).map(parsed).repeat().batch(options.batch_size).take(steps)
         history = model.fit(
@@ -38,7 +38,7 @@ def main() -> None:
             initial_epoch=epoch,
             epochs=epoch + 1,
             steps_per_epoch=steps,
-            callbacks=[hvd.callbacks.MetricAverageCallback()],  # what is printed is all ranks' mean
+            callbacks=[hvd.callbacks.MetricAverageCallback()],  # the printed metrics are means over all ranks
             verbose=0,
         ).history
         if ranks.is_main:
@@ -47,18 +47,18 @@ def main() -> None:
             saved.save(
                 checkpoints.Progress(epoch=epoch + 1, step=step, ranks=ranks.size, batch_size=options.batch_size)
             )
-        if ranks.stop_requested():  # a spot instance goes; the next attempt continues from the checkpoint
+        if ranks.stop_requested():  # for example a spot interruption; the next attempt resumes from the checkpoint
             return
     if ranks.is_main:
         model.export(ranks.folders.model / "1")
 
 
 def hyperparameters() -> argparse.Namespace:
-    """Return the job's hyperparameters, which come as `--name value`; those of the grid that it has no use for pass."""
+    """Return the job's hyperparameters, which are passed as `--name value`; ignores unused ones of the grid."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch_size", type=int, default=16, help="of one rank")
-    parser.add_argument("--learning_rate", type=float, default=0.05, help="of one rank")
+    parser.add_argument("--batch_size", type=int, default=16, help="per rank")
+    parser.add_argument("--learning_rate", type=float, default=0.05, help="per rank")
     return parser.parse_known_args()[0]
 
 

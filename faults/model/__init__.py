@@ -1,1 +1,1 @@
-"""AWS in memory, for traingrid's own classes: no server, no waiting, and any call may be the last of its caller."""
+"""In-memory AWS for traingrid's own classes: no server and no waiting, and a caller can be killed at any call."""

@@ -1,4 +1,4 @@
-"""An AWS account in memory that traingrid's classes take for AWS, and what must hold of it at every moment."""
+"""An in-memory AWS account for traingrid's classes, and the invariants that must hold in it at every moment."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from traingrid.ledger import FINAL_STATES, is_cancelled
 GRID = "traingrid"
 START = 1_800_000_000.0
 _CLOCKED = ("ledger", "reconciling", "closing", "intake", "world_reading")
-"""Modules of traingrid that ask what time it is."""
+"""Modules of traingrid that read the time."""
 
 
 class Account:
     """The account.
 
     Attributes:
-        turns: Who acts, and the time.
+        turns: The actors and the clock.
         queue: The Batch queue.
         regions: SageMaker by Region.
         bucket: S3.
         table: The ledger's table.
-        calls: Accepted calls that create something, as `traingrid.world.World.calls` has them.
-        throttled: Services that answer nothing but that there are too many requests.
-        wrong: What has happened that must not.
-        living: Returns how many children of a line there are, dead ones that still run included.
+        calls: Accepted create calls, in the form of `traingrid.world.World.calls`.
+        throttled: Services that throttle every call.
+        wrong: Violated invariants.
+        living: Returns the number of running children of a line, including those that Batch considers dead.
     """
 
     def __init__(self, regions: tuple[str, ...], on_terminate: Callable[[BatchChild], None]) -> None:
@@ -59,12 +59,12 @@ class Account:
         self._late: Counter[tuple[str, str, int]] = Counter()
 
     def now(self) -> float:
-        """Return the time."""
+        """Return the current time."""
         return self.turns.now
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let all of traingrid in this process take this account for AWS, and its clock for the time."""
+        """Make all of traingrid in this process use this account and its clock."""
         clock = SimpleNamespace(
             time=self.now,
             gmtime=lambda seconds=None: time.gmtime(self.now() if seconds is None else seconds),
@@ -79,13 +79,13 @@ class Account:
             yield
 
     def call(self, service: str, action: str, effect: Callable[[], Any], *, once: bool = False) -> Any:
-        """Make a call happen: its caller pauses before it and after it, and may be no more by then.
+        """Execute a call as the current actor, which pauses, and may be killed, before and after it.
 
         Args:
             service: The service.
             action: The operation.
-            effect: What it does.
-            once: Whether its client sends it once only, and does not hide a reply that was lost.
+            effect: Executes the operation.
+            once: True if the client does not retry, so that it reports a lost reply to its caller.
         """
         actor = self.turns.current
         if actor is None:
@@ -116,16 +116,16 @@ class Account:
             self.wrong.append(f"{name} was submitted twice")
 
     def _created(self, job: TrainingJob) -> None:
-        """Judge a training job that was just accepted."""
+        """Check a training job that was just accepted."""
         self._accepted("sagemaker", "CreateTrainingJob", {"TrainingJobName": job.name})
         name = names.parse_training_job(GRID, job.name)
         if name is None:
-            self.wrong.append(f"{job.name} is no name of a training job")
+            self.wrong.append(f"{job.name} is not a valid name of a training job")
             return
         of_line = f"{GRID}-{name.submission}-{name.index}-"
         alive = [other.name for other in self.training_jobs if other.name.startswith(of_line) and other.active]
         if len(alive) > 1:
-            self.wrong.append(f"{' and '.join(alive)} are alive at once")
+            self.wrong.append(f"{' and '.join(alive)} are active at the same time")
         if self._times("CreateTrainingJob", "TrainingJobName", job.name) > 1:
             self.wrong.append(f"{job.name} was accepted twice")
         self._judge_child(job.name, (name.submission, name.index))
@@ -136,13 +136,13 @@ class Account:
                     self.wrong.append(f"{job.name} was created after the cancel {scope}")
 
     def _judge_child(self, training_job: str, line: tuple[str, int]) -> None:
-        """See that a line that was retried is trained by a child of that retry's array, as it is now."""
+        """Check that a retried line is trained only by a child of the latest retry's array."""
         child, retrier = self.turns.current, self._retriers.get(line)
         if child and retrier:
             array = self.queue.jobs[child.label.partition(":")[0]].name
             if self._submitters[array] is not retrier:
                 self.wrong.append(
-                    f"{training_job} was created by a child of {array}, and another array retries its line"
+                    f"{training_job} was created by a child of {array}, but another array retries its line"
                 )
 
     @property
@@ -158,12 +158,14 @@ class Account:
         return sum(call["action"] == action and call["parameters"][field] == name for call in self.calls)
 
     def _written(self, before: Item, after: Item) -> None:
-        """Judge a write into the ledger."""
+        """Check a write to the ledger."""
         kind, _, rest = str(after["item"]).partition("#")
         if kind == "cancel":
             self._cancelled(after["submission"], rest)
         if kind == "job" and after.get("failure") in TAKEN_NAMES:
-            self.wrong.append(f"job {rest} of {after['submission']} ended by a strange training job, and here are none")
+            self.wrong.append(
+                f"job {rest} of {after['submission']} failed because of a foreign training job, but none exists"
+            )
         if kind != "job" or before.get("state") not in FINAL_STATES:
             return
         reopened = after["attempt"] == before["attempt"] + 1 and after["tried"][-1].get("reopened")
@@ -175,7 +177,7 @@ class Account:
             self.wrong.append(f"job {rest} of {after['submission']}: {what}")
 
     def _cancelled(self, submission: str, scope: str) -> None:
-        """Remember a cancel; from now on each child that lives may have one creation on its way, and no more."""
+        """Record a cancel. From now on, each living child may finish one create call that is under way."""
         if scope in self._cancels.setdefault(submission, set()):
             return
         self._cancels[submission].add(scope)
@@ -185,7 +187,7 @@ class Account:
 
 
 class _Client:
-    """A boto3 client of a service in memory."""
+    """A boto3 client of an in-memory service."""
 
     exceptions = Bucket.exceptions
 
@@ -198,10 +200,10 @@ class _Client:
         return lambda **request: call(self._service, action, lambda: operation(**request), once=self._once)
 
     def get_paginator(self, action: str) -> Any:
-        """Return a paginator whose one page is a call."""
+        """Return a paginator; all pages together are one call."""
 
         def paginate(**request: Any) -> Iterator[Any]:
-            if self._target is None:  # CloudWatch Logs: nobody has printed anything
+            if self._target is None:  # CloudWatch Logs: no log events exist
                 return iter(())
             operation = getattr(self._target, f"pages_of_{action}", None) or getattr(self._target, action)
             return iter(self._account.call(self._service, action, lambda: list(operation(**request))))

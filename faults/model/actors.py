@@ -1,4 +1,4 @@
-"""Actors: programs that take turns, one call of AWS after the other, and may be stopped for good between any two."""
+"""Actors: programs that run in turns, one AWS call at a time, and can be killed between any two calls."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import threading
 from collections.abc import Callable
 
 LONGEST_CALL_SECONDS = 30.0
-"""How long anything takes between two pauses at most. A client gives a call up after a minute (traingrid/clients.py);
-half of that keeps the four calls from a child's look for a cancel to its creation within what the audit calls late."""
+"""Longest time between two pauses. A client's call times out after a minute (traingrid/clients.py); half of that keeps
+the four calls from a child's check for a cancel to its create within the audit's limit for late creates."""
 
 _TO_ITS_REST = 1000
-"""More turns than any program takes until it sleeps or ends."""
+"""More turns than any program needs until it sleeps or ends."""
 
 
 class KilledError(BaseException):
-    """The program is no more. No Exception, so that nothing takes it for a call that failed."""
+    """The program was killed. A BaseException, so that no handler mistakes it for a failed call."""
 
 
 class Actor:
-    """A program in a thread of its own, which runs only while it has its turn.
+    """A program in its own thread, which runs only during its turns.
 
     Attributes:
-        label: Who it is, for the reader of a failed run.
-        began_at: When it began.
-        acted_at: When it had its last turn.
-        wakes_at: Until when it sleeps; 0 where it does not.
-        loses_reply: Whether the reply of its next call is lost.
-        returned: Whether its program has come to its end by itself, and without an error.
-        result: What it has returned then.
-        error: What ended it, if an error did.
-        ended: Whether it has ended.
+        label: Its name in error messages.
+        began_at: Time at which it began.
+        acted_at: Time of its last turn.
+        wakes_at: Time until which it sleeps; 0 if it does not sleep.
+        loses_reply: True if the reply to its next call will be lost.
+        returned: True if its program has returned without an exception.
+        result: The program's return value.
+        error: The exception that ended it, if any.
+        ended: True if it has ended.
     """
 
     def __init__(self, label: str, work: Callable[[], object], now: float) -> None:
@@ -47,7 +47,7 @@ class Actor:
         self._thread: threading.Thread | None = None
 
     def turn(self) -> None:
-        """Let it go on to its next pause, or its end."""
+        """Run it until its next pause or its end."""
         if self.ended:
             return
         if self._thread is None:
@@ -58,7 +58,7 @@ class Actor:
         self._our_turn.acquire()
 
     def pause(self) -> None:
-        """Called by itself, around every call: give up the turn, and hear what has happened meanwhile."""
+        """Give up the turn; the program itself calls this around every AWS call. Raises pending errors afterwards."""
         if not self._dead:
             self._our_turn.release()
             self._its_turn.acquire()
@@ -69,12 +69,12 @@ class Actor:
             raise raised
 
     def signal(self, error: BaseException) -> None:
-        """Let it meet an error where it pauses, as a signal's handler raises one; once."""
+        """Raise an error once where it is paused, as a signal handler does."""
         self._raises = error
         self.wakes_at = 0.0
 
     def kill(self) -> None:
-        """End it where it is; no call of it happens any more."""
+        """End it where it is paused; none of its later calls takes effect."""
         self._dead = True
         while not self.ended and self._thread is not None:
             self.turn()
@@ -86,20 +86,20 @@ class Actor:
             self.returned = True
         except KilledError:
             pass
-        except BaseException as error:  # noqa: BLE001 - whoever looks at the actor judges it
+        except BaseException as error:  # noqa: BLE001 - the owner of the actor judges it
             self.error = error
         self.ended = True
         self._our_turn.release()
 
 
 class Turns:
-    """Whose turn it is, and what time.
+    """Gives actors their turns, and holds the clock.
 
     Attributes:
-        now: Seconds since 1970, of every clock there is.
+        now: Seconds since 1970, for every clock.
         actors: All actors that have not ended.
-        current: The one that has its turn.
-        errors: Who ended by an error, and by which.
+        current: The actor whose turn it is.
+        errors: Label and exception of each actor that an exception ended.
     """
 
     def __init__(self, now: float) -> None:
@@ -109,13 +109,13 @@ class Turns:
         self.errors: list[tuple[str, BaseException]] = []
 
     def add(self, label: str, work: Callable[[], object]) -> Actor:
-        """Begin an actor."""
+        """Create an actor."""
         actor = Actor(label, work, self.now)
         self.actors.append(actor)
         return actor
 
     def give(self, actor: Actor, times: int = 1) -> None:
-        """Give an actor so many turns, until it sleeps or ends."""
+        """Give an actor this many turns, or fewer if it sleeps or ends."""
         for _ in range(times):
             if actor.ended or actor.wakes_at > self.now:
                 break
@@ -129,7 +129,7 @@ class Turns:
         self.actors = [one for one in self.actors if not one.ended]
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, as an actor; as nobody, let time pass."""
+        """Put the current actor to sleep; without one, advance the clock."""
         actor = self.current
         if actor is None:
             self.now += seconds
@@ -139,19 +139,19 @@ class Turns:
         actor.wakes_at = 0.0
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass; whoever would take longer than LONGEST_CALL_SECONDS for a call goes on before."""
+        """Advance the clock, after running each actor whose call would exceed LONGEST_CALL_SECONDS."""
         for actor in list(self.actors):
             if self.now + seconds - max(actor.acted_at, actor.wakes_at) > LONGEST_CALL_SECONDS:
                 self.give(actor, _TO_ITS_REST)
         self.now += seconds
 
     def rest(self, turns: int = _TO_ITS_REST) -> None:
-        """Let all actors go on until they sleep or have ended."""
+        """Run all actors until they sleep or have ended."""
         for actor in list(self.actors):
             self.give(actor, turns)
 
     def end_all(self) -> None:
-        """Kill everybody."""
+        """Kill all actors."""
         for actor in self.actors:
             actor.kill()
         self.actors = []

@@ -1,4 +1,4 @@
-"""AWS Batch in memory: arrays whose children somebody else runs."""
+"""In-memory AWS Batch: array jobs, whose children the caller runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ATTEMPTS = 10
 
 @dataclass
 class BatchChild:
-    """A child, or a plain job.
+    """A child of an array, or a plain job.
 
     Attributes:
         id: Its id.
-        index: Its place in the array; None in a plain job.
-        file: What S3_ARRAY_FILE says.
+        index: Its index in the array; None for a plain job.
+        file: Value of S3_ARRAY_FILE.
         status: Batch's status.
-        tries: How often it was started.
-        is_terminated: Whether somebody has terminated it.
-        stopped_at: When it ended.
+        tries: Number of attempts.
+        is_terminated: True after TerminateJob.
+        stopped_at: Time at which it ended.
     """
 
     id: str
@@ -36,19 +36,19 @@ class BatchChild:
     stopped_at: float = 0.0
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeJobs says."""
+        """Return its entry in the reply of DescribeJobs."""
         said: dict[str, Any] = {"jobId": self.id, "status": self.status}
         return said | ({"stoppedAt": int(self.stopped_at * 1000)} if self.stopped_at else {})
 
 
 @dataclass
 class BatchJob:
-    """An array, or a plain job.
+    """An array job or a plain job.
 
     Attributes:
         id: Its id.
         name: Its name.
-        children: Its children; itself, where it is a plain job.
+        children: The children of an array; a plain job is its own only child.
     """
 
     id: str
@@ -57,14 +57,14 @@ class BatchJob:
 
     @property
     def status(self) -> str:
-        """Batch's status of the whole."""
+        """Batch's status of the whole job."""
         states = {child.status for child in self.children}
         if not states <= set(ENDED):
             return "PENDING"
         return "FAILED" if "FAILED" in states else "SUCCEEDED"
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeJobs says."""
+        """Return its entry in the reply of DescribeJobs."""
         if self.children[0].index is None:
             return self.children[0].describe() | {"jobName": self.name}
         tally = Counter(child.status for child in self.children)
@@ -78,8 +78,8 @@ class BatchQueue:
 
     Attributes:
         now: Returns the time.
-        on_submit: Called with the name of every Batch job that was accepted.
-        on_terminate: Called with every running child that is to end.
+        on_submit: Called with the name of every accepted Batch job.
+        on_terminate: Called with every running child that is terminated.
         jobs: All Batch jobs by id.
     """
 
@@ -94,7 +94,7 @@ class BatchQueue:
         return [child for job in self.jobs.values() for child in job.children]
 
     def submit_job(self, **request: Any) -> dict[str, Any]:
-        """Take a job; Batch knows no names that are taken."""
+        """Accept a job. Batch does not require unique names."""
         job, size = f"job-{len(self.jobs)}", request.get("arrayProperties", {}).get("size")
         file = request["containerOverrides"]["environment"][0]["value"]
         places: list[int | None] = [None] if size is None else list(range(size))
@@ -104,22 +104,22 @@ class BatchQueue:
         return {"jobId": job}
 
     def list_jobs(self, **request: Any) -> dict[str, Any]:
-        """List by name."""
+        """List jobs by name."""
         (pattern,) = request["filters"][0]["values"]
         found = [job for job in self.jobs.values() if _matches(pattern, job.name)]
         return {"jobSummaryList": [{"jobId": job.id, "jobName": job.name} for job in found]}
 
     def pages_of_list_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
-        """List in one page."""
+        """List jobs in one page."""
         yield self.list_jobs(**request)
 
     def describe_jobs(self, **request: Any) -> dict[str, Any]:
-        """Describe arrays and children."""
+        """Describe array jobs and children."""
         known: dict[str, Any] = {child.id: child for child in self.children} | self.jobs
         return {"jobs": [known[one].describe() for one in request["jobs"] if one in known]}
 
     def terminate_job(self, **request: Any) -> dict[str, Any]:
-        """End what has not started, and tell what runs."""
+        """End children that have not started, and signal those that run."""
         wanted = request["jobId"]
         for child in self.children:
             if wanted not in (child.id, child.id.partition(":")[0]) or child.status in ENDED:
@@ -132,7 +132,7 @@ class BatchQueue:
         return {}
 
     def ended(self, child: BatchChild, code: int) -> None:
-        """Note that a child's program has ended."""
+        """Record the exit code of a child's program, and retry it as Batch does."""
         again = code not in (TRAINED, *FOR_GOOD) and child.tries < ATTEMPTS and not child.is_terminated
         if again:
             child.status = "RUNNABLE"

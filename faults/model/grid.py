@@ -1,4 +1,4 @@
-"""A grid that is played on AWS in memory: who acts, what is under way, and how all of it comes to rest."""
+"""A grid on in-memory AWS: its actors, their pending work, and how everything comes to rest."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"
 LAMBDA_TRIES = 3
 ROUNDS, SWEEPS = 80, 8
-"""More rounds than lines, attempts and children take to come to rest, and more sweeps than the reconciler should."""
+"""More rounds than lines, attempts and children need to come to rest, and the limit of the reconciler's sweeps."""
 
 
 def deployment() -> Deployment:
-    """Return the grid of the machine: two Regions, each with a bucket of data."""
+    """Return the deployment under test: two Regions, each with a data bucket."""
     job = {"image": "resnet", "instance_type": "ml.p3.16xlarge", "processes_per_host": 8}
     grid = Grid.model_validate(
         {
@@ -58,11 +58,11 @@ class Running:
     """A child's program.
 
     Attributes:
-        actor: It.
-        child: The Batch child that it is.
+        actor: The actor that runs it.
+        child: The Batch child.
         line: The submission and the index of its line.
-        is_seen: Whether Batch knows that it runs; not once it believes that its host is lost.
-        is_told: Whether it was told to end; it hears that once.
+        is_seen: False once Batch considers its host lost.
+        is_told: True once it has received SIGTERM; it receives only one.
     """
 
     actor: Actor
@@ -72,7 +72,7 @@ class Running:
     is_told: bool = False
 
     def tell_to_end(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         if not self.is_told:
             self.is_told = True
             self.actor.signal(LetGoError())
@@ -80,12 +80,12 @@ class Running:
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event that is on its way to a function.
+    """An event on its way to a function.
 
     Attributes:
-        label: What it is.
-        work: The function.
-        tries: How often Lambda tries it, where it is not lost on its way: S3's are kept until they are delivered.
+        label: Its name in error messages.
+        work: Invokes the function.
+        tries: Lambda's remaining attempts. 0 for an event that can be lost; S3's events are kept until delivered.
     """
 
     label: str
@@ -94,10 +94,10 @@ class Event:
 
 
 class ModelGrid:
-    """A grid, and what is under way in it.
+    """A grid and its pending work.
 
     Attributes:
-        seen: What has come of all grids that were played, for the row's facts.
+        seen: Totals over all grids that were run, for the facts of the experiment's row.
     """
 
     seen: ClassVar[Counter[str]] = Counter()
@@ -119,32 +119,32 @@ class ModelGrid:
         self._stack = ExitStack()
         self._stack.enter_context(self.account.installed())
 
-    # What there is.
+    # State.
 
     @property
     def submissions(self) -> list[str]:
-        """The submissions that were claimed."""
+        """Submissions that were claimed."""
         return sorted(submission for submission, item in self.account.table.items if item == "submission")
 
     @property
     def ended_badly(self) -> list[str]:
-        """The submissions with lines that failed or were stopped."""
+        """Submissions with failed or stopped lines."""
         items = self.account.table.items.items()
         return sorted({key[0] for key, item in items if item.get("state") in ("Failed", "Stopped")})
 
     @property
     def waiting(self) -> list[BatchChild]:
-        """The children that Batch may start."""
+        """Children that Batch may start."""
         return [child for child in self.account.queue.children if child.status == "RUNNABLE"]
 
     @property
     def active(self) -> list[TrainingJob]:
-        """The training jobs that have not ended."""
+        """Training jobs that have not ended."""
         return [job for job in self.account.training_jobs if job.active]
 
     @property
     def deletable(self) -> list[TrainingJob]:
-        """The training jobs that ended a while ago, and that the ledger has seen: no safeguard is left for others."""
+        """Ended training jobs that the ledger has recorded; deleting any other one has no safeguard."""
         ended = [job for job in self.account.training_jobs if not job.active and self.turns.now - job.ended_at > 600.0]
         return [job for job in ended if self._has_seen(job.name)]
 
@@ -154,22 +154,22 @@ class ModelGrid:
         return bool(name and item and (item["attempt"] > name.attempt or was_seen(item)))
 
     def actor_of(self, which: int) -> Actor:
-        """Return one of those who act, by remainder."""
+        """Return an actor; the remainder of the number selects it."""
         return self.turns.actors[which % len(self.turns.actors)]
 
-    # How it is done.
+    # Actions.
 
     def end(self) -> None:
-        """End all programs, and let boto3 be boto3 again."""
+        """End all programs, and restore the real boto3 clients."""
         self.turns.end_all()
         self._stack.close()
 
     def announce(self, source: ManifestVersion) -> None:
-        """Let S3 tell the intake of a manifest."""
+        """Queue S3's event of a manifest for the intake."""
         self.events.append(Event("intake", partial(self.programs.intake, source), LAMBDA_TRIES))
 
     def start(self, child: BatchChild) -> Actor:
-        """Let Batch start a child; return its program."""
+        """Start a child as Batch does, and return its program."""
         child.status = "RUNNING"
         child.tries += 1
         actor = self.turns.add(child.id, partial(self.programs.child, child, until_started=self.until_started))
@@ -177,7 +177,7 @@ class ModelGrid:
         return actor
 
     def mended(self, submission: str) -> bytes:
-        """Return the manifest of a submission with every line changed, each time in another way."""
+        """Return a submission's manifest with every line changed, differently on each call."""
         self.mends += 1
         (source,) = (one for one in self.manifests if submission_id(str(one.uri), one.version) == submission)
         content = self.account.bucket.objects[source.uri.bucket, source.uri.key][int(source.version) - 1]
@@ -195,12 +195,12 @@ class ModelGrid:
                 one.tell_to_end()
 
     def move(self, job: TrainingJob, reason: str = "") -> None:
-        """Let a training job go on to its next state, and SageMaker send the event."""
+        """Move a training job to its next state, and queue SageMaker's event."""
         self.account.regions[job.region].move(job, reason)
         self.events.append(Event(f"event of {job.name}", partial(self.programs.record_event, job.name, job.region)))
 
     def tidy(self) -> None:
-        """Let Batch and Lambda see which programs have ended, and how."""
+        """Let Batch and Lambda process the programs that have ended."""
         for one in [one for one in self.running if one.actor.ended]:
             self.running.remove(one)
             if one.is_seen:
@@ -214,7 +214,7 @@ class ModelGrid:
                     self.events.append(replace(event, tries=event.tries - 1))
 
     def come_to_rest(self) -> None:
-        """End all faults, lose SageMaker's events, and let everything go on until nothing does; then sweep."""
+        """End all faults, run everything until nothing is left to do, without SageMaker's events, and then sweep."""
         self.account.throttled = set()
         for region in self.account.regions.values():
             region.lag, region.quota_is_used_up = 0.0, False
@@ -231,19 +231,19 @@ class ModelGrid:
                 break
             self.turns.pass_time(700.0)
         else:
-            raise AssertionError(f"it does not come to rest: {[actor.label for actor in self.turns.actors]}")
+            raise AssertionError(f"the grid does not come to rest: {[actor.label for actor in self.turns.actors]}")
         for _ in range(SWEEPS):
             self.turns.pass_time(SWEEP_SECONDS)
             if not self.programs.sweep():
                 return
             for job in self.active:
                 self.move(job)
-        raise AssertionError(f"{SWEEPS} sweeps have all found something to do")
+        raise AssertionError(f"each of {SWEEPS} sweeps still changed something")
 
     def _claimed_by_somebody(self, source: ManifestVersion) -> None:
-        """Deliver what S3 has said of a manifest, if it was lost with its function: from its dead-letter queue."""
+        """Redeliver a manifest's event from the dead-letter queue if the intake has not processed it."""
         if submission_id(str(source.uri), source.version) not in self._submitted:
-            # A claim holds for as long again after a reply of Batch that was lost, and ends on a whole second.
+            # A claim is extended once after a lost reply of Batch, and ends on a whole second.
             self.turns.now += 2 * FUNCTION_SECONDS + 1
             self.programs.intake(source)
 
@@ -253,7 +253,7 @@ class ModelGrid:
         return {key[0] for key, item in items if key[1] == "submission" and item["state"] == "Submitted"}
 
     def count(self) -> None:
-        """Add up what has come of the lines, to show that much has happened."""
+        """Add this grid's totals to `seen`, to show that enough has happened."""
         seen = self.seen
         for (_, kind), item in self.account.table.items.items():
             if kind.startswith("job#"):
@@ -268,5 +268,5 @@ class ModelGrid:
         seen["training jobs deleted"] += self.deleted
 
     def audit(self) -> list[Violation]:
-        """Return what is wrong now that all has come to rest."""
+        """Return the violations after everything has come to rest."""
         return audit(read_world(self.deployment, details=True, at_rest=True, calls=self.account.calls))

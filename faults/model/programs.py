@@ -1,4 +1,4 @@
-"""The programs of traingrid as actors run them: its own classes, put together as its entry points do."""
+"""traingrid's programs as actors run them: its own classes, composed as its entry points compose them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from traingrid.deployment import Deployment
 
 FUNCTION_SECONDS = 60.0
-"""How long a function runs at most (stacks/event_function.py)."""
+"""Timeout of a function (stacks/event_function.py)."""
 
 
 class Programs:
@@ -43,14 +43,14 @@ class Programs:
 
     Args:
         deployment: The grid.
-        turns: The clock by which they sleep.
+        turns: The clock that they use to sleep.
     """
 
     def __init__(self, deployment: Deployment, turns: Turns) -> None:
         self._deployment, self._turns, self._runs = deployment, turns, count()
 
     def child(self, child: BatchChild, *, until_started: bool) -> int:
-        """Run what `traingrid.orchestrator.run_child` runs, and return its exit code."""
+        """Run a child as `traingrid.orchestrator.run_child` does, and return its exit code."""
         supervisor = None
         try:
             supervisor = self._supervisor(child, until_started=until_started)
@@ -92,7 +92,7 @@ class Programs:
         return patient(make, _keep_silent, self._turns.sleep)
 
     def intake(self, source: ManifestVersion) -> None:
-        """Run what lambda/accept_manifest runs; each run of it is an owner of its own."""
+        """Run the function lambda/accept_manifest; each run claims the submission as a different owner."""
         deployment, home = self._deployment, self._deployment.grid.home
         intake = Intake(
             deployment=deployment,
@@ -103,13 +103,13 @@ class Programs:
         intake.accept(source, f"run {next(self._runs)}", within=FUNCTION_SECONDS)
 
     def record_event(self, training_job: str, region: str) -> None:
-        """Run what lambda/record_job_event runs."""
+        """Run the function lambda/record_job_event."""
         deployment = self._deployment
         backend, ledger = SageMaker(deployment, region), Ledger(deployment.table, deployment.grid.home)
         record_seen(deployment.grid.name, ledger, backend, training_job)
 
     def sweep(self) -> bool:
-        """Run what lambda/reconcile runs; return whether it has done anything."""
+        """Run the function lambda/reconcile; return True if it has changed anything."""
         reconciler = Reconciler.of(self._deployment)
         reconciler.in_regions = map  # an actor makes one call at a time
         done = reconciler.sweep()
@@ -128,7 +128,7 @@ class Programs:
         canceller.cancel(Wanted(submission=submission, index=index, region=region, by="somebody", reason="a reason"))
 
     def retry(self, submission: str, mended: bytes | None = None) -> None:
-        """Run `traingrid retry`, with the submission's manifest as it should have been where one is given."""
+        """Run `traingrid retry`, optionally with a corrected manifest."""
         deployment, home = self._deployment, self._deployment.grid.home
         storage = Storage(home)
         retrier = Retrier(
@@ -137,11 +137,11 @@ class Programs:
             storage=storage,
             batch=Batch(deployment, home),
             children=Children(storage, deployment.manifest_bucket, home),
-            at_once=1,  # an actor does one thing at a time
+            at_once=1,  # an actor makes one call at a time
         )
         lines = None if mended is None else manifest.parse(mended, deployment)
         retrier.retry(submission, by="somebody", lines=lines)
 
 
 def _keep_silent(sentence: str, **facts: Any) -> None:
-    """Take what nobody reads here."""
+    """Discard the message."""

@@ -1,4 +1,4 @@
-"""SageMaker's training jobs in memory: names are taken once per Region, and somebody else moves the jobs on."""
+"""In-memory SageMaker training jobs: names are unique per Region, and the caller advances the jobs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class TrainingJob:
     """A training job.
 
     Attributes:
-        request: What was asked for.
-        region: Where it is.
-        created_at: When it was created.
-        visible_at: From when on it is known everywhere.
+        request: Parameters of CreateTrainingJob.
+        region: Its Region.
+        created_at: Time of its creation.
+        visible_at: Time from which reads return it.
         state: TrainingJobStatus.
         phase: SecondaryStatus.
         reason: FailureReason.
-        ended_at: When it ended.
-        more: Hyperparameters that the service describes it with, beside those it was asked for.
+        ended_at: Time at which it ended.
+        more: Hyperparameters that the service adds to its description.
     """
 
     request: Mapping[str, Any]
@@ -50,11 +50,11 @@ class TrainingJob:
 
     @property
     def active(self) -> bool:
-        """Whether it still costs money."""
+        """True while it incurs cost."""
         return self.state not in FINAL
 
     def describe(self) -> dict[str, Any]:
-        """Return what DescribeTrainingJob says."""
+        """Return the reply of DescribeTrainingJob."""
         said = {name: value for name, value in self.request.items() if name != "Tags"} | self.summary()
         said["SecondaryStatus"] = self.phase
         said["HyperParameters"] = {**said["HyperParameters"], **self.more}
@@ -69,7 +69,7 @@ class TrainingJob:
         return said
 
     def summary(self) -> dict[str, Any]:
-        """Return its entry in ListTrainingJobs."""
+        """Return its entry in the reply of ListTrainingJobs."""
         said = {
             "TrainingJobName": self.name,
             "TrainingJobArn": self.arn,
@@ -86,10 +86,10 @@ class SageMakerRegion:
     Attributes:
         region: Its name.
         now: Returns the time.
-        on_create: Called with every training job that was accepted.
+        on_create: Called with every accepted training job.
         jobs: All training jobs by name.
-        lag: For how many seconds a new one is not known.
-        quota_is_used_up: Whether creations are refused.
+        lag: Seconds until reads return a new job.
+        quota_is_used_up: True to refuse creates.
         defaults: Hyperparameters that it adds to those of a request.
     """
 
@@ -102,7 +102,7 @@ class SageMakerRegion:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
-        """Take a training job, unless its name is taken."""
+        """Accept a training job, unless its name is taken."""
         name = request["TrainingJobName"]
         if name in self.jobs:
             raise refusal("ResourceInUse", f"a training job with this name already exists ({self.jobs[name].arn})")
@@ -114,11 +114,11 @@ class SageMakerRegion:
         return {"TrainingJobArn": job.arn}
 
     def describe_training_job(self, **request: Any) -> dict[str, Any]:
-        """Describe what is known."""
+        """Describe a visible training job."""
         return self._known(request["TrainingJobName"]).describe()
 
     def stop_training_job(self, **request: Any) -> dict[str, Any]:
-        """Begin to stop; what has ended refuses."""
+        """Begin to stop a training job; refuse if it has ended."""
         job = self._known(request["TrainingJobName"])
         if not job.active:
             raise refusal("ValidationException", f"the training job is in status {job.state}")
@@ -126,14 +126,14 @@ class SageMakerRegion:
         return {}
 
     def delete_training_job(self, **request: Any) -> dict[str, Any]:
-        """Forget what has ended; its name may be taken again."""
+        """Delete an ended training job, which frees its name."""
         if self._known(request["TrainingJobName"]).active:
             raise refusal("ResourceInUse", "the training job has not ended")
         del self.jobs[request["TrainingJobName"]]
         return {}
 
     def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
-        """List what is known, in one page."""
+        """List the visible training jobs in one page."""
         wanted = request.get("StatusEquals")
         found = [
             job.summary()
@@ -147,7 +147,7 @@ class SageMakerRegion:
         yield {"Tags": list(self._known(request["ResourceArn"].rpartition("/")[2]).request["Tags"])}
 
     def move(self, job: TrainingJob, reason: str = "") -> None:
-        """Move a job on: to training, to its end, or to failure for a reason. What is being stopped, stops."""
+        """Advance a job to training or to its end, or fail it with a reason. A stopping job stops."""
         if job.state == "Stopping":
             job.state = job.phase = "Stopped"
         elif reason:

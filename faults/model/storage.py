@@ -1,4 +1,4 @@
-"""S3 in memory: objects with versions."""
+"""In-memory S3: objects with versions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 
 
 class NoSuchKeyError(ClientError):
-    """S3's own error of an object that does not exist."""
+    """S3's error for an object that does not exist."""
 
 
 @dataclass
 class Bucket:
-    """All objects of all buckets, as S3's client shows them; versions are numbers from 1.
+    """All objects of all buckets, with the interface of the S3 client; version ids are numbers from 1.
 
     Attributes:
-        objects: The versions of each, by bucket and key.
+        objects: The versions of each object, by bucket and key.
     """
 
     objects: dict[tuple[str, str], list[bytes]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A DynamoDB table in memory with what traingrid needs of it: conditional writes that are one step."""
+"""In-memory DynamoDB table with the operations that traingrid uses: conditional writes are atomic."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 Item = dict[str, Any]
 Call = Callable[[str, str, Callable[[], Any]], Any]
-"""Makes a call happen: service, operation, what it does."""
+"""Executes a call: service, operation, effect."""
 
 _TOKEN = re.compile(r"\s*([(),]|=|[#:]?\w+)")
 
 
 class ModelTable:
-    """In the place of `traingrid.dynamodb.Table`.
+    """Replacement for `traingrid.dynamodb.Table`.
 
     Attributes:
         items: Every item, by submission and item.
-        is_conditional: Whether its conditions hold; where not, every write happens, whatever is there.
+        is_conditional: False to ignore conditions, so that every write happens.
     """
 
     is_conditional = True
@@ -36,16 +36,16 @@ class ModelTable:
         return found
 
     def put(self, item: Item) -> None:
-        """Write an item, whatever was there."""
+        """Write an item, replacing any existing one."""
         self._call("dynamodb", "PutItem", lambda: self._write(item))
 
     def put_new(self, item: Item) -> bool:
-        """Write an item unless one of its key exists."""
+        """Write an item unless its key exists; return True if it was written."""
         key = item["submission"], item["item"]
         return bool(self._call("dynamodb", "PutItem", lambda: self._is_new(key) and self._write(item)))
 
     def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
-        """Yield a submission's items from a sort key on, or with its beginning."""
+        """Yield a submission's items whose sort key is at least, or begins with, a value."""
         begins = condition.startswith("begins_with")
 
         def found() -> list[Item]:
@@ -56,7 +56,7 @@ class ModelTable:
         yield from self._call("dynamodb", "Query", found)
 
     def scan(self, item: str) -> Iterator[Item]:
-        """Yield the items of one sort key."""
+        """Yield the items with one sort key."""
         yield from (found for found in self.everything() if found["item"] == item)
 
     def everything(self) -> Iterator[Item]:
@@ -73,7 +73,7 @@ class ModelTable:
         appended: Mapping[str, list[Any]] | None = None,
         removed: Sequence[str] = (),
     ) -> bool:
-        """Change an item under a condition."""
+        """Change an item if a condition holds; return True if it was changed."""
 
         def change() -> bool:
             item = self.items.get(key, {})
@@ -96,10 +96,10 @@ class ModelTable:
 
 
 class Condition:
-    """A condition expression of DynamoDB's, as far as traingrid writes them.
+    """A DynamoDB condition expression, limited to the syntax that traingrid uses.
 
-    Equality, IN, AND, OR, NOT, brackets, attribute_exists and attribute_not_exists. Fields are words, with or without
-    a # in front; placeholders of values begin with a colon.
+    Supports equality, IN, AND, OR, NOT, parentheses, attribute_exists and attribute_not_exists. Attribute names are
+    words, optionally with a leading #; placeholders of values begin with a colon.
     """
 
     def __init__(self, text: str, values: Mapping[str, Any]) -> None:
@@ -108,11 +108,11 @@ class Condition:
         self._item: Mapping[str, Any] = {}
 
     def holds(self, item: Mapping[str, Any]) -> bool:
-        """Return whether it is true of an item; {} where there is none."""
+        """Return True if the condition holds for an item; {} represents a missing item."""
         self._item, self._rest = item, [*self._words]
         holds = self._any()
         if self._rest:
-            raise ValueError(f"the condition goes on with {self._rest}")
+            raise ValueError(f"unexpected words at the end of the condition: {self._rest}")
         return holds
 
     def _any(self) -> bool:
@@ -140,7 +140,7 @@ class Condition:
             holds = bool((self._rest.pop(0).lstrip("#") in self._item) == (word == "attribute_exists"))
             self._take(")")
             return holds
-        # What is not there equals nothing.
+        # A missing attribute equals no value.
         value = self._item.get(word.lstrip("#"), self)
         if self._next("="):
             return bool(value == self._values[self._rest.pop(0)])
@@ -160,4 +160,4 @@ class Condition:
 
     def _take(self, word: str) -> None:
         if not self._next(word):
-            raise ValueError(f"the condition has {self._rest} where {word} belongs")
+            raise ValueError(f"expected {word} in the condition before {self._rest}")

@@ -1,4 +1,4 @@
-"""A real account: what keeps a run from beginning, from costing more, and from leaving something behind."""
+"""Real accounts: a run starts only with consent, stays within its budget and deletes its resources."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from typing import Any
 import boto3
 import pytest
 
-import conformance.claims  # noqa: F401 - declares them
+import conformance.claims  # noqa: F401 - declares the claims
 from conformance.account import RefusedError, account_place
 from conformance.aws import Aws, Place
 from conformance.claim import CLAIMS, Claim
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Session:
-    """The credentials of an account; STS is the only service that is asked before the user agrees."""
+    """A session with an account's credentials; before the user agrees, only STS may be called."""
 
     def __init__(self, account: str = ACCOUNT) -> None:
         self.asked: list[str] = []
@@ -48,7 +48,7 @@ def begin(
     return account_place(account, regions, budget, CLAIMS, agreed=lambda question: agreed, session=session)
 
 
-def test_a_run_begins_in_the_account_of_the_credentials_if_its_owner_agrees() -> None:
+def test_a_run_starts_in_the_credentials_account_if_its_owner_agrees() -> None:
     place = begin(Session())
     assert (place.account, place.regions, place.endpoint, place.pace) == (ACCOUNT, REGIONS, None, 1.0)
 
@@ -77,7 +77,7 @@ def test_credentials_of_another_account_are_refused() -> None:
     assert session.asked == ["sts"]
 
 
-def test_only_the_command_line_of_make_names_an_account() -> None:
+def test_make_reads_the_account_only_from_its_command_line() -> None:
     def command(*arguments: str) -> str:
         environment = {**os.environ, "ACCOUNT": ACCOUNT}
         make = ["make", "--dry-run", "conformance", *arguments]
@@ -92,16 +92,16 @@ def test_the_whole_suite_costs_less_than_five_dollars() -> None:
     assert 0.25 < estimated_dollars(CLAIMS) < 5
 
 
-def test_what_was_created_is_deleted_last_first_whatever_fails() -> None:
+def test_resources_are_deleted_in_reverse_order_despite_failures() -> None:
     undo, deleted = Undo(), list[str]()
 
     def fails() -> None:
-        raise TimeoutError("it does not go")
+        raise TimeoutError("the deletion timed out")
 
     undo.later("first", lambda: deleted.append("first"))
     undo.later("second", fails)
     undo.later("third", lambda: deleted.append("third"))
-    assert undo.everything() == ["second: it does not go"]
+    assert undo.everything() == ["second: the deletion timed out"]
     assert deleted == ["third", "first"]
 
 
@@ -110,19 +110,19 @@ def test_nothing_is_created_once_the_deletion_has_begun() -> None:
     undo.everything()
     with pytest.raises(InterruptedRunError):
         undo.later("late", lambda: deleted.append("late"))
-    assert deleted == ["late"], "what was created a moment before is deleted at once"
+    assert deleted == ["late"], "a resource that was created just before is deleted at once"
 
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let SIGINT interrupt: a shell's background process, which the suite may be, inherits that it is ignored."""
+    """Restore SIGINT's default handler: a shell's background process inherits that SIGINT is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_deletes_what_was_created() -> None:
+def test_ctrl_c_deletes_all_resources() -> None:
     deleted, created = list[str](), threading.Event()
 
     def check(aws: Aws) -> None:
@@ -193,7 +193,7 @@ INDEX = json.dumps(
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """A registry that gives an image to whoever has a token."""
+    """A registry that serves an image to every client with a token."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -207,7 +207,7 @@ def registry() -> Iterator[str]:
             self.wfile.write(body or b"")
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Suppress the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -219,7 +219,7 @@ def registry() -> Iterator[str]:
 
 
 class Repository:
-    """What Amazon ECR takes of an image: layers by upload, each checked by its digest, and then a manifest."""
+    """Amazon ECR's API for images: each layer is uploaded and checked by its digest, and then the manifest."""
 
     def __init__(self) -> None:
         self.layers: dict[str, bytes] = {}

@@ -1,10 +1,10 @@
-"""What a claim declares: sources that exist, code that exists, and a sentence."""
+"""Declarations of claims: sources, dependent code and sentence."""
 
 from pathlib import Path
 
 import pytest
 
-import conformance.claims  # noqa: F401 - declares them
+import conformance.claims  # noqa: F401 - declares the claims
 from conformance import not_modelled
 from conformance.claim import CLAIMS, Claim
 from conformance.sources import model, words_of
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BY_NAME = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 
 
-def test_there_are_about_a_hundred_and_their_names_differ() -> None:
+def test_claim_names_are_unique_and_their_number_is_plausible() -> None:
     names = [claim.name for claim in CLAIMS]
     assert len(names) >= 100
     assert len(names) == len(set(names))
@@ -26,7 +26,7 @@ def test_the_code_that_depends_on_a_claim_exists(claim: Claim) -> None:
 
 
 @BY_NAME
-def test_an_installed_source_has_the_words_that_a_claim_takes_from_it(claim: Claim) -> None:
+def test_an_installed_source_contains_the_words_that_a_claim_quotes(claim: Claim) -> None:
     assert claim.sources
     for source in claim.sources:
         if source.words:
@@ -41,13 +41,13 @@ def test_a_claim_is_one_sentence(claim: Claim) -> None:
     assert len(claim.sentence.split()) <= 30
 
 
-def test_a_source_with_other_words_is_noticed() -> None:
+def test_missing_words_in_a_source_are_detected() -> None:
     assert "no such words" not in words_of(model("batch", "CancelJob", "no such words"))
 
 
-def test_the_architecture_page_lists_what_is_not_modelled() -> None:
+def test_the_architecture_page_lists_behaviours_that_are_not_modelled() -> None:
     page = not_modelled.PAGE.read_text()
-    assert page == not_modelled.written(page, CLAIMS), "write it: .venv/bin/python -m conformance --not-modelled"
+    assert page == not_modelled.written(page, CLAIMS), "update it: .venv/bin/python -m conformance --not-modelled"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/status.md"])

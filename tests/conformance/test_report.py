@@ -1,4 +1,4 @@
-"""Reports: the columns, and what they must not tell."""
+"""Reports: their columns, and the redaction of account data."""
 
 import json
 from pathlib import Path
@@ -17,24 +17,24 @@ def claim(name: str = "it", **more: Any) -> Claim:
     )
 
 
-def test_places_agree_only_if_their_outcomes_are_the_same() -> None:
+def test_places_agree_only_if_their_outcomes_are_equal() -> None:
     results = [
         Result(claim=claim("same"), outcome=Outcome.MET),
         Result(claim=claim("other"), outcome=Outcome.NOT_MET, detail="why"),
-        Result(claim=claim("left_out", not_modelled="it is left out"), outcome=Outcome.MET),
+        Result(claim=claim("left_out", not_modelled="not supported"), outcome=Outcome.MET),
     ]
     rows = {row["claim"]: row for row in report.rows(results, real=True)}
     assert [rows[name]["agree"] for name in ("same", "other", "left_out")] == ["yes", "no", "no"]
     assert rows["left_out"]["localcloud"] == "not modelled"
-    assert rows["left_out"]["reason"] == "it is left out"
+    assert rows["left_out"]["reason"] == "not supported"
 
 
-def test_a_local_run_leaves_the_column_of_aws_open() -> None:
+def test_a_local_run_leaves_the_aws_column_empty() -> None:
     (row,) = report.rows([Result(claim=claim(), outcome=Outcome.MET)], real=False)
     assert (row["localcloud"], row["aws"], row["agree"]) == ("met", "not run", "-")
 
 
-def test_no_account_key_or_role_id_is_written(tmp_path: Path) -> None:
+def test_reports_contain_no_account_key_or_role_ids(tmp_path: Path) -> None:
     secret = (
         "User: arn:aws:sts::210987654321:assumed-role/x is not authorized (AROAEXAMPLEEXAMPLE12, AKIAIOSFODNN7EXAMPLE)"
     )

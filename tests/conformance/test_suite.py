@@ -1,4 +1,4 @@
-"""Every claim, against a local cloud: met, or listed as not modelled; nothing leaves loopback, and nothing is left."""
+"""Every claim in a localcloud: met or listed as not modelled, without remote connections or leftover resources."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import conformance.claims  # noqa: F401 - declares them
+import conformance.claims  # noqa: F401 - declares the claims
 from conformance import report
 from conformance.__main__ import LOCAL_INSTANCES, LOCAL_WORKERS
 from conformance.claim import CLAIMS, Claim
@@ -19,7 +19,7 @@ from localcloud.loopback import is_local
 
 @dataclass
 class Connections:
-    """Where this process has connected to."""
+    """Records the hosts that this process connects to."""
 
     hosts: set[str] = field(default_factory=set)
     counting: bool = False
@@ -31,12 +31,12 @@ class Connections:
 
 
 _connections = Connections()
-sys.addaudithook(_connections.hook)  # it cannot be taken back (PEP 578), so there is one, which counts when asked to
+sys.addaudithook(_connections.hook)  # hooks cannot be removed (PEP 578), so a single one counts on demand
 
 
 @dataclass
 class Suite:
-    """A run of all claims, and the inventory of the cloud before and after."""
+    """A run of all claims, and the inventory of the localcloud before and after it."""
 
     run: Run
     before: dict[str, int]
@@ -47,7 +47,7 @@ class Suite:
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
     with pytest.MonkeyPatch.context() as patch:
-        # The user's own settings must not lead anywhere: the place knows its own endpoint and keys.
+        # The user's own settings must have no effect: the place has its own endpoint and keys.
         patch.setenv("AWS_PROFILE", "production")
         patch.setenv("AWS_ENDPOINT_URL", "https://sts.us-east-1.amazonaws.com")
         patch.setenv("ACCOUNT", "210987654321")
@@ -61,7 +61,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
 
 
 def inventory(place: Any) -> dict[str, int]:
-    """How many resources there are of each kind that costs money or has a name."""
+    """Return the number of resources of each kind that costs money or has a name."""
     calls = (
         ("s3", "list_buckets", "Buckets"),
         ("sqs", "list_queues", "QueueUrls"),
@@ -94,19 +94,19 @@ def test_a_claim_is_met_or_known_not_to_be_modelled(suite: Suite, claim: Claim) 
     assert found is report.expected(claim), hint
 
 
-def test_nothing_that_was_created_is_left(suite: Suite) -> None:
+def test_no_resource_is_left(suite: Suite) -> None:
     assert suite.run.left == []
-    service_linked = {f"{region}/list_roles" for region in ("us-east-1", "eu-west-1")}  # AWS keeps those, too
+    service_linked = {f"{region}/list_roles" for region in ("us-east-1", "eu-west-1")}  # AWS keeps these roles, too
     different = {kind for kind in suite.before if suite.before[kind] != suite.after[kind]}
     assert different <= service_linked
 
 
-def test_no_connection_leaves_loopback_unless_an_account_is_named(suite: Suite) -> None:
-    assert suite.hosts, "nothing was counted"
+def test_a_local_run_connects_only_to_loopback(suite: Suite) -> None:
+    assert suite.hosts, "no connection was recorded"
     assert {host for host in suite.hosts if not is_local(host)} == set()
 
 
-def test_the_counter_sees_a_connection_to_another_machine() -> None:
+def test_the_audit_hook_records_remote_hosts() -> None:
     counter = Connections(counting=True)
     counter.hook("socket.connect", (None, ("192.0.2.1", 80)))
     counter.hook("socket.getaddrinfo", ("sts.us-east-1.amazonaws.com", 443))
@@ -114,7 +114,7 @@ def test_the_counter_sees_a_connection_to_another_machine() -> None:
     assert len(counter.hosts) == 2
 
 
-def test_the_report_names_no_account(suite: Suite, tmp_path: Path) -> None:
+def test_the_report_contains_no_account_id(suite: Suite, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     report.write(path, report.rows(suite.run.results, real=False))
     assert "123456789012" not in path.read_text()

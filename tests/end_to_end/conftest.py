@@ -9,13 +9,13 @@ from traingrid.cli.status import ControlPlane
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A localcloud with a grid of two Regions in it, deployed by the real CDK CLI."""
+    """A localcloud with a grid of two Regions, deployed by the real CDK CLI."""
     with two_regions(tmp_path_factory.mktemp("cloud")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
-    """The control plane as the CLI sees it, with a user's environment."""
+    """The control plane as the CLI accesses it, with a user's environment."""
     with control_plane(cloud) as seen:
         yield seen

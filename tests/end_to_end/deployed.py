@@ -36,7 +36,7 @@ job:
 
 @contextmanager
 def empty_cloud(work: Path, home: str = "us-east-1", **variables: str) -> Iterator[LocalCloud]:
-    """A localcloud without a grid, while this process has the environment of its user, and these variables."""
+    """Start a localcloud without a grid; meanwhile this process has a user's environment and these variables."""
     try:
         settings = Settings(data_dir=work, lambda_retry_delays_seconds=(0.5, 0.5))
         with LocalCloud(settings) as cloud, pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def empty_cloud(work: Path, home: str = "us-east-1", **variables: str) -> Iterat
 
 
 class Templates:
-    """The templates of a grid, in a localcloud whose Regions are bootstrapped."""
+    """The templates of a grid, in a localcloud with bootstrapped Regions."""
 
     def __init__(self, cloud: LocalCloud, grid: str, *regions: str) -> None:
         self.cloud, self.work = cloud, Path(cloud.data_dir)
@@ -61,14 +61,14 @@ class Templates:
         run_cdk(cloud.endpoint_url, self.work, "bootstrap", "--app", str(self.folder), *places)
 
     def deploy(self, stacks: str) -> None:
-        """Deploy a stack, or "--all". Raises TraingridError with the CLI's words if that fails."""
+        """Deploy a stack, or "--all". Raises TraingridError with the CLI's message if that fails."""
         yes = ("--require-approval", "never", "--app", str(self.folder))
         run_cdk(self.cloud.endpoint_url, self.work, "deploy", stacks, *yes)
 
 
 @contextmanager
 def two_regions(work: Path, children: Spawn = Program, grid: str = GRID) -> Iterator[LocalCloud]:
-    """A localcloud with a grid of two Regions in it, deployed by the real CDK CLI; `children` starts Batch's."""
+    """Start a localcloud with a grid of two Regions, deployed by the real CDK CLI; `children` runs Batch's children."""
     settings = Settings(
         data_dir=work,
         lambda_retry_delays_seconds=(0.5, 0.5),
@@ -84,7 +84,7 @@ def two_regions(work: Path, children: Spawn = Program, grid: str = GRID) -> Iter
 
 @contextmanager
 def control_plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
-    """The control plane as the CLI sees it, with a user's environment."""
+    """Yield the control plane as the CLI accesses it, with a user's environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)

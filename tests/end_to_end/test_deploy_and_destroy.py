@@ -1,6 +1,6 @@
-"""A grid's life with the real CDK CLI: deployed, changed, destroyed, and deployed again onto what it had left.
+"""Life cycle of a grid with the real CDK CLI: deployed, changed, destroyed, and redeployed onto its retained resources.
 
-The tests go on from each other, in this order.
+The tests depend on each other, in this order.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ YES = ("--all", "--require-approval", "never")
 
 
 class Cdk:
-    """The CDK CLI in a localcloud, over the grid of two Regions or another one; each is synthesised once."""
+    """The CDK CLI in a localcloud, for the grid of two Regions or a variant; each is synthesized once."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         self.cloud, self.work = cloud, Path(cloud.data_dir)
@@ -58,7 +58,7 @@ class Cdk:
         return folder
 
     def __call__(self, *arguments: str, app: str = "") -> str:
-        """Run a command; return what it printed. Raises TraingridError if it fails."""
+        """Run a command and return its output. Raises TraingridError if the command fails."""
         run_cdk(self.cloud.endpoint_url, self.work, *arguments, "--app", app or str(self.work / "cdk.out"))
         return (self.work / f"cdk-{arguments[0]}.log").read_text()
 
@@ -73,7 +73,7 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
 
 @pytest.fixture(scope="module")
 def smaller(cdk: Cdk) -> str:
-    """The templates of the grid without its second Region."""
+    """Return the folder with the templates of the grid without its second Region."""
     return cdk.synthesise(cdk.smaller)
 
 
@@ -111,7 +111,7 @@ def a_job(region: str) -> Job:
 
 
 def trained(cdk: Cdk, grid: Path) -> str:
-    """Submit a line as a user does, whose training is a stub; return the state in which its job ends."""
+    """Submit a line with a stub training, as a user does; return the job's final state."""
     assert [*push_images(cdk.cloud.endpoint_url, load_grid(grid))]
     bucket = names.data_bucket("traingrid", ACCOUNT, HOME)
     for channel in ("train", "validation"):
@@ -126,14 +126,14 @@ def trained(cdk: Cdk, grid: Path) -> str:
         state = str((ledger.job(submission, 0) or {}).get("state", ""))
         return state if state in FINAL_STATES else ""
 
-    return until(ended, "the job ends", seconds=60) or ""
+    return until(ended, "the job has ended", seconds=60) or ""
 
 
-def test_what_has_not_changed_is_no_difference(cdk: Cdk) -> None:
+def test_an_unchanged_grid_has_no_differences(cdk: Cdk) -> None:
     assert "Number of stacks with differences: 0" in cdk("diff", "--fail")
 
 
-def test_another_value_of_a_property_is_a_difference(cdk: Cdk) -> None:
+def test_a_changed_property_is_a_difference(cdk: Cdk) -> None:
     briefly = cdk.work / "briefly.yaml"
     briefly.write_text(f"{GRID}log_retention_days: 1\n")
     app = cdk.synthesise(briefly)
@@ -142,9 +142,7 @@ def test_another_value_of_a_property_is_a_difference(cdk: Cdk) -> None:
     assert "RetentionInDays" in (cdk.work / "cdk-diff.log").read_text()
 
 
-def test_a_region_with_a_job_does_not_leave_and_the_control_plane_is_as_it_was(
-    cdk: Cdk, smaller: str, ledger: Ledger
-) -> None:
+def test_removing_a_region_with_a_job_fails_and_rolls_back(cdk: Cdk, smaller: str, ledger: Ledger) -> None:
     ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
     ledger.open_job("0123abcd", a_job(FAR))
     with pytest.raises(TraingridError, match=r"(?s)eu-west-1 cannot leave the grid: 1 job of\s+0123abcd \(1\)"):
@@ -157,10 +155,10 @@ def test_a_region_with_a_job_does_not_leave_and_the_control_plane_is_as_it_was(
     ]
     puts = Counter(name for name in policies if name.startswith(roles))
     assert len(puts) == len(roles)
-    assert set(puts.values()) == {1}, "a role was narrowed before the answer, if only for a moment"
+    assert set(puts.values()) == {1}, "a role's policy was reduced before the guard refused the update"
 
 
-def test_a_grid_with_a_job_is_not_destroyed_and_no_region_has_gone_before(cdk: Cdk) -> None:
+def test_a_grid_with_a_job_is_not_destroyed_and_keeps_all_regions(cdk: Cdk) -> None:
     with pytest.raises(TraingridError, match="traingrid cannot be destroyed: 1 job of 0123abcd"):
         cdk("destroy", "--all", "--force")
     assert status("traingrid-guard") == "DELETE_FAILED"
@@ -168,13 +166,13 @@ def test_a_grid_with_a_job_is_not_destroyed_and_no_region_has_gone_before(cdk: C
     assert status("traingrid-control") == "UPDATE_ROLLBACK_COMPLETE"
 
 
-def test_a_refused_destruction_is_taken_back_by_force_and_a_deployment(cdk: Cdk) -> None:
+def test_a_refused_destruction_is_undone_by_force_deletion_and_redeployment(cdk: Cdk) -> None:
     client("cloudformation", HOME).delete_stack(StackName="traingrid-guard", DeletionMode="FORCE_DELETE_STACK")
     cdk("deploy", *YES)
     assert status("traingrid-guard") == "CREATE_COMPLETE"
 
 
-def test_when_its_jobs_have_ended_the_region_may_leave_and_its_stacks_are_named(
+def test_a_region_without_running_jobs_can_be_removed_and_its_stacks_are_listed(
     cdk: Cdk, smaller: str, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger.record_job("0123abcd", 0, 1, {"state": "Completed"})
@@ -190,7 +188,7 @@ def test_a_line_trains_before_the_grid_is_destroyed(cdk: Cdk) -> None:
     assert trained(cdk, cdk.smaller) == "Completed"
 
 
-def test_a_destroyed_grid_leaves_what_retention_says_and_lists_it(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_destroyed_grid_lists_its_retained_resources(cdk: Cdk, capsys: pytest.CaptureFixture[str]) -> None:
     cdk("destroy", "--all", "--force")
     said = retained(cdk, capsys)
     kept = [f"traingrid-{what}-{ACCOUNT}-{region}" for what in ("data", "output") for region in (HOME, FAR)]
@@ -202,7 +200,7 @@ def test_a_destroyed_grid_leaves_what_retention_says_and_lists_it(cdk: Cdk, caps
         assert {stack["StackName"] for stack in there} == {"CDKToolkit"}
 
 
-def test_it_is_deployed_again_onto_what_it_had_left(cdk: Cdk, ledger: Ledger) -> None:
+def test_the_grid_is_redeployed_onto_its_retained_resources(cdk: Cdk, ledger: Ledger) -> None:
     with pytest.raises(TraingridError, match="already exists"):
         cdk("deploy", *YES)
     as_it_is = cdk.synthesise(cdk.grid, "-c", f"account={ACCOUNT}")
@@ -217,5 +215,5 @@ def test_it_is_deployed_again_onto_what_it_had_left(cdk: Cdk, ledger: Ledger) ->
     } == set()
 
 
-def test_a_line_trains_in_the_grid_that_was_deployed_again(cdk: Cdk) -> None:
+def test_a_line_trains_in_the_redeployed_grid(cdk: Cdk) -> None:
     assert trained(cdk, cdk.grid) == "Completed"

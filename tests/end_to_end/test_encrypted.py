@@ -1,4 +1,4 @@
-"""A grid with `encryption: kms`, the whole way: roles use its keys under enforcement, and then one permission lacks."""
+"""A grid with `encryption: kms` end to end: roles use its keys with IAM enforced, and then lack one permission."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ WRITES_A_MODEL = (
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     image = images.ProcessImage(command=(sys.executable, "-c", WRITES_A_MODEL, "train"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkout_images, "TRAINING", image)  # what the deployment pushes as the training image
+        patch.setattr(checkout_images, "TRAINING", image)  # the deployment pushes it as the training image
         with two_regions(tmp_path_factory.mktemp("encrypted"), grid=GRID) as running:
             yield running
 
@@ -57,7 +57,7 @@ def line(plane: ControlPlane) -> str:
     return f"{REGION},s3://{names.data_bucket('traingrid', plane.deployment.account, REGION)}/x\n"
 
 
-def test_a_line_trains_and_everything_it_leaves_is_encrypted(plane: ControlPlane) -> None:
+def test_a_line_trains_and_all_of_its_results_are_encrypted(plane: ControlPlane) -> None:
     submission = submit(plane, "encrypted.csv", line(plane))["submission"]
     (job,) = ended(plane, submission).jobs
     assert (job.state, job.reason) == ("Completed", "")
@@ -70,7 +70,7 @@ def test_a_line_trains_and_everything_it_leaves_is_encrypted(plane: ControlPlane
     assert "key/" in table["SSEDescription"]["KMSMasterKeyArn"]
 
 
-def test_without_kms_encrypt_a_training_ends_as_its_model_is_uploaded(plane: ControlPlane) -> None:
+def test_a_training_without_kms_encrypt_fails_when_its_model_is_uploaded(plane: ControlPlane) -> None:
     iam, role = client("iam", REGION), names.execution_role("traingrid", REGION)
     (policy,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
     document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]

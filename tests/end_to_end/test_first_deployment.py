@@ -1,6 +1,6 @@
-"""A first deployment that fails, with the real CDK CLI: it leaves nothing, and the second one succeeds.
+"""A first deployment with the real CDK CLI that fails: it leaves no resources, and the second deployment succeeds.
 
-The tests continue from each other, in this order.
+The tests depend on each other, in this order.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ encryption: kms
 
 
 class Deployment(Templates):
-    """All stacks of a grid of one Region, in a localcloud whose account may have no VPC more."""
+    """All stacks of a grid with one Region, in a localcloud whose VPC quota is used up."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(cloud, GRID, HOME)
@@ -39,7 +39,7 @@ class Deployment(Templates):
         self.deploy("--all")
 
     def allow_vpcs(self, more: int) -> None:
-        """Set the account's quota of VPCs to so many more than it has."""
+        """Set the account's VPC quota to this many more than it has."""
         there = len(client("ec2", HOME).describe_vpcs()["Vpcs"])
         self.cloud.limits.set(ACCOUNT, VPCS, there + more)
 
@@ -56,7 +56,7 @@ def control_stack() -> str:
     return str(found["StackStatus"])
 
 
-def test_a_first_deployment_that_fails_rolls_back_and_leaves_no_ledger(deploy: Deployment) -> None:
+def test_a_failed_first_deployment_rolls_back_and_leaves_no_ledger(deploy: Deployment) -> None:
     with pytest.raises(TraingridError, match="The maximum number of VPCs has been reached"):
         deploy()
     assert control_stack() == "ROLLBACK_COMPLETE"
@@ -65,7 +65,7 @@ def test_a_first_deployment_that_fails_rolls_back_and_leaves_no_ledger(deploy: D
     assert not [bucket for bucket in client("s3", HOME).list_buckets()["Buckets"] if "traingrid" in bucket["Name"]]
 
 
-def test_a_stack_whose_creation_failed_is_not_updated(deploy: Deployment) -> None:
+def test_a_stack_whose_creation_failed_cannot_be_updated(deploy: Deployment) -> None:
     template = (deploy.folder / "traingrid-control.template.json").read_text()
     with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
         client("cloudformation", HOME).create_change_set(

@@ -1,4 +1,4 @@
-"""docs/first-hour.md, literally: its commands, one after the other in one shell, in a local AWS of a young account."""
+"""The commands of docs/first-hour.md, executed literally in one shell, in a local AWS of a new account."""
 
 import os
 import re
@@ -16,7 +16,7 @@ LONGEST_SECONDS = 900
 
 
 class Step(NamedTuple):
-    """A step of the page: its title, its commands in a local AWS, and the lines that it must show."""
+    """A step of the page: its title, its commands, and the lines that their output must contain."""
 
     title: str
     commands: str
@@ -33,7 +33,7 @@ def steps() -> list[Step]:
     return found
 
 
-def test_there_are_ten_steps_and_each_says_what_it_must_show_and_what_to_do_otherwise() -> None:
+def test_the_page_has_ten_steps_with_expected_output_and_remedies() -> None:
     parts = PAGE.read_text().split("\n## ")[1:]
     assert [int(part.partition(".")[0]) for part in parts] == list(range(1, 11))
     assert all("must show" in part and re.search(r"\bIf\b", part) for part in parts)
@@ -44,11 +44,11 @@ def test_there_are_ten_steps_and_each_says_what_it_must_show_and_what_to_do_othe
 def test_the_page_can_be_followed_literally(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
-    for each in ROOT.iterdir():  # the same checkout, with a folder of its own for what the page's commands write
+    for each in ROOT.iterdir():  # link the checkout into a folder that receives the commands' files
         if each.name not in (".localcloud", "cdk.out", ".git"):
             (checkout / each.name).symlink_to(each)
     script = tmp_path / "first-hour.sh"
-    # `make setup` is what the tests themselves run in; everything else is as it is on the page.
+    # The tests already run in the environment that `make setup` creates; all other commands are unchanged.
     body = "".join(f"echo '## {step.title}'\n{step.commands}" for step in steps()).replace("make setup\n", "")
     script.write_text(f"set -eu\ntrap 'traingrid local down' EXIT\n{body}")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TRAINGRID"))}

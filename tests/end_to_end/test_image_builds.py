@@ -1,6 +1,6 @@
-"""Builds of images in an account whose CodeBuild quotas are small, with the real CDK CLI.
+"""Image builds in an account with small CodeBuild quotas, with the real CDK CLI.
 
-The tests continue from each other, in this order.
+The tests depend on each other, in this order.
 """
 
 import os
@@ -35,7 +35,7 @@ job: {image: small, instance_type: ml.m5.large}
 
 
 class Deployment(Templates):
-    """The stack of builds, and the stacks that it needs, in a localcloud."""
+    """The stack of builds and the stacks that it depends on, in a localcloud."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         super().__init__(cloud, GRID, HOME, FAR)
@@ -53,7 +53,7 @@ class Deployment(Templates):
         return [entry["parameters"] for entry in self.cloud.record.entries() if entry["action"] == action]
 
     def pushed(self) -> Counter[str]:
-        """Return how often an image was pushed, by the first part of its tag."""
+        """Return the number of pushed images, by the first part of their tags."""
         return Counter(str(call["imageTag"]).rpartition("-")[0] for call in self.calls("PutImage"))
 
 
@@ -63,7 +63,7 @@ def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         yield Deployment(cloud)
 
 
-def test_a_quota_of_no_builds_fails_in_one_sentence_with_the_command(deploy: Deployment) -> None:
+def test_a_quota_of_zero_builds_fails_with_the_command_to_raise_it(deploy: Deployment) -> None:
     deploy.allow(small=1, medium=0)
     with pytest.raises(TraingridError) as caught:
         deploy()
@@ -71,10 +71,10 @@ def test_a_quota_of_no_builds_fails_in_one_sentence_with_the_command(deploy: Dep
     assert 'CodeBuild quota "Concurrently running builds for Linux/Medium environment" in us-east-1 is used up' in said
     assert "Raise it, then deploy again, which builds only the images that are missing: aws service-quotas" in said
     assert "--region us-east-1 --service-code codebuild --quota-code L-2DC20C30 --desired-value 1" in said
-    assert deploy.pushed() == {"built": 1}, "the orchestrator's image, which came first"
+    assert deploy.pushed() == {"built": 1}, "only the orchestrator's image, which is built first"
 
 
-def test_repositories_images_and_logs_survive_a_first_build_that_fails(deploy: Deployment) -> None:
+def test_repositories_images_and_logs_survive_a_failed_first_build(deploy: Deployment) -> None:
     stacks = {it["StackName"]: it["StackStatus"] for it in client("cloudformation", HOME).describe_stacks()["Stacks"]}
     assert (stacks["traingrid-images"], stacks["traingrid-builds"]) == ("CREATE_COMPLETE", "ROLLBACK_COMPLETE")
     found = client("ecr", HOME).describe_images(repositoryName="traingrid/orchestrator")["imageDetails"]
@@ -83,37 +83,35 @@ def test_repositories_images_and_logs_survive_a_first_build_that_fails(deploy: D
     assert [stream["logStreamName"].partition("/")[0] for stream in streams] == ["OrchestratorBuild"]
 
 
-def test_a_second_deployment_resumes_with_one_build_at_a_time_although_codebuilds_events_are_lost(
+def test_a_second_deployment_resumes_with_one_build_at_a_time_despite_lost_events(
     deploy: Deployment,
 ) -> None:
     deploy.allow(small=1, medium=1)
     deploy.cloud.faults.set(Plan(events=(EventFault(source="aws.codebuild", drop=1.0),)))
     deploy()
-    assert deploy.pushed() == {"built": 1, "built-cpu": 1}, "the orchestrator's image was not pushed again"
-    assert deploy.cloud.faults.struck()["events/0/drop"] == 3, "each of the three builds' events was lost"
+    assert deploy.pushed() == {"built": 1, "built-cpu": 1}, "the orchestrator's image is not pushed again"
+    assert deploy.cloud.faults.struck()["events/0/drop"] == 3, "the event of each of the three builds is lost"
     there = client("ecr", FAR).describe_images(repositoryName="traingrid/training")["imageDetails"]
-    assert [image["imageTags"] for image in there], "the stack is complete when every Region has the image"
+    assert [image["imageTags"] for image in there], "a complete stack implies an image in every Region"
 
 
 def doctor(deploy: Deployment, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Return the commands that `traingrid doctor` prints, by the Region and the name of what they mend."""
-    with suppress(TraingridError):  # it ends so if anything is wrong
+    """Return the commands that `traingrid doctor` prints, by the Region and name of the image that they rebuild."""
+    with suppress(TraingridError):  # raised if doctor finds a problem
         cli.main(["--grid", str(deploy.work / "grid.yaml"), "doctor"], standalone_mode=False)
     found = re.findall(r"^(\S+ .+) \(sha256:\w+\): (.+)$", capsys.readouterr().out, re.MULTILINE)
     return dict(found)
 
 
 def run_literally(deploy: Deployment, command: str) -> None:
-    """Run a command in the checkout's folder, as in a shell without a terminal (docs/deploy.md)."""
+    """Run a command in the checkout, as in a shell without a terminal (docs/deploy.md)."""
     environment = {**os.environ, "CDK_HOME": str(deploy.work / "cdk-home"), "TMPDIR": str(deploy.work)}
     whole = f"{command} --require-approval never"
     done = subprocess.run(whole, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_the_command_of_the_check_up_builds_deleted_images_again(
-    deploy: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctors_command_rebuilds_deleted_images(deploy: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     run_literally(deploy, f"npx cdk deploy --all --app {deploy.folder}")
     assert doctor(deploy, capsys) == {}
     for region, repository in ((HOME, "orchestrator"), (HOME, "training"), (FAR, "training")):

@@ -1,4 +1,4 @@
-"""Pipe mode, the whole way: from a field of a manifest to ranks that read FIFOs, with both kinds of streams."""
+"""Pipe mode end to end: from a manifest field to ranks that read FIFOs, with both values of `streams`."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ RANKS = 2
 
 @pytest.fixture(scope="module")
 def trained(plane: ControlPlane) -> SubmissionStatus:
-    """A line with a stream for the host, one with a stream for each rank, and one with more ranks than objects."""
+    """Train lines with one stream per host, with one per rank, and with more ranks than objects."""
     data = upload_folder(plane.deployment, DIGITS / "campaign-1", REGION)
     rows = ["region,s3_uri,input_mode,streams,processes_per_host,hp.batch_size"]
     rows += [f"{REGION},{data},Pipe,{streams},{ranks},32" for streams, ranks in (("host", 2), ("rank", 2), ("rank", 5))]
@@ -42,14 +42,14 @@ def test_both_kinds_of_streams_train_on_all_ranks(trained: SubmissionStatus) -> 
         assert 0 < job.metrics["validation_top1"] <= 1
 
 
-def test_sagemaker_was_asked_for_a_channel_of_the_host_or_of_each_rank(trained: SubmissionStatus) -> None:
+def test_the_training_job_has_a_channel_per_host_or_per_rank(trained: SubmissionStatus) -> None:
     of_host, of_rank = (described(job.training_job)["InputDataConfig"] for job in trained.jobs[:2])
     assert [channel["ChannelName"] for channel in of_host] == ["train", "validation"]
     assert [channel["ChannelName"] for channel in of_rank] == ["train_0", "train_1", "validation_0", "validation_1"]
     assert {channel["InputMode"] for channel in (*of_host, *of_rank)} == {"Pipe"}
 
 
-def test_the_ranks_have_all_objects_among_them_each_once(trained: SubmissionStatus, plane: ControlPlane) -> None:
+def test_each_object_is_assigned_to_exactly_one_rank(trained: SubmissionStatus, plane: ControlPlane) -> None:
     shares = []
     for channel in described(trained.jobs[1].training_job)["InputDataConfig"][:RANKS]:
         uri = S3Uri.parse(channel["DataSource"]["S3DataSource"]["S3Uri"])
@@ -60,7 +60,7 @@ def test_the_ranks_have_all_objects_among_them_each_once(trained: SubmissionStat
     )
 
 
-def test_a_line_of_more_ranks_than_objects_fails_with_the_way_out_and_trains_nothing(
+def test_a_line_with_more_ranks_than_objects_fails_with_a_remedy_and_does_not_train(
     trained: SubmissionStatus, cloud: LocalCloud, plane: ControlPlane
 ) -> None:
     line = trained.jobs[2]
@@ -73,7 +73,7 @@ def test_a_line_of_more_ranks_than_objects_fails_with_the_way_out_and_trains_not
     assert [child["container"]["exitCode"] for child in children] == [0, 0, 2]
 
 
-def test_tensorboard_data_lies_beside_the_model(trained: SubmissionStatus) -> None:
+def test_tensorboard_data_is_stored_next_to_the_model(trained: SubmissionStatus) -> None:
     for job in trained.jobs[:2]:
         place = S3Uri.parse(described(job.training_job)["Environment"]["TRAINGRID_TENSORBOARD"])
         assert job.artifact.startswith(str(place).removesuffix("tensorboard"))
@@ -81,7 +81,7 @@ def test_tensorboard_data_lies_beside_the_model(trained: SubmissionStatus) -> No
         assert any("tfevents" in entry["Key"] for entry in listed.get("Contents", []))
 
 
-def test_the_audit_has_nothing_to_say(trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud) -> None:
+def test_the_audit_finds_no_violations(trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud) -> None:
     calls = cloud.record.entries()
     world = read_world(plane.deployment, submission=trained.submission, details=True, at_rest=True, calls=calls)
     assert [str(violation) for violation in audit(world)] == []

@@ -1,6 +1,6 @@
-"""Queued lines, the whole way: a service queue in each Region, children that are killed, one training job of each line.
+"""Queued lines end to end: a service queue in each Region, killed children, and one training job per line.
 
-The training programs are stubs (localcloud's plan of faults); all else is what a deployment runs.
+The training programs are stubs of localcloud's fault plan; all other programs are those of a deployment.
 """
 
 import os
@@ -60,7 +60,7 @@ def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
 
 @pytest.fixture(autouse=True)
 def plan(cloud: LocalCloud) -> Iterator[Callable[..., None]]:
-    """Says how long every training takes, and what else is to go wrong."""
+    """Return a function that sets the duration of trainings, and further faults."""
 
     def set_plan(seconds: float, **more: Any) -> None:
         cloud.faults.set(Plan(stubs=(Stub(seconds=seconds),), **more))
@@ -78,7 +78,7 @@ def manifest(plane: ControlPlane, *lines: str, columns: str = "") -> str:
 
 
 def made_by_batch(cloud: LocalCloud, submission: str) -> list[str]:
-    """The training jobs that Batch has asked for, of a submission."""
+    """Return the names of the training jobs that Batch created for a submission."""
     return [
         entry["parameters"]["TrainingJobName"]
         for entry in cloud.record.entries("sagemaker", "CreateTrainingJob")
@@ -93,7 +93,7 @@ def violations(plane: ControlPlane, cloud: LocalCloud, submission: str) -> list[
     return [str(violation) for violation in audit(world)]
 
 
-def test_a_line_of_each_kind_of_queue_is_trained_by_batch_and_recorded(plane: ControlPlane, cloud: LocalCloud) -> None:
+def test_a_line_in_each_kind_of_queue_is_trained_and_recorded(plane: ControlPlane, cloud: LocalCloud) -> None:
     report = submit(plane, "queued.csv", manifest(plane, *(f"{region}|" for region in REGIONS)))
     assert report["state"] == "submitted", report
     status = ended(plane, report["submission"])
@@ -111,7 +111,7 @@ def test_a_line_of_each_kind_of_queue_is_trained_by_batch_and_recorded(plane: Co
 
 
 def children(cloud: LocalCloud) -> list[int]:
-    """The processes of Batch's children, by what they run."""
+    """Return the process ids of Batch's children, which are recognized by their command lines."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -124,10 +124,10 @@ def children(cloud: LocalCloud) -> list[int]:
     return found
 
 
-def test_a_child_that_is_killed_finds_its_service_job_again(
+def test_a_killed_child_finds_its_service_job_again(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
 ) -> None:
-    """Killed while its job waits in the queue, and once more while it trains; nobody else tells the ledger of it."""
+    """It is killed while its job is queued, and again while it trains; only children write to the ledger."""
     lost = EventFault(source="aws.batch", drop=1.0)
     plan(4.0, events=(lost,), quotas=(Quota(instance_type="ml.m5.large", instances=0),))
     submission = submit(plane, "killed.csv", manifest(plane, "us-east-1|"))["submission"]
@@ -150,7 +150,7 @@ def test_a_child_that_is_killed_finds_its_service_job_again(
     assert violations(plane, cloud, submission) == []
 
 
-def test_no_capacity_is_waited_for_by_batch_and_is_no_attempt(
+def test_batch_waits_for_capacity_without_counting_an_attempt(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
 ) -> None:
     plan(0.5, capacity=(Capacity(times=2),))
@@ -162,7 +162,7 @@ def test_no_capacity_is_waited_for_by_batch_and_is_no_attempt(
 
 
 @pytest.mark.parametrize("effect", ["kill_before", "kill_after", "lose_reply", "error_after"])
-def test_whatever_becomes_of_a_submission_there_is_one_training_job(
+def test_a_failed_submit_call_creates_only_one_training_job(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None], effect: Effect
 ) -> None:
     plan(0.5, calls=(CallFault(effect=effect, service="batch", action="SubmitServiceJob", times=2),))
@@ -182,9 +182,7 @@ def kill_all(cloud: LocalCloud) -> None:
     until(lambda: not set(killed) & set(children(cloud)))
 
 
-def test_an_end_reaches_the_ledger_though_nobody_watches(
-    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
-) -> None:
+def test_an_end_is_recorded_without_a_child(plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]) -> None:
     plan(5.0)
     submission = submit(plane, "unwatched.csv", manifest(plane, "eu-west-1|"))["submission"]
     until(lambda: [item.get("phase") for item in plane.ledger.jobs(submission)] == ["Training"])
@@ -197,9 +195,7 @@ def test_an_end_reaches_the_ledger_though_nobody_watches(
     assert violations(plane, cloud, submission) == []
 
 
-def test_a_failed_line_is_queued_once_more_by_a_retry(
-    plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
-) -> None:
+def test_a_retry_queues_a_failed_line_again(plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]) -> None:
     cloud.faults.set(Plan(stubs=(Stub(seconds=0.5, outcome="Failed", reason="AlgorithmError: exit code 1"),)))
     submission = submit(plane, "failing.csv", manifest(plane, "us-east-1|"))["submission"]
     (failed,) = ended(plane, submission).jobs
@@ -219,11 +215,11 @@ def test_a_failed_line_is_queued_once_more_by_a_retry(
     assert violations(plane, cloud, submission) == []
 
 
-def test_a_cancel_ends_what_waits_and_what_trains(
+def test_a_cancel_ends_queued_and_training_jobs(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
 ) -> None:
     plan(120.0)
-    lines = ("us-east-1|,2", "us-east-1|,2", "eu-west-1|,1")  # of the first two, whichever child is faster
+    lines = ("us-east-1|,2", "us-east-1|,2", "eu-west-1|,1")  # either of the first two may train first
     submission = submit(plane, "cancelled.csv", manifest(plane, *lines, columns=",instance_count"))["submission"]
 
     def phases() -> list[str]:
@@ -237,12 +233,12 @@ def test_a_cancel_ends_what_waits_and_what_trains(
     assert len(told.training_jobs) == 3
     status = ended(plane, submission)
     assert [job.state for job in status.jobs] == ["Stopped"] * 3
-    assert len(made_by_batch(cloud, submission)) == 2, "the one that waited never trained"
+    assert len(made_by_batch(cloud, submission)) == 2, "the queued line never trained"
     time.sleep(1)
     assert violations(plane, cloud, submission) == []
 
 
-def test_the_reconciler_ends_what_nobody_wants_and_closes_what_nobody_watches(
+def test_the_reconciler_stops_cancelled_jobs_and_closes_unwatched_lines(
     plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]
 ) -> None:
     plan(120.0, events=(EventFault(source="aws.batch", drop=1.0),))

@@ -1,4 +1,4 @@
-"""A grid of two accounts, deployed by the real CDK CLI from the first one: a line trains in each, with IAM enforced."""
+"""A grid in two accounts, deployed by the real CDK CLI from the first: a line trains in each, with IAM enforced."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from traingrid.status import SubmissionStatus
 from traingrid.world_reading import read_world
 
 HOME, OTHER = "123456789012", "210987654321"
-REGIONS = ("us-east-1", "eu-west-1")  # the home Region itself trains in the other account
+REGIONS = ("us-east-1", "eu-west-1")  # training in the home Region uses the other account
 TWO = (
     GRID.replace("home: us-east-1\n", f'home: us-east-1\naccount: "{HOME}"\n')
     .replace("  us-east-1:\n", f'  us-east-1: {{account: "{OTHER}"}}\n')
@@ -35,14 +35,14 @@ TWO = (
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A localcloud of two accounts with a grid in it."""
+    """A localcloud with two accounts and a grid."""
     with two_regions(tmp_path_factory.mktemp("accounts"), grid=TWO) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
-    """The control plane as a user of the home Region's account sees it."""
+    """The control plane as a user of the home account accesses it."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in user_environment(cloud.endpoint_url).items():
             patch.setenv(name, value)
@@ -61,7 +61,7 @@ def trained(plane: ControlPlane) -> SubmissionStatus:
 
 
 def there(cloud: LocalCloud, service: str, region: str = "us-east-1") -> Any:
-    """Return a client of the other account's own user."""
+    """Return a client with a user's credentials of the other account."""
     keys = user_environment(cloud.endpoint_url, region, OTHER)
     session = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=region)
     return session.client(service, endpoint_url=cloud.endpoint_url)  # type: ignore[call-overload]
@@ -86,7 +86,7 @@ def test_a_line_trains_in_each_account(trained: SubmissionStatus, cloud: LocalCl
         client("sagemaker", "us-east-1").describe_training_job(TrainingJobName=trained.jobs[0].training_job)
 
 
-def test_it_was_launched_by_the_role_that_only_the_child_takes_on(trained: SubmissionStatus, cloud: LocalCloud) -> None:
+def test_only_the_child_can_assume_the_role_that_launches(trained: SubmissionStatus, cloud: LocalCloud) -> None:
     (created,) = [
         entry
         for entry in cloud.record.entries("sagemaker", "CreateTrainingJob")
@@ -100,10 +100,10 @@ def test_it_was_launched_by_the_role_that_only_the_child_takes_on(trained: Submi
             )
 
 
-def test_its_state_changes_came_home_and_were_recorded_by_the_recorders_own_role(
+def test_events_of_the_other_account_are_recorded_through_the_recorders_role(
     trained: SubmissionStatus, cloud: LocalCloud
 ) -> None:
-    """The home bus takes them by its policy; nothing is left in a queue for what could not be delivered."""
+    """The home bus's policy accepts the events, and no dead-letter queue contains one."""
     name = trained.jobs[0].training_job
     logs = client("logs", "us-east-1")
     groups = [found["logGroupName"] for found in logs.describe_log_groups()["logGroups"]]
@@ -137,9 +137,7 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
     assert plane.deployment.acting_in("us-east-1") is not None
 
 
-def test_doctor_looks_into_both_accounts_and_says_what_it_may_not_see(
-    trained: SubmissionStatus, cloud: LocalCloud
-) -> None:
+def test_doctor_checks_both_accounts_and_reports_missing_access(trained: SubmissionStatus, cloud: LocalCloud) -> None:
     arguments = ["--grid", str(cloud.data_dir / "grid.yaml"), "doctor"]
     seen = CliRunner().invoke(cli, arguments, env={"COLUMNS": "250"})
     assert "0 wrong, 0 could not be checked" in seen.output, seen.output
@@ -154,7 +152,7 @@ def test_doctor_looks_into_both_accounts_and_says_what_it_may_not_see(
     assert f"eu-west-1 account {HOME}: AWS_PROFILE=<a profile of account {HOME}> traingrid doctor" in theirs.output
 
 
-def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_nothing(
+def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_no_violations(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     home = plane.deployment.grid.home

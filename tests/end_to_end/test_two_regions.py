@@ -1,4 +1,4 @@
-"""The whole way: a manifest in S3, an array job, a Horovod training in each Region, the ledger. Nothing is faked."""
+"""End to end without stubs: a manifest in S3, an array job, a Horovod training in each Region, and the ledger."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def ended(plane: ControlPlane, submission: str) -> SubmissionStatus:
 
 @pytest.fixture(scope="module")
 def lines(plane: ControlPlane) -> list[str]:
-    """A manifest line per Region; its data lies there."""
+    """Return one manifest line per Region, after uploading its data."""
     return [
         f"{region},{upload_folder(plane.deployment, DIGITS / f'campaign-{number}', region)}\n"
         for number, region in enumerate(REGIONS, start=1)
@@ -59,7 +59,7 @@ def lines(plane: ControlPlane) -> list[str]:
 
 @pytest.fixture(scope="module")
 def trained(plane: ControlPlane, lines: list[str]) -> SubmissionStatus:
-    """A manifest of two good lines and one whose data is no TFRecord, at its end."""
+    """Train a manifest with two valid lines, and a last one whose data is not TFRecord."""
     bucket = names.data_bucket("traingrid", plane.deployment.account, "us-east-1")
     for channel in ("train", "validation"):
         plane.storage.write(S3Uri(bucket, f"broken/{channel}/a.tfrecord"), b"not a record" * 100, "application/x")
@@ -77,7 +77,7 @@ def test_each_line_trains_in_its_own_region(trained: SubmissionStatus) -> None:
         assert 0 < job.metrics["validation_top1"] <= 1
 
 
-def test_the_model_lies_in_the_region_that_trained_it(trained: SubmissionStatus) -> None:
+def test_the_model_is_stored_in_the_region_that_trained_it(trained: SubmissionStatus) -> None:
     for job in trained.jobs[:2]:
         assert job.artifact.startswith(f"s3://traingrid-output-123456789012-{job.region}/{trained.submission}/")
         source = S3Uri.parse(job.artifact)
@@ -86,7 +86,7 @@ def test_the_model_lies_in_the_region_that_trained_it(trained: SubmissionStatus)
             assert any(name.endswith("saved_model.pb") for name in model.getnames())
 
 
-def test_a_training_that_fails_leaves_its_reason_and_the_others_go_on(
+def test_a_failed_training_records_its_reason_and_other_lines_complete(
     trained: SubmissionStatus, plane: ControlPlane
 ) -> None:
     broken = trained.jobs[2]
@@ -99,7 +99,9 @@ def test_a_training_that_fails_leaves_its_reason_and_the_others_go_on(
     assert len(children[2]["attempts"]) == 1
 
 
-def test_a_plain_client_sees_children_training_jobs_and_logs(trained: SubmissionStatus, plane: ControlPlane) -> None:
+def test_a_boto3_client_can_read_children_training_jobs_and_logs(
+    trained: SubmissionStatus, plane: ControlPlane
+) -> None:
     for index, job in enumerate(trained.jobs[:2]):
         described = client("sagemaker", job.region).describe_training_job(TrainingJobName=job.training_job)
         assert described["TrainingJobStatus"] == "Completed"
@@ -121,7 +123,7 @@ def test_one_training_job_was_created_for_each_line(trained: SubmissionStatus, c
     assert sorted(created) == sorted(job.training_job for job in trained.jobs)
 
 
-def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
+def test_the_reconciler_makes_no_changes_and_the_audit_finds_no_violations(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     home = plane.deployment.grid.home
@@ -144,7 +146,7 @@ def test_the_deployed_reconciler_has_nothing_to_do_and_the_audit_nothing_to_say(
     assert [str(violation) for violation in audit(world)] == []
 
 
-def test_a_retried_child_attaches_and_creates_nothing(
+def test_a_retried_child_attaches_to_the_training_job(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     before = len([entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"])
@@ -163,7 +165,7 @@ def test_a_retried_child_attaches_and_creates_nothing(
     assert after == before
 
 
-def test_a_manifest_that_is_submitted_in_the_batch_console_trains_every_line_once(
+def test_a_manifest_submitted_in_the_batch_console_trains_every_line_once(
     plane: ControlPlane, cloud: LocalCloud, lines: list[str]
 ) -> None:
     def recorded(action: str) -> int:
@@ -189,7 +191,7 @@ def test_a_manifest_that_is_submitted_in_the_batch_console_trains_every_line_onc
     assert [str(violation) for violation in audit(world)] == []
 
 
-def test_a_wrong_manifest_is_rejected_and_nothing_is_submitted(plane: ControlPlane, cloud: LocalCloud) -> None:
+def test_an_invalid_manifest_is_rejected_and_not_submitted(plane: ControlPlane, cloud: LocalCloud) -> None:
     report = submit(plane, "wrong.csv", "us-east-1,s3://nobody/x\nmars,s3://nobody/x\n")
     assert report["state"] == "rejected"
     assert [error["line"] for error in report["errors"]] == [1, 2]
@@ -203,7 +205,7 @@ def test_a_wrong_manifest_is_rejected_and_nothing_is_submitted(plane: ControlPla
 def test_the_command_line_submits_watches_and_downloads(
     plane: ControlPlane, cloud: LocalCloud, lines: list[str], tmp_path: Path
 ) -> None:
-    """One line is a plain job, not an array. Also the only test of the installed command as a person types it."""
+    """A single line becomes a plain job. This is the only test of the installed command as a user runs it."""
 
     def traingrid(*arguments: str) -> str:
         command = [str(Path(sys.executable).with_name("traingrid")), "--grid", str(cloud.data_dir / "grid.yaml")]

@@ -1,6 +1,6 @@
-"""A grid of the longest name, updated step by step while a manifest of 50 lines trains: nothing is lost.
+"""A grid with a name of maximum length, updated step by step while a manifest of 50 lines trains without losses.
 
-The training programs are stubs; all else is what a deployment runs. The tests continue each other, in this order.
+The training programs are stubs; all other programs are those of a deployment. The tests depend on each other, in order.
 """
 
 import threading
@@ -35,7 +35,7 @@ HOME, SECOND, THIRD = "ap-southeast-2", "us-east-1", "eu-west-1"
 OTHER = "210987654321"
 LINES = 50
 AT_ONCE = 16
-"""Children that run at once: 4 vCPUs, and a quarter for each."""
+"""Concurrent children: each has a quarter of the 4 vCPUs."""
 ENDING_PER_STEP = 4
 QUEUE = {"service_queue": {"instances": LINES}}
 FIRST: dict[str, Any] = {
@@ -56,30 +56,30 @@ STEPS: dict[str, dict[str, Any]] = {
     "the first Region of another account": {"regions": {HOME: QUEUE, SECOND: QUEUE, THIRD: {"account": OTHER}}},
     "a Region without jobs removed": {"regions": {HOME: QUEUE, THIRD: {"account": OTHER}}},
 }
-"""Updates, each on top of those before it."""
+"""Updates, each applied on top of the previous ones."""
 REFUSED = {"shares": {"research": 1, "production": 4}, "network": "public"}
 
 
 class Pace:
-    """Lets as many training stubs end as a test allows, however long the updates take."""
+    """Lets a given number of training stubs end, independent of the duration of updates."""
 
     def __init__(self) -> None:
         self._turns = threading.Semaphore(0)
 
     def train(self, runner: Runner, seconds: float) -> None:
-        """Wait for a turn, instead of for the stub's seconds."""
+        """Wait for permission to end, instead of for the stub's duration."""
         while not self._turns.acquire(timeout=0.2):
             if runner.job.stop_requested.is_set():
                 raise TransferInterruptedError
 
     def let_end(self, trainings: int) -> None:
-        """Let so many trainings end."""
+        """Permit this many trainings to end."""
         self._turns.release(trainings)
 
 
 @dataclass
 class Deployer:
-    """Deploys grids into a localcloud with the real CDK CLI; they are synthesised in this process."""
+    """Deploys grids into a localcloud with the real CDK CLI; they are synthesized in this process."""
 
     cloud: LocalCloud
     grid: dict[str, Any]
@@ -90,7 +90,7 @@ class Deployer:
         return Path(self.cloud.data_dir)
 
     def deploy(self, *, bootstrap: Mapping[str, str] | None = None) -> None:
-        """Deploy the grid as it is now, after bootstrapping some Regions, each of its account."""
+        """Deploy the current grid, after bootstrapping some Regions, each in its account."""
         grid = Grid.model_validate(self.grid)
         folder = self.work / f"out-{len(list(self.work.glob('out-*')))}"
         an_app(grid, ROOT / "build" / "layer", folder).synth()
@@ -109,7 +109,7 @@ class Deployer:
         list(push_images(endpoint, grid))
 
     def plane(self) -> ControlPlane:
-        """The control plane as the CLI sees it."""
+        """Return the control plane as the CLI accesses it."""
         return ControlPlane.of(self.work / "grid.yaml")
 
 
@@ -134,7 +134,7 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
 
 @pytest.fixture(scope="module")
 def running(deployer: Deployer) -> tuple[str, str]:
-    """A submission of 50 lines and its array, of which 16 run at once."""
+    """Return a submission of 50 lines and its array, of which 16 children run concurrently."""
     report = submit(deployer.plane(), "fifty.csv", manifest(*["direct"] * LINES))
     assert report["state"] == "submitted", report
     until(lambda: len(created(deployer)) == 2 + AT_ONCE)
@@ -149,7 +149,7 @@ def manifest(*launches: str) -> str:
 
 
 def created(deployer: Deployer) -> list[str]:
-    """Return the names of the training jobs that were created."""
+    """Return the names of the created training jobs."""
     entries = deployer.cloud.record.entries("sagemaker", "CreateTrainingJob")
     return [entry["parameters"]["TrainingJobName"] for entry in entries]
 
@@ -160,15 +160,15 @@ def violations(deployer: Deployer, submission: str) -> list[str]:
     return [str(violation) for violation in audit(world)]
 
 
-def test_a_grid_of_the_longest_name_records_ends_that_no_child_watches(deployer: Deployer) -> None:
-    """Of a training job and of a service job: their events come home by rules that a trust policy names."""
+def test_a_grid_with_the_longest_name_records_ends_without_children(deployer: Deployer) -> None:
+    """A training job and a service job end without a child; rules named in a trust policy forward their events."""
     assert len(NAME) == NAME_LIMIT
     plane = deployer.plane()
     submission = submit(plane, "unwatched.csv", manifest("direct", "queued"))["submission"]
     until(lambda: [item.get("phase") for item in plane.ledger.jobs(submission)] == ["Training", "Training"])
     head = plane.ledger.submission(submission)
     assert head is not None
-    plane.children.terminate(head["batch_job"], "nobody watches")
+    plane.children.terminate(head["batch_job"], "the test needs lines without a child")
     until(lambda: (plane.batch.describe(head["batch_job"]) or {})["status"] == "FAILED")
     assert [job.state for job in plane.status(submission).jobs] == ["InProgress", "InProgress"]
     deployer.pace.let_end(2)
@@ -178,14 +178,14 @@ def test_a_grid_of_the_longest_name_records_ends_that_no_child_watches(deployer:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_update_is_deployed_while_jobs_run(deployer: Deployer, running: tuple[str, str], step: str) -> None:
-    """Before each update some children end, so that others start while it is deployed, and after it."""
+    """Some children end before each update, so that others start during and after its deployment."""
     deployer.grid |= STEPS[step]
     deployer.pace.let_end(ENDING_PER_STEP)
     deployer.deploy(bootstrap={THIRD: OTHER} if "account" in step else None)
     assert not deployer.plane().status(running[0]).ended
 
 
-def test_what_running_jobs_would_not_survive_is_refused_with_the_command_to_continue(
+def test_an_update_that_would_break_running_jobs_is_refused_with_a_command(
     deployer: Deployer, running: tuple[str, str]
 ) -> None:
     before = dict(deployer.grid)
@@ -199,7 +199,7 @@ def test_what_running_jobs_would_not_survive_is_refused_with_the_command_to_cont
     deployer.grid = before
 
 
-def test_nothing_was_lost(deployer: Deployer, running: tuple[str, str]) -> None:
+def test_all_lines_complete(deployer: Deployer, running: tuple[str, str]) -> None:
     submission, array = running
     plane = deployer.plane()
     deployer.pace.let_end(LINES)

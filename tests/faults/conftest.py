@@ -7,6 +7,6 @@ from faults.arena import Arena, arena
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    """A deployed grid whose children are forked, for all experiments of a module."""
+    """Deploy a grid with forked children, shared by all experiments of a module."""
     with arena(tmp_path_factory.mktemp("faults"), seed=1) as deployed:
         yield deployed

@@ -1,4 +1,4 @@
-"""What the trials of manifests blame: a parser that is wrong in any way is found out."""
+"""Manifest trials: every kind of parser defect is detected."""
 
 import random
 from contextlib import suppress
@@ -25,7 +25,7 @@ def trial() -> Trial:
     return Trial(deployment=DEPLOYMENT, chance=random.Random(1), keep=3)
 
 
-def test_manifests_that_are_taken_or_rejected_as_they_should_be_are_counted_and_some_are_kept(trial: Trial) -> None:
+def test_correct_outcomes_are_counted_and_sampled(trial: Trial) -> None:
     for number in range(10):
         assert trial.parse(f"us-east-1,s3://ragab-ml/{number}\n".encode())
         assert trial.parse(b"us-east-9,s3://ragab-ml/x\n") is None
@@ -35,7 +35,7 @@ def test_manifests_that_are_taken_or_rejected_as_they_should_be_are_counted_and_
 
 
 def rejects_with(**changes: Any) -> Any:
-    error = LineError(line=1, field="region", value="", reason="it is wrong", next_step="Mend it.")
+    error = LineError(line=1, field="region", value="", reason="it is wrong", next_step="Correct it.")
 
     def parse(*_: Any) -> Any:
         raise ManifestError([replace(error, **changes)])
@@ -57,20 +57,20 @@ def crashes(*_: Any) -> Any:
         lambda *_: [],
     ],
 )
-def test_a_parser_is_blamed_that(trial: Trial, monkeypatch: pytest.MonkeyPatch, parse: Any) -> None:
+def test_a_defective_parser_is_reported(trial: Trial, monkeypatch: pytest.MonkeyPatch, parse: Any) -> None:
     monkeypatch.setattr(manifest, "parse", parse)
     trial.parse(SAMPLE.encode())
     assert [violation.invariant for violation in trial.wrong] == ["I7"]
 
 
-def test_a_parser_that_takes_too_long_is_blamed(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_parser_is_reported(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_trial, "SECONDS", 0.0)
     trial.parse(SAMPLE.encode())
     assert "takes" in trial.wrong[0].what
 
 
 @pytest.mark.parametrize("form", generated.FORMS)
-def test_what_a_manifest_says_and_what_comes_of_it_are_compared_field_by_field(form: Form) -> None:
+def test_every_field_of_a_manifest_is_compared_with_its_parsed_value(form: Form) -> None:
     line: dict[str, Any] = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "name": "one"}
     if form != "plain":
         line |= {"hyperparameters": {"a": 1.5}, "retries": 2, "spot": True, "max_runtime": "2d", "metrics": ["loss"]}
@@ -80,14 +80,14 @@ def test_what_a_manifest_says_and_what_comes_of_it_are_compared_field_by_field(f
     others: dict[str, Any] = {"region": "eu-west-1", "s3_uri": "s3://ragab-ml/y", "name": "two", "retries": 3}
     others |= {"hyperparameters": {"a": 2}, "spot": False, "max_runtime": "1h", "metrics": ["lass", "loss"]}
     for name in line:
-        if (name, form) == ("metrics", "csv"):  # words in a cell: not compared
+        if (name, form) == ("metrics", "csv"):  # a cell with several words is not compared
             continue
         other = Manifest(content=made.content, form=form, lines=[{**line, name: others[name]}], damaged=False)
         assert len(list(disagreements(other, lines, DEPLOYMENT))) == 1, name
     assert list(disagreements(replace(made, lines=[line, line]), lines, DEPLOYMENT))
 
 
-def test_of_every_form_whole_and_damaged_manifests_are_made_up_and_some_are_accepted() -> None:
+def test_manifests_of_every_form_are_generated_and_some_are_accepted() -> None:
     made_up, accepted = set[tuple[Form, bool]](), set[Form]()
 
     @seed(1)
@@ -104,7 +104,7 @@ def test_of_every_form_whole_and_damaged_manifests_are_made_up_and_some_are_acce
     assert accepted == set(generated.FORMS)
 
 
-def test_the_growth_of_memory_is_that_of_the_peak_meanwhile() -> None:
+def test_memory_growth_is_measured_at_the_peak() -> None:
     with MemoryGrowth() as memory:
         held = bytearray(b"x" * 64 * 2**20)
         del held

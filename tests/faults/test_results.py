@@ -1,4 +1,4 @@
-"""What is written down of the fault suite is what its runs have shown."""
+"""Results of the fault suite: the committed file, its Markdown tables and the merging of runs."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")
 
 
-def test_the_document_says_what_the_results_say() -> None:
+def test_the_reliability_page_contains_the_committed_results() -> None:
     assert markdown(json.loads(RESULTS.read_text())) in DOCUMENT.read_text()
 
 
-def test_the_results_that_are_kept_are_of_full_volume_and_without_a_violation() -> None:
+def test_committed_results_have_full_volume_and_no_violations() -> None:
     kept = json.loads(RESULTS.read_text())
     assert {row["share"] for row in kept["rows"] + kept["sabotage"]} == {1.0}
     assert {row["violations"] for row in kept["rows"]} == {0}
@@ -25,7 +25,7 @@ def test_the_results_that_are_kept_are_of_full_volume_and_without_a_violation() 
     assert {row["experiment"] for row in kept["rows"]} <= {*experiments(1)}
 
 
-def test_the_document_names_the_experiments_that_have_no_results() -> None:
+def test_the_tables_list_experiments_without_results() -> None:
     kept = json.loads(RESULTS.read_text())
     left, gone = kept["rows"][1:], kept["rows"][0]["experiment"]
     said = markdown({**kept, "rows": left}).partition("Not run at full volume yet: ")[2].partition(".\n")[0]
@@ -33,7 +33,7 @@ def test_the_document_names_the_experiments_that_have_no_results() -> None:
     assert f"| {gone} |" not in markdown({**kept, "rows": left})
 
 
-def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path) -> None:
+def test_a_run_of_one_experiment_replaces_only_its_row(tmp_path: Path) -> None:
     file, order = tmp_path / "faults.json", ["E1", "E2"]
     for name, volume in (("E2", "two"), ("E1", "one"), ("E2", "two again")):
         run = Results()
@@ -44,7 +44,7 @@ def test_a_run_of_one_experiment_takes_the_place_of_its_row_alone(tmp_path: Path
     assert all(row["commit"] and row["ended_at"] and row["account"] == "young" for row in written)
 
 
-def test_the_sentence_counts_all_rows_and_names_the_seed() -> None:
+def test_the_summary_counts_all_rows_and_contains_the_seed() -> None:
     run = Results()
     run.add(measured("E1", 7, lambda: Outcome(volume="1", violations=[])), 1.0)
     assert (run.good, run.sentence) == (True, "0 duplicates, 0 orphans, 0 lost, 0 violations in 1 experiments (seed 7)")
@@ -55,7 +55,7 @@ def test_the_sentence_counts_all_rows_and_names_the_seed() -> None:
     )
 
 
-def test_a_sabotage_that_finds_nothing_is_no_good_result() -> None:
+def test_a_sabotage_without_violations_fails_the_suite() -> None:
     run = Results()
     run.add(measured("without attach", 7, lambda: Outcome(volume="1", violations=[])), 1.0, sabotaged=True)
     assert not run.good

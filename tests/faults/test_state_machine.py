@@ -1,4 +1,4 @@
-"""The state machine of `python -m faults` in small, that it can fail, and the ways to failure that it has found."""
+"""A short run of the fault suite's state machine, proof that it can fail, and the failures that it once found."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from traingrid.attempt import Attempt
 from traingrid.backends.sagemaker import SageMaker
 
 
-def test_nothing_is_doubled_orphaned_or_lost_whoever_acts_or_dies() -> None:
+def test_invariants_hold_for_random_events_kills_and_losses() -> None:
     GridMachine.seen.clear()
     played(examples=100, steps=30, number=1)
     assert GridMachine.seen["training jobs"] > 100
@@ -22,26 +22,26 @@ def test_nothing_is_doubled_orphaned_or_lost_whoever_acts_or_dies() -> None:
 
 @pytest.fixture
 def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back after the test what a sabotage takes away."""
+    """Restore after the test the methods that a sabotage replaces."""
     monkeypatch.setattr(SageMaker, "start", SageMaker.start)
     monkeypatch.setattr(Attempt, "cancelled", Attempt.cancelled)
 
 
 @pytest.mark.parametrize("safeguard", ["attach", "check after create"])
-def test_a_counterexample_is_found_without(put_back: None, safeguard: str) -> None:
+def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None:
     sabotage.SAFEGUARDS[safeguard]()
     with pytest.raises(AssertionError):
         played(examples=2000, steps=30, number=1, shortest=False)
 
 
-def test_a_counterexample_is_found_without_conditional_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelTable, "is_conditional", False)
     with pytest.raises(AssertionError):
         played(examples=2000, steps=30, number=1, shortest=False)
 
 
 def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") -> None:
-    """Play given steps, and the end that every example has."""
+    """Run given steps, followed by the teardown of every example."""
     machine = GridMachine()
     try:
         machine.a_first_manifest(
@@ -54,7 +54,7 @@ def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") ->
         machine.teardown()
 
 
-def test_a_cancel_is_read_while_sagemaker_is_throttled_and_nothing_is_created_long_after_it() -> None:
+def test_no_create_long_after_a_cancel_when_sagemaker_is_throttled() -> None:
     play(
         lambda grid: grid.lose_sight(0),
         lambda grid: grid.throttle("sagemaker"),
@@ -66,7 +66,7 @@ def test_a_cancel_is_read_while_sagemaker_is_throttled_and_nothing_is_created_lo
 
 
 @pytest.mark.parametrize("first", ["the old child", "the new child"])
-def test_a_child_that_sleeps_while_its_line_is_retried_with_other_settings_leaves_it_alone(first: str) -> None:
+def test_a_sleeping_child_leaves_a_retried_line_alone(first: str) -> None:
     def the_old_child_wakes(grid: GridMachine) -> None:
         grid.time_passes(70.0)
         grid.all_act(60)
@@ -97,11 +97,11 @@ def deleted_while_its_child_was_lost() -> None:
     )
 
 
-def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again() -> None:
+def test_a_training_job_deleted_before_its_end_is_recorded_is_not_recreated() -> None:
     deleted_while_its_child_was_lost()
 
 
-def test_a_counterexample_is_what_was_deleted_where_a_child_does_not_believe_the_ledger(
+def test_a_child_that_ignores_the_ledger_recreates_a_deleted_training_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("traingrid.launch.was_seen", lambda _item: False)
@@ -109,7 +109,7 @@ def test_a_counterexample_is_what_was_deleted_where_a_child_does_not_believe_the
         deleted_while_its_child_was_lost()
 
 
-def test_a_counterexample_is_found_where_a_child_does_not_see_that_its_line_was_submitted_again(
+def test_a_child_that_does_not_notice_a_retry_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(programs, "array_file", lambda _key: "")
@@ -117,7 +117,7 @@ def test_a_counterexample_is_found_where_a_child_does_not_see_that_its_line_was_
         played(examples=2000, steps=30, number=1, shortest=False)
 
 
-def test_a_counterexample_is_found_where_a_training_job_bears_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_job_without_a_fingerprint_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traingrid.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
-    with pytest.raises(AssertionError, match="ended by a strange training job"):
+    with pytest.raises(AssertionError, match="because of a foreign training job"):
         played(examples=2000, steps=30, number=1, shortest=False)

@@ -1,4 +1,4 @@
-"""A small share of `make faults`: the same experiments with few children, and the proof that they can fail."""
+"""A small share of `make faults`: the same experiments with few children, and proof that they can fail."""
 
 from collections.abc import Callable
 
@@ -50,32 +50,32 @@ SABOTAGES: dict[str, Experiment] = {
 
 
 @pytest.mark.parametrize("what", HOLDS)
-def test_nothing_is_doubled_orphaned_or_lost_when(grid: Arena, what: str) -> None:
+def test_invariants_hold_when(grid: Arena, what: str) -> None:
     assert HOLDS[what](grid).violations == []
 
 
 @pytest.mark.parametrize("safeguard", SABOTAGES)
-def test_the_suite_notices_children_or_an_intake_without(grid: Arena, safeguard: str) -> None:
+def test_the_suite_detects_a_missing_safeguard(grid: Arena, safeguard: str) -> None:
     assert SABOTAGES[safeguard](grid).violations == []
     with grid.sabotaged(safeguard):
         assert SABOTAGES[safeguard](grid).violations
 
 
-def test_what_never_comes_to_rest_is_a_row_with_a_violation() -> None:
+def test_a_timeout_becomes_a_row_with_a_violation() -> None:
     def endless() -> Outcome:
-        raise TimeoutError("within 1 s it did not come to this: every line ends")
+        raise TimeoutError("timed out after 1 s waiting until every line ends")
 
     row = measured("E0", 7, endless)
     assert (row.violations, row.lost, row.found) == (
         1,
         1,
-        ["I1 lost: within 1 s it did not come to this: every line ends"],
+        ["I1 lost: timed out after 1 s waiting until every line ends"],
     )
 
 
-def test_an_experiment_whose_faults_never_struck_has_shown_nothing() -> None:
+def test_an_experiment_without_strikes_proves_nothing() -> None:
     row = measured("E0", 7, lambda: Outcome(volume="0 kills", struck=0, violations=[]))
-    assert (row.violations, row.found) == (1, ["I1 other: nothing has struck, so nothing was shown"])
+    assert (row.violations, row.found) == (1, ["I1 other: no fault struck, so the experiment proves nothing"])
 
 
 def test_the_table_shows_counts_and_the_seed() -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.policies`: print the policy matrix."""
+"""`python -m tests.policies`: prints the policy matrix."""
 
 import sys
 

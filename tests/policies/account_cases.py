@@ -1,7 +1,7 @@
-"""What roles may ask of AWS in a Region that is in another account, and what the home account's roles do to get there.
+"""Cases of a training Region in another account: permissions there, and of the home account's roles to assume them.
 
-Here the grid's one account is the Region's, and the home Region is in another: so the cases of a child can be asked of
-the role that a child takes on, as they are.
+Here the grid's one account is the Region's, and the home Region is in another account. The cases of a child therefore
+apply unchanged to the role that a child assumes.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def two_accounts() -> Grid:
     described = the_grid().model_dump(exclude_defaults=True)
     described["account"] = HOMES
     described["regions"][INSIDE]["account"] = ACCOUNT
-    del described["regions"][INSIDE]["service_queue"]  # which a Region in another account cannot have
+    del described["regions"][INSIDE]["service_queue"]  # not supported in a Region in another account
     return Grid.model_validate(described)
 
 
@@ -40,34 +40,34 @@ def acting_role(part: str) -> str:
 
 
 def _of_a_child() -> Iterator[Case]:
-    """Yield what a child is asked of training at home, of the role that it takes on: the other Region is not its."""
+    """Yield the child's cases for the role that it assumes, without those at home or in the other Region."""
     for case in child_cases.cases():
         there = INSIDE in case.resource or case.resource == "*"
         if MANIFESTS in case.resource or case.action.startswith(("batch:", "dynamodb:")) or not there:
             continue
         yield replace(case, role="launch")
     yield launch.may_not(
-        "start one in a Region of home's account", CREATE, training_job(FREE), asked(INSIDE), breaks=RESOURCE
+        "create one in a Region of the home account", CREATE, training_job(FREE), asked(INSIDE), breaks=RESOURCE
     )
-    yield launch.may_not("write into the ledger", "dynamodb:UpdateItem", LEDGER)
-    yield launch.may_not("become the next", "sts:AssumeRole", acting_role("use"))
-    yield launch.may("see which data there is in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
+    yield launch.may_not("write to the ledger", "dynamodb:UpdateItem", LEDGER)
+    yield launch.may_not("assume another role", "sts:AssumeRole", acting_role("use"))
+    yield launch.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
 
 
 def _watching() -> Iterator[Case]:
     theirs = training_job(INSIDE, "my-own-job")
     for caller in (record, sweep, use):
         for action in ("DescribeTrainingJob", "ListTags"):
-            yield caller.may("see how a job ended", f"sagemaker:{action}", training_job(INSIDE))
-        yield caller.may_not("see another's", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
-        yield caller.may_not("start one", CREATE, training_job(INSIDE), asked(INSIDE))
+            yield caller.may("read how a job ended", f"sagemaker:{action}", training_job(INSIDE))
+        yield caller.may_not("read a foreign one", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
+        yield caller.may_not("create one", CREATE, training_job(INSIDE), asked(INSIDE))
         yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
         yield caller.may_not("submit an array", "batch:SubmitJob", QUEUE)
         yield caller.may_not("delete one", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
     for caller in (sweep, use):
-        yield caller.may("find what runs", "sagemaker:ListTrainingJobs", "*")
+        yield caller.may("find running jobs", "sagemaker:ListTrainingJobs", "*")
         yield caller.may("stop a training job that is not needed", "sagemaker:StopTrainingJob", training_job(INSIDE))
-        yield caller.may_not("stop another's", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
+        yield caller.may_not("stop a foreign one", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
     yield record.may_not("stop one", "sagemaker:StopTrainingJob", training_job(INSIDE))
     for caller in (record, sweep):
         yield caller.may_not("read a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
@@ -76,24 +76,26 @@ def _watching() -> Iterator[Case]:
 def _using() -> Iterator[Case]:
     for bucket in (DATA, output(INSIDE), "arn:aws:s3:::mine-east"):
         yield use.may("list the bucket", "s3:ListBucket", bucket)
-    yield use.may("take a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
-    yield use.may_not("take data away", "s3:GetObject", f"{DATA}/campaign/x", breaks=RESOURCE)
+    yield use.may("download a model", "s3:GetObject", f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz")
+    yield use.may_not("download data", "s3:GetObject", f"{DATA}/campaign/x", breaks=RESOURCE)
     for action in ("s3:PutObject", "s3:AbortMultipartUpload"):
-        yield use.may("bring data", action, f"{DATA}/campaign/x")
+        yield use.may("upload data", action, f"{DATA}/campaign/x")
     for place in (f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", "arn:aws:s3:::mine-east/x"):
         yield use.may_not(f"write {place[13:]}", "s3:PutObject", place, breaks=RESOURCE)
     yield use.may_not("delete data", "s3:DeleteObject", f"{DATA}/campaign/x")
     yield use.may("read a log", "logs:GetLogEvents", f"{GROUP}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000")
-    yield use.may("see which streams there are", "logs:DescribeLogStreams", f"{GROUP}:log-stream:")
+    yield use.may("list log streams", "logs:DescribeLogStreams", f"{GROUP}:log-stream:")
     others = f"{GROUP}:log-stream:somebody-1/algo-1-1700000000"
-    yield use.may_not("read another's log", "logs:GetLogEvents", others, breaks=RESOURCE)
-    yield use.may("see whether an image is there", "ecr:DescribeImages", REPOSITORY)
-    yield use.may_not("push one", "ecr:PutImage", REPOSITORY)
-    yield use.may("see the stack", "cloudformation:DescribeStacks", STACK)
-    yield use.may_not("see others", "cloudformation:DescribeStacks", STACK.replace("traingrid-", "x-"), breaks=RESOURCE)
-    yield use.may("see whether the account is bootstrapped", "ssm:GetParameter", BOOTSTRAP)
+    yield use.may_not("read a foreign log", "logs:GetLogEvents", others, breaks=RESOURCE)
+    yield use.may("check that an image exists", "ecr:DescribeImages", REPOSITORY)
+    yield use.may_not("push an image", "ecr:PutImage", REPOSITORY)
+    yield use.may("describe the stack", "cloudformation:DescribeStacks", STACK)
+    yield use.may_not(
+        "describe others", "cloudformation:DescribeStacks", STACK.replace("traingrid-", "x-"), breaks=RESOURCE
+    )
+    yield use.may("check that the account is bootstrapped", "ssm:GetParameter", BOOTSTRAP)
     yield use.may_not("read a secret", "ssm:GetParameter", BOOTSTRAP.replace("version", "secret"), breaks=RESOURCE)
-    yield use.may("see that the execution role is there", "iam:GetRole", execution_role(INSIDE))
+    yield use.may("check that the execution role exists", "iam:GetRole", execution_role(INSIDE))
     for action in ("ec2:DescribeRegions", "servicequotas:ListServiceQuotas"):
         yield use.may("check the account", action, "*")
 
@@ -103,18 +105,18 @@ def _keys() -> Iterator[Case]:
     for caller in (launch, use):
         for action in USES:
             yield caller.may("read and write encrypted objects", action, key, through("s3", INSIDE))
-            yield caller.may_not("use the key by itself", action, key, breaks=VIA)
-            yield caller.may_not("use another", action, elsewhere, through("s3", INSIDE), breaks=RESOURCE)
+            yield caller.may_not("use the key directly", action, key, breaks=VIA)
+            yield caller.may_not("use another key", action, elsewhere, through("s3", INSIDE), breaks=RESOURCE)
 
 
 def _taking_on() -> Iterator[Case]:
-    """Yield which role in the other account each role of the control plane may assume."""
+    """Yield the roles in the other account that each role of the control plane may or may not assume."""
     for part, role in HOME_ROLES.items():
         caller = Caller(role)
-        yield caller.may("act there", "sts:AssumeRole", acting_role(part))
+        yield caller.may("assume its role there", "sts:AssumeRole", acting_role(part))
         for other in PARTS:
             if other != part:
-                yield caller.may_not(f"act as {other}", "sts:AssumeRole", acting_role(other), breaks=RESOURCE)
+                yield caller.may_not(f"assume {other}", "sts:AssumeRole", acting_role(other), breaks=RESOURCE)
 
 
 CASES = (*_of_a_child(), *_watching(), *_using(), *_keys(), *_taking_on())

@@ -1,7 +1,7 @@
-"""The calls of AWS that each role makes, or that a service makes with it.
+"""AWS calls of each role, including those that a service makes with it.
 
 Each call has the conditions under which a role makes it: a request parameter ("tags", "versionId"), or a type of
-resource that the request uses ("kms:key": what it reads or writes is encrypted with a customer managed key).
+resource that the request uses ("kms:key": the data is encrypted with a customer managed key).
 `test_required_permissions` compares the calls with the product's code and with the policies. A rule of tests/posture
 compares the roles with those of every kind of grid.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 KEY = "kms:key"
 _READ: Mapping[str, set[str]] = {"s3:GetObject": {"versionId", KEY}}
 _FUNCTION: Mapping[str, set[str]] = {
-    # Lambda with the role of a function: https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html,
+    # Lambda uses the function's role: https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html,
     # and dead letters: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html
     "logs:CreateLogStream": set(),
     "logs:PutLogEvents": set(),
@@ -124,7 +124,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
     "flow logs": {**_LOG, "logs:DescribeLogStreams": set()},
     "event forwarding": {"events:PutEvents": set()},
 }
-"""The calls of the roles of a grid in one account."""
+"""Calls of the roles of a grid in one account."""
 
 CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
     **{role: {"sts:AssumeRole": set()} for role in ("child", "recorder", "reconciler")},
@@ -154,8 +154,8 @@ CALLS_BETWEEN_ACCOUNTS: Mapping[str, Mapping[str, set[str]]] = {
         "sts:GetCallerIdentity": set(),
     },
 }
-"""The calls that are added if a training Region is in another account: those of the four roles there, of which the
-control plane's roles, and a person, assume one each (docs/accounts.md)."""
+"""Additional calls if a training Region is in another account: those of the four roles there, one for each of three
+roles of the control plane, which assume them, and one for users (docs/accounts.md)."""
 
 
 def calls_of(role: str) -> Mapping[str, set[str]]:

@@ -1,4 +1,4 @@
-"""What a case of the policy matrix is: somebody asks for something, and IAM must say so."""
+"""Cases of the policy matrix: a call by a role, and IAM's expected verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ KEY_POLICY = {
         }
     ],
 }
-"""What a key's policy says of its account (tests/stacks/test_keys.py): without it no role's own policies count."""
+"""A key policy that delegates to the account (tests/stacks/test_keys.py); without it, IAM policies have no effect."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """One call of a role, or (`by`) of a service that would assume it.
+    """One call of a role, or (`by`) of a service that assumes the role.
 
     Attributes:
-        role: Whose policies decide; one of `grid.ROLES`.
-        says: What is asked for, as a sentence would go on after "the role may", or may not.
-        expected: The verdict.
-        breaks: What alone is wrong with a call that is denied: the action, the resource, or a condition as "operator
-            key"; empty for one that is allowed.
-        by: The service that wants to assume the role; empty where the role itself calls.
+        role: Role whose policies decide; a key of `grid.ROLES`.
+        says: The call, as a phrase that continues "the role may", or "may not".
+        expected: The expected verdict.
+        breaks: The only rule that a denied call breaks: the action, the resource, or a condition as "operator key";
+            empty for an allowed call.
+        by: The service that assumes the role; empty if the role itself makes the call.
     """
 
     role: str
@@ -48,7 +48,7 @@ class Case:
         return f"{self.role}: {self.action}: {self.says}"
 
     def request(self, policies: str) -> dict[str, object]:
-        """Return what the simulator is asked; `policies` is the name under which it gets the role's."""
+        """Return the simulator's input; `policies` is the key of the role's policies in it."""
         return {
             "policies": policies,
             "principal": self.by or f"arn:aws:sts::{ACCOUNT}:assumed-role/{self.role.replace(' ', '-')}/session",
@@ -61,7 +61,7 @@ class Case:
 
 
 class Caller:
-    """Makes the cases of one role."""
+    """Creates the cases of one role."""
 
     def __init__(self, role: str) -> None:
         self._role = role

@@ -1,4 +1,4 @@
-"""What a Batch child may ask of AWS, and every way in which one thing of it could be wrong."""
+"""Permissions of a Batch child, and requests that break exactly one of their rules."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def output(region: str) -> str:
 
 
 def asked(region: str) -> Context:
-    """Return the condition keys of the very request that a child sends for a line with a tag of its user's."""
+    """Return the condition keys of a child's actual request, for a line with a user's tag."""
     grid = the_grid()
     deployment = Deployment(
         grid=grid, account=ACCOUNT, table="", manifest_bucket="", job_queue="queue", job_definition="definition"
@@ -49,7 +49,7 @@ def asked(region: str) -> Context:
 
 
 def changed(region: str, **changes: Any) -> Context:
-    """Return the keys of a child's request with some others, or without those that are None; "_" stands for ":"."""
+    """Return the keys of a child's request with changes; None removes a key, and the first "_" stands for ":"."""
     keys = {key.replace("_", ":", 1): value for key, value in changes.items()}
     return {key: value for key, value in {**asked(region), **keys}.items() if value is not None}
 
@@ -69,70 +69,72 @@ def cases() -> Iterator[Case]:
 def _creating() -> Iterator[Case]:
     job = training_job(INSIDE)
     for region in (INSIDE, FREE):
-        yield child.may(f"start a training job in {region} as it does", CREATE, training_job(region), asked(region))
+        yield child.may(f"create a training job in {region}", CREATE, training_job(region), asked(region))
     other = changed(INSIDE, sagemaker_InstanceTypes=["ml.p4d.24xlarge"])
-    yield child.may("start one on another type that grid.yaml allows", CREATE, job, other)
-    yield child.may("start one in one of the subnets", CREATE, job, changed(INSIDE, sagemaker_VpcSubnets=SUBNETS[:1]))
-    yield child.may("start one of two days", CREATE, job, changed(INSIDE, sagemaker_MaxRuntimeInSeconds="172800"))
-    yield child.may("start one without a warm pool", CREATE, job, changed(INSIDE, sagemaker_KeepAlivePeriod="0"))
-    yield child.may("start one without a shell", CREATE, job, changed(INSIDE, sagemaker_EnableRemoteDebug="false"))
+    yield child.may("create one with another allowed type", CREATE, job, other)
+    yield child.may("create one in one of the subnets", CREATE, job, changed(INSIDE, sagemaker_VpcSubnets=SUBNETS[:1]))
+    yield child.may(
+        "create one with a runtime of two days", CREATE, job, changed(INSIDE, sagemaker_MaxRuntimeInSeconds="172800")
+    )
+    yield child.may("create one without a warm pool", CREATE, job, changed(INSIDE, sagemaker_KeepAlivePeriod="0"))
+    yield child.may("create one without a shell", CREATE, job, changed(INSIDE, sagemaker_EnableRemoteDebug="false"))
     elsewhere = training_job("eu-west-1")
-    yield child.may_not("start one in a Region of no grid", CREATE, elsewhere, asked(INSIDE), breaks=RESOURCE)
+    yield child.may_not("create one in a Region outside the grid", CREATE, elsewhere, asked(INSIDE), breaks=RESOURCE)
     for name in ("traingrid2-0123abcd-0-1", "my-own-job", "traingridx"):
         theirs = training_job(INSIDE, name)
-        yield child.may_not(f"start {name}, which is not of the grid", CREATE, theirs, asked(INSIDE), breaks=RESOURCE)
+        yield child.may_not(f"create {name} of another grid", CREATE, theirs, asked(INSIDE), breaks=RESOURCE)
     abroad = training_job(INSIDE).replace(ACCOUNT, "999999999999")
-    yield child.may_not("start one in another account", CREATE, abroad, asked(INSIDE), breaks=RESOURCE)
+    yield child.may_not("create one in another account", CREATE, abroad, asked(INSIDE), breaks=RESOURCE)
 
 
 def _creating_otherwise() -> Iterator[Case]:
-    """Yield a request in which one thing is not as grid.yaml says, for each such thing."""
+    """Yield requests in which exactly one value violates grid.yaml, for each such value."""
     one_of, null, both = "ForAllValues:StringEquals", "Null", "Bool"
     wrong: tuple[tuple[str, str, Context], ...] = (
         (
-            "on a type that is on no list",
+            "with a type that is not allowed",
             f"{one_of} sagemaker:InstanceTypes",
             {"sagemaker:InstanceTypes": ["ml.p5.48xlarge"]},
         ),
         (
-            "with one host of a type that is on no list",
+            "with an allowed type and one that is not",
             f"{one_of} sagemaker:InstanceTypes",
             {"sagemaker:InstanceTypes": ["ml.g5.48xlarge", "ml.p5.48xlarge"]},
         ),
-        ("in a subnet of nobody's", f"{one_of} sagemaker:VpcSubnets", {"sagemaker:VpcSubnets": ["subnet-00000000"]}),
+        ("in an unknown subnet", f"{one_of} sagemaker:VpcSubnets", {"sagemaker:VpcSubnets": ["subnet-00000000"]}),
         (
-            "with one foot in another subnet",
+            "in an additional unknown subnet",
             f"{one_of} sagemaker:VpcSubnets",
             {"sagemaker:VpcSubnets": [*SUBNETS, "subnet-00000000"]},
         ),
         (
-            "in an open security group",
+            "in an unknown security group",
             f"{one_of} sagemaker:VpcSecurityGroupIds",
             {"sagemaker:VpcSecurityGroupIds": ["sg-00000000"]},
         ),
         (
-            "with traffic in the clear",
+            "without encrypted traffic",
             f"{both} sagemaker:InterContainerTrafficEncryption",
             {"sagemaker:InterContainerTrafficEncryption": "false"},
         ),
-        ("with a network", f"{both} sagemaker:NetworkIsolation", {"sagemaker:NetworkIsolation": "false"}),
+        ("without isolation", f"{both} sagemaker:NetworkIsolation", {"sagemaker:NetworkIsolation": "false"}),
         (
-            "of two days and a second",
+            "with a runtime of two days and a second",
             "NumericLessThanEquals sagemaker:MaxRuntimeInSeconds",
             {"sagemaker:MaxRuntimeInSeconds": "172801"},
         ),
         (
-            "that says it is another grid's",
+            "with another grid's tag",
             "StringEquals aws:RequestTag/traingrid:grid",
             {"aws:RequestTag/traingrid:grid": "other"},
         ),
     )
     for says, breaks, change in wrong:
         context = {**asked(INSIDE), **change}
-        yield child.may_not(f"start one {says}", CREATE, training_job(INSIDE), context, breaks=breaks)
+        yield child.may_not(f"create one {says}", CREATE, training_job(INSIDE), context, breaks=breaks)
     for key in ("InstanceTypes", "VpcSubnets", "VpcSecurityGroupIds"):
         context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"start one without any {key}"
+        says = f"create one without {key}"
         yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{null} sagemaker:{key}")
     for key, operator in (
         ("InterContainerTrafficEncryption", both),
@@ -140,19 +142,19 @@ def _creating_otherwise() -> Iterator[Case]:
         ("MaxRuntimeInSeconds", "NumericLessThanEquals"),
     ):
         context = changed(INSIDE, **{f"sagemaker_{key}": None})
-        says = f"start one that says nothing of {key}"
+        says = f"create one without {key}"
         yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{operator} sagemaker:{key}")
-    says = "start one without the grid's tag"
+    says = "create one without the grid's tag"
     context = without_tag(names.TAG_GRID)
     yield child.may_not(
         says, CREATE, training_job(INSIDE), context, breaks=f"StringEquals aws:RequestTag/{names.TAG_GRID}"
     )
     for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
-        says = f"start one without {tag}, of nobody's line"
+        says = f"create one without {tag}"
         yield child.may_not(says, CREATE, training_job(INSIDE), without_tag(tag), breaks=f"{null} aws:RequestTag/{tag}")
     for key, value in (("VpcSubnets", SUBNETS), ("VpcSecurityGroupIds", GROUPS)):
         context = changed(FREE, **{f"sagemaker_{key}": value})
-        says = f"start one with {key} in a Region that has none"
+        says = f"create one with {key} in a Region without a VPC"
         yield child.may_not(says, CREATE, training_job(FREE), context, breaks=f"{null} sagemaker:{key}")
     never: tuple[tuple[str, str, Context], ...] = (
         ("a shell", "Bool sagemaker:EnableRemoteDebug", {"sagemaker:EnableRemoteDebug": "true"}),
@@ -166,46 +168,46 @@ def _creating_otherwise() -> Iterator[Case]:
     for says, breaks, change in never:
         for region in (INSIDE, FREE):
             context = {**asked(region), **change}
-            what = f"start one with {says} in {region}"
+            what = f"create one with {says} in {region}"
             yield child.may_not(what, CREATE, training_job(region), context, breaks=breaks, expected=EXPLICITLY)
 
 
 def _training_jobs() -> Iterator[Case]:
     for action in ("DescribeTrainingJob", "StopTrainingJob", "ListTags"):
         for region in (INSIDE, FREE):
-            yield child.may(f"do so to a job of the grid in {region}", f"sagemaker:{action}", training_job(region))
+            yield child.may(f"use the grid's job in {region}", f"sagemaker:{action}", training_job(region))
         theirs = training_job(INSIDE, "traingrid2-0123abcd-0-1")
-        yield child.may_not("do so to another grid's", f"sagemaker:{action}", theirs, breaks=RESOURCE)
+        yield child.may_not("use another grid's job", f"sagemaker:{action}", theirs, breaks=RESOURCE)
         longer = training_job(INSIDE, "traingrid-eu-0123abcd-0-1")
-        yield child.may_not("do so to a grid's whose name goes on", f"sagemaker:{action}", longer, breaks=RESOURCE)
+        yield child.may_not("use the job of a grid with a longer name", f"sagemaker:{action}", longer, breaks=RESOURCE)
     for action in ("UpdateTrainingJob", "DeleteTrainingJob"):
-        yield child.may_not("do so to its own", f"sagemaker:{action}", training_job(INSIDE), expected=EXPLICITLY)
+        yield child.may_not("change its own job", f"sagemaker:{action}", training_job(INSIDE), expected=EXPLICITLY)
     tagging, tags = {"sagemaker:TaggingAction": "CreateTrainingJob"}, "sagemaker:AddTags"
-    yield child.may("tag a job that it starts", tags, training_job(INSIDE), {**tagging})
+    yield child.may("tag a job when creating it", tags, training_job(INSIDE), {**tagging})
     theirs = training_job(INSIDE, "my-own-job")
-    yield child.may_not("tag another's", tags, theirs, {**tagging}, breaks=RESOURCE)
+    yield child.may_not("tag a foreign job", tags, theirs, {**tagging}, breaks=RESOURCE)
     key = "StringEquals sagemaker:TaggingAction"
-    yield child.may_not("tag a job that runs", tags, training_job(INSIDE), breaks=key)
+    yield child.may_not("tag a running job", tags, training_job(INSIDE), breaks=key)
     model: Context = {"sagemaker:TaggingAction": "CreateModel"}
-    yield child.may_not("tag on another occasion", tags, training_job(INSIDE), model, breaks=key)
+    yield child.may_not("tag when creating another resource", tags, training_job(INSIDE), model, breaks=key)
     yield child.may_not("list all training jobs", "sagemaker:ListTrainingJobs", "*")
     for what, kind in (("ProcessingJob", "processing-job"), ("TransformJob", "transform-job")):
         named = f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:{kind}/traingrid-0123abcd-0-1"
-        yield child.may_not("start a job of another kind", f"sagemaker:Create{what}", named)
+        yield child.may_not("create a job of another kind", f"sagemaker:Create{what}", named)
 
 
 def _passing() -> Iterator[Case]:
     action, to_sagemaker = "iam:PassRole", {"iam:PassedToService": "sagemaker.amazonaws.com"}
     for region in (INSIDE, FREE):
-        yield child.may("pass SageMaker a Region's execution role", action, execution_role(region), {**to_sagemaker})
+        yield child.may("pass a Region's execution role to SageMaker", action, execution_role(region), {**to_sagemaker})
     key = "StringEquals iam:PassedToService"
     for service in ("ec2", "lambda", "ecs-tasks"):
         to: Context = {"iam:PassedToService": f"{service}.amazonaws.com"}
         yield child.may_not(f"pass it to {service}", action, execution_role(INSIDE), to, breaks=key)
-    yield child.may_not("pass it without saying to whom", action, execution_role(INSIDE), breaks=key)
+    yield child.may_not("pass it to an unnamed service", action, execution_role(INSIDE), breaks=key)
     for role in (execution_role(INSIDE, "other"), f"arn:aws:iam::{ACCOUNT}:role/Admin", execution_role("eu-west-1")):
         yield child.may_not(f"pass {role.rpartition('/')[2]}", action, role, {**to_sagemaker}, breaks=RESOURCE)
-    yield child.may_not("assume it itself", "sts:AssumeRole", execution_role(INSIDE))
+    yield child.may_not("assume it", "sts:AssumeRole", execution_role(INSIDE))
 
 
 def _reading_and_writing() -> Iterator[Case]:
@@ -216,31 +218,31 @@ def _reading_and_writing() -> Iterator[Case]:
     for key in ("submissions/0123abcd/jobs.jsonl", "manifests/x.csv"):
         yield child.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
     for action in ("GetItem", "PutItem", "Query", "UpdateItem"):
-        yield child.may("keep its item", f"dynamodb:{action}", LEDGER)
+        yield child.may("read and write its item", f"dynamodb:{action}", LEDGER)
     theirs = LEDGER.replace(names.ledger("traingrid"), "Orders")
-    yield child.may_not("write another table", "dynamodb:PutItem", theirs, breaks=RESOURCE)
+    yield child.may_not("write to another table", "dynamodb:PutItem", theirs, breaks=RESOURCE)
     for action in ("Scan", "DeleteItem", "DeleteTable"):
-        yield child.may_not("do so to the ledger", f"dynamodb:{action}", LEDGER)
+        yield child.may_not("scan or delete the ledger", f"dynamodb:{action}", LEDGER)
     for region in (INSIDE, FREE):
         mine = f"{output(region)}/0123abcd/0/traingrid-0123abcd-0-1/input/train_0.manifest"
         for action in ("s3:GetObject", "s3:PutObject"):
-            yield child.may("keep the ManifestFiles of its training job", action, mine)
-        yield child.may("see which results there are", "s3:ListBucket", output(region))
-        yield child.may("see which data there is", "s3:ListBucket", output(region).replace("output", "data"))
-    yield child.may("see which data there is in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
-    yield child.may_not("see what is in another", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
+            yield child.may("read and write its training job's ManifestFiles", action, mine)
+        yield child.may("list results", "s3:ListBucket", output(region))
+        yield child.may("list data", "s3:ListBucket", output(region).replace("output", "data"))
+    yield child.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
+    yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
     model = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"
     for action in ("s3:GetObject", "s3:PutObject"):
-        yield child.may_not("touch a model", action, model, breaks=RESOURCE)
+        yield child.may_not("read or write a model", action, model, breaks=RESOURCE)
     yield child.may_not("read data", "s3:GetObject", "arn:aws:s3:::mine-east/campaign/x.tfrecord", breaks=RESOURCE)
     yield child.may_not("delete a model", "s3:DeleteObject", model)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"
-    yield child.may("read the log of its training job", "logs:GetLogEvents", stream)
-    yield child.may("see which streams there are", "logs:DescribeLogStreams", f"{group}:log-stream:")
+    yield child.may("read its training job's log", "logs:GetLogEvents", stream)
+    yield child.may("list log streams", "logs:DescribeLogStreams", f"{group}:log-stream:")
     others = stream.replace("traingrid-", "somebody-")
-    yield child.may_not("read another's log", "logs:GetLogEvents", others, breaks=RESOURCE)
-    yield child.may_not("write into its log", "logs:PutLogEvents", stream)
+    yield child.may_not("read a foreign log", "logs:GetLogEvents", others, breaks=RESOURCE)
+    yield child.may_not("write to its training job's log", "logs:PutLogEvents", stream)
     yield child.may_not(
         "submit more children", "batch:SubmitJob", f"arn:aws:batch:{HOME}:{ACCOUNT}:job-queue/traingrid-shared"
     )

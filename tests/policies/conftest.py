@@ -11,7 +11,7 @@ _results: list[tuple[Case, str]] = []
 
 @pytest.fixture(scope="session")
 def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Document]]:
-    """Who may do what, and who may become whom, by the templates of one grid."""
+    """Return the permission and trust policies of one grid's templates."""
     folder = tmp_path_factory.mktemp("policies")
     (folder / "layer" / "python").mkdir(parents=True)
     return policies_by_role(folder / "layer", folder / "assembly")
@@ -19,13 +19,13 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Documen
 
 @pytest.fixture(scope="session")
 def verdict(policies: Mapping[str, list[Document]]) -> dict[Case, str]:
-    """What IAM says to each case; all are asked at once, because the simulator takes a second to start."""
+    """Return IAM's verdict on each case; one call covers all, because the simulator takes a second to start."""
     _results[:] = zip(CASES, evaluated(CASES, policies), strict=True)
     return dict(_results)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the matrix's table after a run that had it."""
+    """Print a summary of the matrix at the end of a run that evaluated it."""
     if _results:
         terminalreporter.section("policy matrix")
         terminalreporter.write_line(table(_results))

@@ -1,6 +1,6 @@
-"""Public records of what AWS authorizes: refusals of real accounts, and AWS's documentation.
+"""Public evidence of the permissions that AWS requires: refusals in real accounts, and AWS documentation.
 
-`refusals/*.yaml` is a list of records for each service. A record takes precedence over the Service Authorization
+Each file refusals/*.yaml is a list of records for one service. A record takes precedence over the Service Authorization
 Reference: it adds a permission to a call, or makes an optional resource type of the reference a required one.
 """
 
@@ -18,18 +18,18 @@ class Record(BaseModel):
     """One public record.
 
     Attributes:
-        call: The call that was made, as "service:Operation"; `each` are further calls of which the record is true.
-        when: The request parameter, or the type of resource, that makes the permission necessary; empty: every call.
-        instead_of: The action that the call does not require then.
-        action: The required action; empty if the call requires none.
-        resources: The types of the required resources, as in the reference of the action's service.
-        named: True if the types are required only where the request names such a resource.
+        call: The call, as "service:Operation"; `each` lists further calls to which the record applies.
+        when: Request parameter or resource type that makes the permission necessary; empty for every call.
+        instead_of: Action that the call does not require in that case.
+        action: Required action; empty if the call requires none.
+        resources: Types of the required resources, as in the reference of the action's service.
+        named: True if the types are required only when the request names such a resource.
         context: Condition keys with fixed values.
-        via: The service whose name is in kms:ViaService, or "kms" if KMS is called without another service.
+        via: Service whose name is in kms:ViaService, or "kms" if KMS is called directly.
         kind: "refused": AWS's own words; "documented": documentation, or a report without AWS's words.
         source: The public page.
         quote: AWS's words, without account ids.
-        note: What the record proves beyond its quote.
+        note: Conclusions from the record beyond its quote.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class Record(BaseModel):
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """Every call of which the record is true."""
+        """Every call to which the record applies."""
         return (self.call, *self.each)
 
 

@@ -1,4 +1,4 @@
-// Answers, for each case on standard input, what IAM would: the simulator's verdict, or why it gives none.
+// Evaluates each case on standard input with the IAM simulator, and returns its verdict, or the reason why it has none.
 // In:  {"policies": {name: [documents]}, "cases": [{"policies": name, "trust": document?, "principal", "action", "resource", "account", "context"}]}
 // Out: [{"result": "Allowed" | "ImplicitlyDenied" | "ExplicitlyDenied", "error": "", "ignored": [context keys]}]
 import { runSimulation } from '@cloud-copilot/iam-simulate'
@@ -28,7 +28,7 @@ async function evaluated(asked) {
   const results = answer.resultType === 'single' ? [answer.result] : answer.results
   return {
     result: answer.overallResult,
-    error: results.length === 1 ? '' : `${results.length} answers: a case names one resource`,
+    error: results.length === 1 ? '' : `${results.length} answers; a case must name one resource`,
     ignored: results.flatMap((result) => result.ignoredContextKeys ?? [])
   }
 }

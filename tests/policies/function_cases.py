@@ -1,4 +1,4 @@
-"""What the Lambda functions may ask of AWS, and what they must be refused: intake, recorder, reconciler, guard."""
+"""Permissions of the Lambda functions: intake, recorder, reconciler and region guard."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def cases() -> Iterator[Case]:
         (intake, "IntakeAccept"),
         (recorder, "JobEventsRecord"),
         (reconciler, "ReconcilerSweep"),
-        (Caller("image builder"), "BuilderBuild"),  # tests/policies/build_cases.py has the rest
+        (Caller("image builder"), "BuilderBuild"),  # its other cases are in tests/policies/build_cases.py
         (guard, "GuardAnswer"),
     ):
         yield from _of_every_function(caller, part)
@@ -36,20 +36,20 @@ def _of_every_function(caller: Caller, part: str) -> Iterator[Case]:
     for action in ("CreateLogStream", "PutLogEvents"):
         yield caller.may("write its log", f"logs:{action}", log)
     for action in ("SendMessage", "GetQueueAttributes", "GetQueueUrl"):
-        yield caller.may("keep what it failed on", f"sqs:{action}", queue)
+        yield caller.may("send dead letters", f"sqs:{action}", queue)
     for action in ("PutTraceSegments", "PutTelemetryRecords"):
-        yield caller.may("be traced", f"xray:{action}", "*")
+        yield caller.may("send traces", f"xray:{action}", "*")
     yield caller.may_not("read traces", "xray:GetTraceSummaries", "*")
     others = log.replace(f"{part}Log", "somebody")
     yield caller.may_not("write another log", "logs:PutLogEvents", others, breaks=RESOURCE)
-    yield caller.may_not("write into another queue", "sqs:SendMessage", f"{queue}2", breaks=RESOURCE)
-    yield caller.may_not("take what was kept away", "sqs:PurgeQueue", queue)
+    yield caller.may_not("write to another queue", "sqs:SendMessage", f"{queue}2", breaks=RESOURCE)
+    yield caller.may_not("purge dead letters", "sqs:PurgeQueue", queue)
     yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
     yield caller.may_not("pass a role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
     model, some = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz", caller in (intake, reconciler)
     yield caller.may_not("read a model", "s3:GetObject", model, breaks=RESOURCE if some else ACTION)
     for action in ("DeleteItem", "DeleteTable"):
-        yield caller.may_not("take something out of the ledger", f"dynamodb:{action}", LEDGER)
+        yield caller.may_not("delete from the ledger", f"dynamodb:{action}", LEDGER)
     yield caller.may_not("delete a training job", "sagemaker:DeleteTrainingJob", training_job(INSIDE))
 
 
@@ -60,7 +60,7 @@ def _intake() -> Iterator[Case]:
         yield intake.may(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}")
     for key in ("manifests/x.csv", "by-hand/x.csv", "x"):
         yield intake.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
-    yield intake.may_not("read what it has written", "s3:GetObject", f"{MANIFESTS}/by-hand/x.csv", breaks=RESOURCE)
+    yield intake.may_not("read a by-hand manifest", "s3:GetObject", f"{MANIFESTS}/by-hand/x.csv", breaks=RESOURCE)
     yield intake.may_not("list the bucket", "s3:ListBucket", MANIFESTS)
     yield intake.may_not("delete a manifest", "s3:DeleteObject", f"{MANIFESTS}/manifests/x.csv")
     for action in ("GetItem", "PutItem", "UpdateItem"):
@@ -76,28 +76,28 @@ def _submitting() -> Iterator[Case]:
         yield intake.may("submit an array", submit, resource, tag_keys(tags))
         yield intake.may("tag the array that it submits", tag, resource, tag_keys(tags))
         owner = tag_keys({**tags, "owner": "me"})
-        yield intake.may_not("tag it otherwise", tag, resource, owner, breaks="ForAllValues:StringEquals aws:TagKeys")
-        yield intake.may_not("tag it with nothing", tag, resource, breaks="Null aws:TagKeys")
+        yield intake.may_not("add other tags", tag, resource, owner, breaks="ForAllValues:StringEquals aws:TagKeys")
+        yield intake.may_not("tag it without tags", tag, resource, breaks="Null aws:TagKeys")
     definition = f"{BATCH}:job-definition/somebody-else:1"
     for resource in (f"{QUEUE}2", definition, QUEUE.replace(HOME, "eu-west-1")):
         yield intake.may_not(f"submit to {resource[14:]}", submit, resource, tag_keys(tags), breaks=RESOURCE)
         yield intake.may_not(f"tag {resource[14:]}", tag, resource, tag_keys(tags), breaks=RESOURCE)
-    yield intake.may("look whether it has submitted already", "batch:ListJobs", "*")
+    yield intake.may("find an array that it has submitted", "batch:ListJobs", "*")
     yield intake.may_not("register a definition", "batch:RegisterJobDefinition", DEFINITION)
-    yield intake.may_not("end a child", "batch:TerminateJob", job)
+    yield intake.may_not("terminate a child", "batch:TerminateJob", job)
 
 
 def _recorder() -> Iterator[Case]:
     for region in (INSIDE, FREE):
         for action in ("DescribeTrainingJob", "ListTags"):
-            yield recorder.may(f"see how a job in {region} ended", f"sagemaker:{action}", training_job(region))
+            yield recorder.may(f"read how a job in {region} ended", f"sagemaker:{action}", training_job(region))
     theirs = training_job(INSIDE, "traingrid2-0123abcd-0-1")
-    yield recorder.may_not("see another grid's", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
+    yield recorder.may_not("read another grid's job", "sagemaker:DescribeTrainingJob", theirs, breaks=RESOURCE)
     yield recorder.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
-    yield recorder.may("write that down", "dynamodb:UpdateItem", LEDGER)
-    yield recorder.may_not("write another table", "dynamodb:UpdateItem", f"{LEDGER}2", breaks=RESOURCE)
+    yield recorder.may("record a state", "dynamodb:UpdateItem", LEDGER)
+    yield recorder.may_not("write to another table", "dynamodb:UpdateItem", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("GetItem", "PutItem", "Scan"):
-        yield recorder.may_not("do anything else to the ledger", f"dynamodb:{action}", LEDGER)
+        yield recorder.may_not("access the ledger otherwise", f"dynamodb:{action}", LEDGER)
     yield recorder.may_not("submit an array", "batch:SubmitJob", QUEUE)
 
 
@@ -105,9 +105,9 @@ def _reconciler() -> Iterator[Case]:
     yield reconciler.may("find training jobs", "sagemaker:ListTrainingJobs", "*")
     for region in (INSIDE, FREE):
         for action in ("DescribeTrainingJob", "StopTrainingJob", "ListTags"):
-            yield reconciler.may(f"look after one in {region}", f"sagemaker:{action}", training_job(region))
+            yield reconciler.may(f"describe or stop one in {region}", f"sagemaker:{action}", training_job(region))
     theirs = training_job(INSIDE, "my-own-job")
-    yield reconciler.may_not("stop another's", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
+    yield reconciler.may_not("stop a foreign one", "sagemaker:StopTrainingJob", theirs, breaks=RESOURCE)
     abroad = training_job("eu-west-1")
     yield reconciler.may_not("stop one in another Region", "sagemaker:StopTrainingJob", abroad, breaks=RESOURCE)
     yield reconciler.may_not("change one", "sagemaker:UpdateTrainingJob", training_job(INSIDE))
@@ -117,12 +117,12 @@ def _reconciler() -> Iterator[Case]:
     yield reconciler.may_not("read another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("s3:GetObject", "s3:GetObjectVersion"):
         yield reconciler.may("read a submission", action, f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
-    yield reconciler.may("tell a submission that is not written yet from a forbidden one", "s3:ListBucket", MANIFESTS)
+    yield reconciler.may("distinguish a missing submission from a forbidden one", "s3:ListBucket", MANIFESTS)
     yield reconciler.may_not("list results", "s3:ListBucket", output(INSIDE), breaks=RESOURCE)
     yield reconciler.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
     yield reconciler.may_not("write a submission", "s3:PutObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
     for action in ("ListJobs", "DescribeJobs"):
-        yield reconciler.may("see whose child is gone", f"batch:{action}", "*")
+        yield reconciler.may("find lines without a child", f"batch:{action}", "*")
     yield reconciler.may_not("submit an array", "batch:SubmitJob", QUEUE)
 
 
@@ -130,20 +130,20 @@ def _guard() -> Iterator[Case]:
     stacks = f"arn:aws:cloudformation:{HOME}:{ACCOUNT}:stack"
     for stack in ("traingrid-control", "traingrid-guard"):
         seen = f"{stacks}/{stack}/0c5a3b1d"
-        yield guard.may("see whether a deployment goes on or back", "cloudformation:DescribeStacks", seen)
+        yield guard.may("read the status of a deployment", "cloudformation:DescribeStacks", seen)
     theirs = f"{stacks}/somebody-else/0c5a3b1d"
-    yield guard.may_not("see another stack", "cloudformation:DescribeStacks", theirs, breaks=RESOURCE)
+    yield guard.may_not("describe another stack", "cloudformation:DescribeStacks", theirs, breaks=RESOURCE)
     yield guard.may_not("delete a stack", "cloudformation:DeleteStack", f"{stacks}/traingrid-control/0c5a3b1d")
-    yield guard.may("see which lines have not ended", "dynamodb:Scan", LEDGER)
-    yield guard.may_not("see another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
+    yield guard.may("find lines that have not ended", "dynamodb:Scan", LEDGER)
+    yield guard.may_not("scan another table", "dynamodb:Scan", f"{LEDGER}2", breaks=RESOURCE)
     for action in ("PutItem", "UpdateItem"):
-        yield guard.may_not("write into the ledger", f"dynamodb:{action}", LEDGER)
-    yield guard.may("see where a line would go", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
-    yield guard.may("tell a submission that is not written yet from a forbidden one", "s3:ListBucket", MANIFESTS)
+        yield guard.may_not("write to the ledger", f"dynamodb:{action}", LEDGER)
+    yield guard.may("read the Region of a line", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
+    yield guard.may("distinguish a missing submission from a forbidden one", "s3:ListBucket", MANIFESTS)
     yield guard.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
-    yield guard.may("see whether an array is over", "batch:DescribeJobs", "*")
-    yield guard.may("see what runs", "sagemaker:ListTrainingJobs", "*")
-    yield guard.may("see what waits in a service queue", "batch:ListServiceJobs", "*")
-    yield guard.may_not("end a service job", "batch:TerminateServiceJob", f"{BATCH}:service-job/0c5a3b1d")
+    yield guard.may("check whether an array has ended", "batch:DescribeJobs", "*")
+    yield guard.may("list running training jobs", "sagemaker:ListTrainingJobs", "*")
+    yield guard.may("list jobs in a service queue", "batch:ListServiceJobs", "*")
+    yield guard.may_not("terminate a service job", "batch:TerminateServiceJob", f"{BATCH}:service-job/0c5a3b1d")
     yield guard.may_not("stop a training job", "sagemaker:StopTrainingJob", training_job(INSIDE))
-    yield guard.may_not("end a child", "batch:TerminateJob", f"{BATCH}:job/0c5a3b1d")
+    yield guard.may_not("terminate a child", "batch:TerminateJob", f"{BATCH}:job/0c5a3b1d")

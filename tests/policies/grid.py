@@ -1,7 +1,7 @@
-"""The grid whose policies are evaluated, and the policies that its templates give to each role.
+"""Test grid: its configuration, and the policies that its templates grant to each role.
 
-It has all that IAM is told of: a Region with a VPC and one without, a longest run, isolation, encryption and a service
-queue of each kind.
+It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
+encryption, and a service queue of each kind.
 """
 
 import re
@@ -19,13 +19,13 @@ SUBNETS, GROUPS = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"], ["sg
 YOUR_KEY = f"arn:aws:kms:{INSIDE}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 SOURCE = "source.zip"
-"""What an asset of the CDK's is called here, whose name is a hash of what is in it."""
+"""Replacement for the names of CDK assets, which are hashes of their content."""
 
 Document = dict[str, Any]
 
 
 class Place(NamedTuple):
-    """Where a role stands: its stack, and its logical id without CloudFormation's hash."""
+    """Location of a role: its stack, and its logical id without CloudFormation's hash."""
 
     stack: str
     prefix: str
@@ -46,11 +46,10 @@ ROLES = {
     "training job": Place(f"traingrid-{INSIDE}", "ExecutionRole"),
     "event forwarding": Place(f"traingrid-{INSIDE}", "ForwardingRole"),
 }
-"""Every role of a grid in one account; those of the second Region are the same as those of the first, but for its
-VPC."""
+"""Every role of a grid in one account. The roles of the second Region equal those of the first, except for the VPC."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
-"""The roles of a training Region in another account: one for each part of the control plane, and one for people."""
+"""Roles of a training Region in another account: one for each part of the control plane, and one for users."""
 
 
 def the_grid() -> Grid:
@@ -76,7 +75,7 @@ def the_grid() -> Grid:
 
 
 def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[str, Template]:
-    """Return the templates of the grid, or of another, every reference in them filled in with an ARN as AWS would."""
+    """Return the templates of a grid, by default the test grid, in which ARNs replace all references."""
     made = synthesise(grid or the_grid(), layer, folder)
     made = {stack: _with_outputs(template, made) for stack, template in made.items()}
     return {
@@ -86,12 +85,12 @@ def the_templates(layer: Path, folder: Path, grid: Grid | None = None) -> dict[s
 
 
 def roles(template: Template) -> dict[str, Document]:
-    """Return the properties of a template's roles by logical id, without CloudFormation's hash."""
+    """Return the properties of a template's roles, by logical id without CloudFormation's hash."""
     return {name[:-8]: role["Properties"] for name, role in resources(template, "AWS::IAM::Role").items()}
 
 
 def documents(templates: Mapping[str, Template], role: str) -> list[Document]:
-    """Return the policies of a role."""
+    """Return the permission policies of a role."""
     place = ROLES[role]
     return [
         policy["Properties"]["PolicyDocument"]
@@ -127,7 +126,7 @@ _NAMES = {
 
 
 def _with_outputs(value: Any, made: Mapping[str, Template]) -> Any:
-    """Return a part of a template with the outputs of other stacks filled in."""
+    """Return a part of a template in which values replace the outputs of other stacks."""
     match value:
         case {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}}:
             return _filled(made[stack]["Outputs"][name]["Value"], made[stack], HOME)
@@ -162,6 +161,6 @@ def _filled(value: Any, template: Template, region: str) -> Any:
 
 def _arn_of(logical: str, template: Template, region: str) -> str:
     resource = template["Resources"][logical]
-    kind, called = resource["Type"], logical[:-8]  # without the hash; what has no name of its own is called so here
+    kind, called = resource["Type"], logical[:-8]  # the logical id without its hash replaces a missing name
     name = _filled(resource.get("Properties", {}).get(_NAMES.get(kind, ""), called), template, region)
     return _ARNS.get(kind, "<{name}>").format(region=region, account=ACCOUNT, name=name)

@@ -1,4 +1,4 @@
-"""What roles may do with the keys that a grid is encrypted with: use them, through the services that they use."""
+"""Permissions on the keys that encrypt a grid: roles may use them only through certain services."""
 
 from collections.abc import Iterator
 
@@ -33,11 +33,11 @@ def _home_key(caller: Caller, key: str, services: tuple[str, ...]) -> Iterator[C
     for action in USES:
         for service in services:
             yield caller.may(f"use its stack's key through {service}", action, key, through(service))
-        yield caller.may_not("use it itself", action, key, breaks=VIA)
+        yield caller.may_not("use it directly", action, key, breaks=VIA)
         yield caller.may_not("use it through Lambda", action, key, through("lambda"), breaks=VIA)
         yield caller.may_not("use another key", action, f"{key}2", through(services[0]), breaks=RESOURCE)
     yield caller.may_not("delete it", "kms:ScheduleKeyDeletion", key)
-    yield caller.may_not("let somebody else use it", "kms:CreateGrant", key)
+    yield caller.may_not("grant it to others", "kms:CreateGrant", key)
 
 
 def _child() -> Iterator[Case]:
@@ -45,12 +45,12 @@ def _child() -> Iterator[Case]:
     for action in USES:
         for region in (INSIDE, FREE):
             key, via = data_key(region), through("s3", region, ours)
-            yield child.may(f"keep ManifestFiles in {region}", action, key, via)
+            yield child.may(f"read and write ManifestFiles in {region}", action, key, via)
         yield child.may_not(
-            "use a key that is not the grid's", action, data_key(FREE), through("s3", FREE), breaks=ALIAS
+            "use a key without the grid's alias", action, data_key(FREE), through("s3", FREE), breaks=ALIAS
         )
         other = through("s3", FREE, "alias/theirs")
-        yield child.may_not("use another's", action, data_key(FREE), other, breaks=ALIAS)
+        yield child.may_not("use a key with another alias", action, data_key(FREE), other, breaks=ALIAS)
         secrets = through("secretsmanager", FREE, ours)
         yield child.may_not("use it through another service", action, data_key(FREE), secrets, breaks=VIA)
         abroad = data_key("eu-west-1")
@@ -61,14 +61,14 @@ def _container() -> Iterator[Case]:
     container = Caller("training job")
     for action in USES:
         yield container.may("read data and write results", action, data_key(INSIDE), through("s3", INSIDE))
-        yield container.may_not("use the key itself", action, data_key(INSIDE), breaks=VIA)
-        yield container.may_not("use the control plane's", action, CONTROL, through("s3"), breaks=RESOURCE)
-        yield container.may_not("use another Region's", action, data_key(FREE), through("s3"), breaks=RESOURCE)
-    yield container.may("read data of yours", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
-    yield container.may_not("decrypt with your key itself", "kms:Decrypt", YOUR_KEY, breaks=VIA)
+        yield container.may_not("use the key directly", action, data_key(INSIDE), breaks=VIA)
+        yield container.may_not("use the control plane's key", action, CONTROL, through("s3"), breaks=RESOURCE)
+        yield container.may_not("use another Region's key", action, data_key(FREE), through("s3"), breaks=RESOURCE)
+    yield container.may("read data encrypted with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, through("s3", INSIDE))
+    yield container.may_not("decrypt directly with a key of grid.yaml", "kms:Decrypt", YOUR_KEY, breaks=VIA)
     for action in ("kms:Encrypt", "kms:DescribeKey"):
         yield container.may("let SageMaker encrypt results", action, data_key(INSIDE))
-        yield container.may_not("do so with the control plane's key", action, CONTROL, breaks=RESOURCE)
-        yield container.may_not("do so with another Region's key", action, data_key(FREE), breaks=RESOURCE)
+        yield container.may_not("encrypt with the control plane's key", action, CONTROL, breaks=RESOURCE)
+        yield container.may_not("encrypt with another Region's key", action, data_key(FREE), breaks=RESOURCE)
     writing = through("s3", INSIDE)
-    yield container.may_not("write with your key", "kms:GenerateDataKey", YOUR_KEY, writing, breaks=RESOURCE)
+    yield container.may_not("write with a key of grid.yaml", "kms:GenerateDataKey", YOUR_KEY, writing, breaks=RESOURCE)

@@ -1,4 +1,4 @@
-"""The policy matrix: every case, what IAM says to it, and the table of it.
+"""The policy matrix: all cases, IAM's verdicts on them, and a summary table.
 
 `python -m tests.policies` prints the table.
 """
@@ -18,24 +18,24 @@ CASES: tuple[Case, ...] = tuple(case for module in MODULES for case in module.ca
 
 
 def policies_by_role(layer: Path, folder: Path) -> dict[str, list[Document]]:
-    """Return the policies of every role of the grid's templates, and under "trust: <role>" who may become it."""
+    """Return the permission policies of every role in the grid's templates, and its trust under "trust: <role>"."""
     made = the_templates(layer, folder)
     own = {role: documents(made, role) for role in ROLES}
     return own | {f"trust: {role}": [trust(made, role)] for role in ROLES}
 
 
 def deciding(case: Case) -> str:
-    """Return under which name the policies are that decide a case."""
+    """Return the key of the policies that decide a case (see `policies_by_role`)."""
     return f"trust: {case.role}" if case.by else case.role
 
 
 def evaluated(cases: Sequence[Case], policies: Mapping[str, list[Document]]) -> list[str]:
-    """Return the verdict on each case; `policies` are a role's, by `deciding`."""
+    """Return the verdict on each case, from the policies of its role or trust."""
     return of_pairs([(case, policies[deciding(case)]) for case in cases])
 
 
 def of_pairs(pairs: Iterable[tuple[Case, list[Document]]]) -> list[str]:
-    """Return the verdict on each case by the policies beside it."""
+    """Return the verdict on each case, from the policies paired with it."""
     named: dict[str, list[Document]] = {}
     asked = []
     for number, (case, decisive) in enumerate(pairs):
@@ -46,7 +46,7 @@ def of_pairs(pairs: Iterable[tuple[Case, list[Document]]]) -> list[str]:
 
 
 def table(results: Iterable[tuple[Case, str]]) -> str:
-    """Return how many cases of each role have which verdict, as a table of text."""
+    """Return a text table with the number of cases per role and verdict."""
     counted: Counter[tuple[str, str]] = Counter((case.role, verdict) for case, verdict in results)
     rows = {role: [counted[role, verdict] for verdict in (ALLOWED, IMPLICITLY, EXPLICITLY)] for role in ROLES}
     every = [sum(column) for column in zip(*rows.values(), strict=True)]
@@ -59,7 +59,7 @@ def _line(name: str, *columns: object) -> str:
 
 
 def main() -> int:
-    """Print the table of a grid's policies as they are now; return how many cases are not as they should be."""
+    """Print the table for the current templates; return the number of cases with an unexpected verdict."""
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "layer" / "python").mkdir(parents=True)
         policies = policies_by_role(Path(scratch) / "layer", Path(scratch) / "assembly")

@@ -1,4 +1,4 @@
-"""Policies without the one thing that a case breaks: then the call must be allowed, or the case proves nothing."""
+"""Relaxed policies without the one rule that a case breaks: they must allow the call, or the case proves nothing."""
 
 import copy
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ EVERYTHING: Document = {
 
 
 def statements(documents: list[Document], effect: str, action: str) -> Iterator[dict[str, Any]]:
-    """Yield the statements of an effect that name an action."""
+    """Yield the statements with an effect that name an action."""
     for document in documents:
         for statement in document["Statement"]:
             if statement["Effect"] == effect and action in as_list(statement["Action"]):
@@ -24,7 +24,7 @@ def statements(documents: list[Document], effect: str, action: str) -> Iterator[
 
 
 def without(documents: list[Document], case: Case) -> list[Document]:
-    """Return a role's policies, or its trust, without what the case breaks; the others are untouched."""
+    """Return a copy of a role's policies, or its trust, without the rule that the case breaks."""
     mended = copy.deepcopy(documents)
     if case.breaks == ACTION:
         allow = {"Effect": "Allow", "Action": case.action, "Resource": "*"}

@@ -1,4 +1,4 @@
-"""What a training job's code may ask of AWS, and what services may that start children or send events."""
+"""Permissions of a training job's code, and of the services that start children and forward events."""
 
 from collections.abc import Iterator
 
@@ -39,18 +39,18 @@ def cases() -> Iterator[Case]:
 def _data() -> Iterator[Case]:
     for bucket in (DATA, "arn:aws:s3:::mine-east"):
         yield container.may("read data", "s3:GetObject", f"{bucket}/campaign/x.tfrecord")
-        yield container.may("see which data there is", "s3:ListBucket", bucket)
+        yield container.may("list data", "s3:ListBucket", bucket)
     result = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"
     for action in ("PutObject", "GetObject", "AbortMultipartUpload"):
-        yield container.may("write results, and read checkpoints back", f"s3:{action}", result)
+        yield container.may("write results and read checkpoints", f"s3:{action}", result)
     yield container.may("find its checkpoints", "s3:ListBucket", output(INSIDE))
-    for name, bucket in (("another Region's", DATA.replace(INSIDE, FREE)), ("anybody's", "arn:aws:s3:::theirs")):
+    for name, bucket in (("another Region's", DATA.replace(INSIDE, FREE)), ("foreign", "arn:aws:s3:::theirs")):
         yield container.may_not(f"read {name} data", "s3:GetObject", f"{bucket}/x", breaks=RESOURCE)
         yield container.may_not(f"list {name} data", "s3:ListBucket", bucket, breaks=RESOURCE)
     for place in (f"{DATA}/campaign/x.tfrecord", f"{output(FREE)}/0123abcd/0/x", "arn:aws:s3:::mine-east/x"):
         yield container.may_not(f"write {place[13:]}", "s3:PutObject", place, breaks=RESOURCE)
     yield container.may_not("delete results", "s3:DeleteObject", result)
-    yield container.may_not("open the bucket to the world", "s3:PutBucketPolicy", output(INSIDE))
+    yield container.may_not("make the bucket public", "s3:PutBucketPolicy", output(INSIDE))
 
 
 def _control_plane() -> Iterator[Case]:
@@ -59,12 +59,12 @@ def _control_plane() -> Iterator[Case]:
     yield container.may_not("read a submission", "s3:GetObject", f"{MANIFESTS}/submissions/x", breaks=RESOURCE)
     yield container.may_not("list manifests", "s3:ListBucket", MANIFESTS, breaks=RESOURCE)
     for action in ("GetItem", "PutItem", "UpdateItem", "Scan", "Query"):
-        yield container.may_not("touch the ledger", f"dynamodb:{action}", LEDGER)
+        yield container.may_not("access the ledger", f"dynamodb:{action}", LEDGER)
     yield container.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
     for action in ("StopTrainingJob", "DescribeTrainingJob", "DeleteTrainingJob", "AddTags"):
-        yield container.may_not("touch one", f"sagemaker:{action}", training_job(INSIDE))
+        yield container.may_not("access a training job", f"sagemaker:{action}", training_job(INSIDE))
     yield container.may_not("pass its own role", "iam:PassRole", execution_role(INSIDE), {**TO_SAGEMAKER})
-    yield container.may_not("become somebody", "sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/Admin")
+    yield container.may_not("assume another role", "sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/Admin")
     yield container.may_not("submit an array", "batch:SubmitJob", QUEUE)
     function = f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:intake"
     yield container.may_not("call a function", "lambda:InvokeFunction", function)
@@ -77,10 +77,10 @@ def _images() -> Iterator[Case]:
     for action in PULL:
         yield container.may("pull the grid's image", action, repository("traingrid/training"))
         yield container.may("pull from a registry of grid.yaml", action, foreign)
-        yield container.may("pull from below one", action, f"{foreign}/nightly")
-        yield container.may_not("pull from one that is only called alike", action, f"{foreign}-evil", breaks=RESOURCE)
+        yield container.may("pull from a repository below one", action, f"{foreign}/nightly")
+        yield container.may_not("pull from one with a similar name", action, f"{foreign}-evil", breaks=RESOURCE)
         others = repository("somebody/training")
-        yield container.may_not("pull another's", action, others, breaks=RESOURCE)
+        yield container.may_not("pull a foreign image", action, others, breaks=RESOURCE)
         yield start.may("pull the orchestrator", action, repository("traingrid/orchestrator"))
         yield start.may_not("pull another image", action, repository("traingrid/training"), breaks=RESOURCE)
     for caller, image in ((container, "training"), (start, "orchestrator")):
@@ -91,18 +91,18 @@ def _images() -> Iterator[Case]:
 def _observation() -> Iterator[Case]:
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     for action in ("CreateLogGroup", "DescribeLogStreams"):
-        yield container.may("have a log", f"logs:{action}", f"{group}:log-stream:")
+        yield container.may("create its log", f"logs:{action}", f"{group}:log-stream:")
     for action in ("CreateLogStream", "PutLogEvents"):
         yield container.may("write its log", f"logs:{action}", f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1")
     others = group.replace("/aws/sagemaker/TrainingJobs", "OrchestratorLog")
     yield container.may_not("write another log", "logs:PutLogEvents", f"{others}:log-stream:x", breaks=RESOURCE)
     key, action = "StringEquals cloudwatch:namespace", "cloudwatch:PutMetricData"
     ours: Context = {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}
-    # The reference gives this action a resource since CloudWatch takes OTLP, too; a call of the old form names none.
+    # Since CloudWatch accepts OTLP, the reference lists a resource for this action; the original call names none.
     metrics = f"arn:aws:cloudwatch:{INSIDE}:{ACCOUNT}:dataset/default"
     yield container.may("send metrics", action, metrics, ours)
     theirs: Context = {"cloudwatch:namespace": "Billing"}
-    yield container.may_not("send metrics of others", action, metrics, theirs, breaks=key)
+    yield container.may_not("send metrics to another namespace", action, metrics, theirs, breaks=key)
     yield container.may_not(
         "silence an alarm", "cloudwatch:DisableAlarmActions", f"arn:aws:cloudwatch:{INSIDE}:{ACCOUNT}:alarm:x"
     )
@@ -111,15 +111,15 @@ def _observation() -> Iterator[Case]:
 def _network() -> Iterator[Case]:
     create = "ec2:CreateNetworkInterface"
     for resource in (f"{EC2}:subnet/{SUBNETS[0]}", f"{EC2}:security-group/{GROUPS[0]}", INTERFACE):
-        yield container.may("be put into its subnets", create, resource)
+        yield container.may("be placed in its subnets", create, resource)
     for resource in (f"{EC2}:subnet/subnet-00000000", f"{EC2}:security-group/sg-00000000"):
-        yield container.may_not("be put elsewhere", create, resource, breaks=RESOURCE)
+        yield container.may_not("be placed elsewhere", create, resource, breaks=RESOURCE)
     here: Context = {"ec2:Subnet": f"{EC2}:subnet/{SUBNETS[0]}"}
     elsewhere: Context = {"ec2:Subnet": f"{EC2}:subnet/subnet-00000000"}
     for action in ("CreateNetworkInterfacePermission", "DeleteNetworkInterface", "DeleteNetworkInterfacePermission"):
-        yield container.may("look after its interfaces", f"ec2:{action}", INTERFACE, here)
+        yield container.may("manage its interfaces", f"ec2:{action}", INTERFACE, here)
         key = "ArnEquals ec2:Subnet"
-        yield container.may_not("touch another subnet's", f"ec2:{action}", INTERFACE, elsewhere, breaks=key)
+        yield container.may_not("manage another subnet's interfaces", f"ec2:{action}", INTERFACE, elsewhere, breaks=key)
     for what in ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs"):
         yield container.may("check the network", f"ec2:Describe{what}", "*")
     open_group = "ec2:AuthorizeSecurityGroupIngress"
@@ -135,10 +135,10 @@ def _services() -> Iterator[Case]:
         yield caller.may_not("write another log", "logs:PutLogEvents", others, breaks=RESOURCE)
         yield caller.may_not("delete its log", "logs:DeleteLogGroup", f"{group}:log-stream:")
         yield caller.may_not("start a training job", CREATE, training_job(INSIDE), asked(INSIDE))
-    yield flows.may("find its streams", "logs:DescribeLogStreams", f"{group}:log-stream:")
+    yield flows.may("list log streams", "logs:DescribeLogStreams", f"{group}:log-stream:")
     bus = f"arn:aws:events:{HOME}:{ACCOUNT}:event-bus/traingrid"
-    yield forwarding.may("send state changes home", "events:PutEvents", bus)
+    yield forwarding.may("forward state changes to the home Region", "events:PutEvents", bus)
     for other in ("default", "traingrid2"):
         elsewhere = bus.replace("bus/traingrid", f"bus/{other}")
-        yield forwarding.may_not("send them elsewhere", "events:PutEvents", elsewhere, breaks=RESOURCE)
+        yield forwarding.may_not("forward them to another bus", "events:PutEvents", elsewhere, breaks=RESOURCE)
     yield forwarding.may_not("call a function", "lambda:InvokeFunction", f"arn:aws:lambda:{HOME}:{ACCOUNT}:function:x")

@@ -1,4 +1,4 @@
-"""IAM, as a simulator that knows conditions evaluates it (docs/decisions/iam-simulator.md)."""
+"""IAM simulator: a package that evaluates policies with conditions (docs/decisions/iam-simulator.md)."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ PACKAGE = HERE / "node_modules" / "@cloud-copilot" / "iam-simulate"
 
 
 class NoVerdictError(Exception):
-    """The simulator is not there, or does not know what it was asked."""
+    """The simulator is not installed, or does not know an element of the request."""
 
 
 def verdicts(policies: Mapping[str, Sequence[Any]], asked: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -19,15 +19,15 @@ def verdicts(policies: Mapping[str, Sequence[Any]], asked: Sequence[Mapping[str,
 
     Args:
         policies: Policy documents by name.
-        asked: Each with `policies` (a name), `principal`, `action`, `resource`, `account`, `context`, and, where it is
-            a role's trust that decides, `trust`.
+        asked: Requests with `policies` (a name), `principal`, `action`, `resource`, `account`, `context`, and `trust`
+            if a role's trust decides.
 
     Raises:
-        NoVerdictError: An action, resource or condition key is unknown: such a case would be denied, or allowed,
-            whatever the policies say.
+        NoVerdictError: An action, resource or condition key is unknown; the verdict on such a case would be the same
+            under any policies.
     """
     if not PACKAGE.is_dir():
-        raise NoVerdictError(f"{PACKAGE} is not there. Run `make setup` once.")
+        raise NoVerdictError(f"{PACKAGE} is not installed. Run `make setup` once.")
     ended = subprocess.run(
         ["node", str(HERE / "evaluate.mjs")],
         input=json.dumps({"policies": policies, "cases": list(asked)}),
@@ -40,6 +40,6 @@ def verdicts(policies: Mapping[str, Sequence[Any]], asked: Sequence[Mapping[str,
     answers = json.loads(ended.stdout)
     for request, answer in zip(asked, answers, strict=True):
         if answer["error"] or answer["ignored"] or not answer["result"]:
-            what = answer["error"] or f"{answer['ignored']} are no condition keys of it"
+            what = answer["error"] or f"the action has no condition keys {answer['ignored']}"
             raise NoVerdictError(f"{request['action']} on {request['resource']}: {what}")
     return [str(answer["result"]) for answer in answers]

@@ -1,4 +1,4 @@
-"""A Region in another account: who of the home Region's account may become whom there, and what each may then do."""
+"""A Region in another account: its trust policies for the home account's roles, and their permissions."""
 
 import re
 from collections.abc import Mapping
@@ -33,13 +33,13 @@ def of_role(template: Template, role: str) -> list[Document]:
 
 @pytest.fixture(scope="module")
 def granted(templates: Mapping[str, Template]) -> dict[str, list[Document]]:
-    """What each role in the Region's account may do."""
+    """Return the permission policies of each role in the Region's account."""
     return {part: of_role(templates[f"traingrid-{INSIDE}"], f"Acting{part.capitalize()}") for part in PARTS}
 
 
 @pytest.fixture(scope="module")
 def deciding(templates: Mapping[str, Template], granted: Mapping[str, list[Document]]) -> dict[str, list[Document]]:
-    """The policies of each role of the cases: of those in the Region's account, and of those that assume them."""
+    """Return the policies of each role in the cases: those in the Region's account, and those that assume them."""
     at_home = {HOME_ROLES[part]: of_role(templates["traingrid-control"], AT_HOME[part]) for part in HOME_ROLES}
     return {**granted, **at_home}
 
@@ -59,7 +59,7 @@ def said(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_iam_says(case: Case, said: Mapping[Case, str]) -> None:
+def test_iam_returns_the_expected_verdict(case: Case, said: Mapping[Case, str]) -> None:
     assert said[case] == case.expected
 
 
@@ -70,18 +70,18 @@ def mended(deciding: Mapping[str, list[Document]]) -> dict[Case, str]:
 
 
 @pytest.mark.parametrize("case", DENIED, ids=str)
-def test_it_hangs_on_the_one_thing_that_it_breaks(case: Case, mended: Mapping[Case, str]) -> None:
+def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(case: Case, mended: Mapping[Case, str]) -> None:
     assert mended[case] == ALLOWED
 
 
-def test_iam_in_localcloud_says_the_same(deciding: Mapping[str, list[Document]], said: Mapping[Case, str]) -> None:
+def test_localcloud_returns_the_same_verdicts(deciding: Mapping[str, list[Document]], said: Mapping[Case, str]) -> None:
     found = {
         case: localcloud_verdict(deciding[case.role], case.action, case.resource, dict(case.context)) for case in CASES
     }
     assert {str(case): one for case, one in found.items() if one != said[case]} == {}
 
 
-def test_every_action_that_a_role_is_granted_is_one_that_it_takes(granted: Mapping[str, list[Document]]) -> None:
+def test_the_cases_cover_exactly_the_granted_actions(granted: Mapping[str, list[Document]]) -> None:
     taken = {(case.role, case.action) for case in CASES if case.expected == ALLOWED and case.role in PARTS}
     assert _granted(granted) == taken
 
@@ -98,7 +98,7 @@ def _granted(granted: Mapping[str, list[Document]]) -> set[tuple[str, str]]:
 
 
 def _becoming(principal: str, part: str, policies: str, trust: Document) -> dict[str, Any]:
-    """Return what the simulator is asked of a role that wants to become another."""
+    """Return the simulator's request for a principal that assumes a role."""
     account, name = principal.split(":")[4], principal.rpartition("/")[2]
     return {
         "policies": policies,
@@ -111,7 +111,7 @@ def _becoming(principal: str, part: str, policies: str, trust: Document) -> dict
     }
 
 
-def test_each_part_becomes_its_own_role_and_nobody_else_does_whatever_they_are_allowed_at_home(
+def test_only_the_right_role_of_the_control_plane_can_assume_each_role(
     templates: Mapping[str, Template], trusts: Mapping[str, Document]
 ) -> None:
     control = templates["traingrid-control"]
@@ -140,7 +140,7 @@ def _part(one: Mapping[str, Any]) -> str:
     return re.split("[/-]", one["resource"])[2]
 
 
-def test_a_person_becomes_a_user_if_homes_own_iam_lets_them(trusts: Mapping[str, Document]) -> None:
+def test_users_can_assume_the_role_if_the_home_account_allows_it(trusts: Mapping[str, Document]) -> None:
     person, stranger = f"arn:aws:iam::{HOMES}:role/Researcher", "arn:aws:iam::999999999999:role/Researcher"
     asked = [
         _becoming(person, "use", "everything", trusts["use"]),
@@ -150,7 +150,7 @@ def test_a_person_becomes_a_user_if_homes_own_iam_lets_them(trusts: Mapping[str,
     assert verdicts({"everything": [EVERYTHING], "nothing": []}, asked) == [ALLOWED, IMPLICITLY, IMPLICITLY]
 
 
-def test_the_security_page_says_who_may_do_what_in_another_account(granted: Mapping[str, list[Document]]) -> None:
+def test_the_security_page_lists_permissions_in_another_account(granted: Mapping[str, list[Document]]) -> None:
     written = {
         (who, action)
         for whos, may, *_ in rows("Who may do what in another account")
@@ -160,6 +160,6 @@ def test_the_security_page_says_who_may_do_what_in_another_account(granted: Mapp
     assert written == _granted(granted)
 
 
-def test_the_matrix_says_of_every_role_what_it_must_not_do() -> None:
+def test_the_matrix_has_denied_calls_for_every_role() -> None:
     assert {case.role for case in DENIED if case.breaks in (ACTION, RESOURCE)} == {*PARTS, *HOME_ROLES.values()}
     assert len(CASES) >= 100

@@ -1,4 +1,4 @@
-"""Every call that a role makes is allowed, and every one that is wrong in one thing is denied, for that thing alone."""
+"""Required calls are allowed, and calls that break exactly one rule are denied because of that rule."""
 
 import copy
 import json
@@ -21,31 +21,33 @@ DENIED = [case for case in CASES if case.expected != ALLOWED]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_iam_says(case: Case, verdict: Mapping[Case, str]) -> None:
+def test_iam_returns_the_expected_verdict(case: Case, verdict: Mapping[Case, str]) -> None:
     assert verdict[case] == case.expected
 
 
 @pytest.fixture(scope="module")
 def mended(policies: Policies) -> dict[Case, str]:
-    """What IAM would say to each case that is denied if the policies lacked the one thing that it breaks."""
+    """Return IAM's verdict on each denied case under policies without the rule that it breaks."""
     pairs = [(case, without(policies[deciding(case)], case)) for case in DENIED]
     return dict(zip(DENIED, of_pairs(pairs), strict=True))
 
 
 @pytest.mark.parametrize("case", DENIED, ids=str)
-def test_it_hangs_on_the_one_thing_that_it_breaks(case: Case, mended: Mapping[Case, str], policies: Policies) -> None:
-    assert without(policies[deciding(case)], case) != policies[deciding(case)], "there is no such thing in the policies"
+def test_a_denial_depends_only_on_the_rule_that_the_case_breaks(
+    case: Case, mended: Mapping[Case, str], policies: Policies
+) -> None:
+    assert without(policies[deciding(case)], case) != policies[deciding(case)], "the policies do not contain the rule"
     assert mended[case] == ALLOWED
 
 
-def test_what_is_forbidden_stays_so_whatever_else_is_allowed(policies: Policies) -> None:
+def test_explicit_denials_override_every_allow(policies: Policies) -> None:
     forbidden = [case for case in CASES if case.expected == EXPLICITLY]
     found = of_pairs([(case, [*policies[case.role], EVERYTHING]) for case in forbidden])
     assert forbidden
     assert set(found) == {EXPLICITLY}
 
 
-def test_every_action_that_a_role_is_granted_is_one_that_it_takes(policies: Policies) -> None:
+def test_the_cases_cover_exactly_the_granted_actions(policies: Policies) -> None:
     taken = {(case.role, case.action) for case in CASES if case.expected == ALLOWED and not case.by}
     granted = {
         (role, action)
@@ -57,7 +59,7 @@ def test_every_action_that_a_role_is_granted_is_one_that_it_takes(policies: Poli
     assert granted == taken
 
 
-def test_some_case_hangs_on_every_condition(policies: Policies) -> None:
+def test_some_case_breaks_every_condition(policies: Policies) -> None:
     broken = {(deciding(case), case.breaks) for case in DENIED if case.breaks not in (ACTION, RESOURCE)}
     stated = {
         (name, f"{operator} {key}")
@@ -71,7 +73,7 @@ def test_some_case_hangs_on_every_condition(policies: Policies) -> None:
 
 
 def test_every_condition_on_a_multivalued_key_has_a_set_operator(policies: Policies) -> None:
-    """IAM matches no other operator with such a key; the Service Authorization Reference has its type ArrayOf..."""
+    """IAM requires a set operator for such keys; the Service Authorization Reference gives them a type ArrayOf..."""
     paths = sorted((PACKAGE / "data" / "conditionKeys").glob("*.json"))
     known = [key for path in paths for key in json.loads(path.read_text()).values()]
     multivalued = {key["key"].lower() for key in known if key["type"].startswith("ArrayOf")}
@@ -86,7 +88,7 @@ def test_every_condition_on_a_multivalued_key_has_a_set_operator(policies: Polic
     assert found == {"ForAllValues", "ForAnyValue", "Null"}
 
 
-def test_some_case_hangs_on_the_resources_of_every_role_that_has_any(policies: Policies) -> None:
+def test_some_case_breaks_the_resources_of_every_role(policies: Policies) -> None:
     broken = {case.role for case in DENIED if case.breaks == RESOURCE}
     assert broken == set(ROLES)
 
@@ -100,9 +102,9 @@ def test_every_role_of_the_templates_is_in_the_matrix(tmp_path_factory: pytest.T
     assert set(roles(made[f"traingrid-{FREE}"])) <= here
 
 
-def test_the_matrix_is_no_smaller_than_it_was_meant_to_be() -> None:
+def test_the_cases_are_distinct_and_numerous() -> None:
     asked_for = {(case.role, case.action, case.resource, json.dumps(dict(case.context)), case.by) for case in CASES}
-    assert len(asked_for) == len(CASES), "two cases ask the same"
+    assert len(asked_for) == len(CASES), "two cases are equal"
     assert len(CASES) >= 60
 
 
@@ -115,7 +117,7 @@ def test_the_matrix_is_no_smaller_than_it_was_meant_to_be() -> None:
         ("sagemaker:CreateTrainingJob", "arn:aws:sagemaker:us-east-1:123456789012:training-job/*", {}),
     ],
 )
-def test_a_case_that_the_simulator_does_not_understand_is_no_denial(
+def test_a_request_unknown_to_the_simulator_has_no_verdict(
     policies: Policies, action: str, resource: str, context: dict[str, str]
 ) -> None:
     case = Case(role="child", says="", action=action, resource=resource, context=context)
@@ -123,8 +125,8 @@ def test_a_case_that_the_simulator_does_not_understand_is_no_denial(
         evaluated([case], policies)
 
 
-def test_a_policy_that_lost_a_guard_lets_the_violation_through(policies: Policies) -> None:
-    """ForAllValues is true of a key that is not there: without its Null a job could be of no type that IAM sees."""
+def test_a_policy_without_a_null_condition_allows_the_violation(policies: Policies) -> None:
+    """ForAllValues matches a missing key: without the Null condition, a job could have no visible instance type."""
     without_type = {key: value for key, value in asked(INSIDE).items() if key != "sagemaker:InstanceTypes"}
     case = Case(role="child", says="", action=CREATE, resource=training_job(INSIDE), context=without_type)
     weak = copy.deepcopy(policies["child"])
@@ -133,8 +135,8 @@ def test_a_policy_that_lost_a_guard_lets_the_violation_through(policies: Policie
     assert of_pairs([(case, weak)]) == [ALLOWED]
 
 
-def test_iam_in_localcloud_says_the_same(policies: Policies, verdict: Mapping[Case, str]) -> None:
-    """Two evaluators that share nothing, but for how the keys of a request are read."""
+def test_localcloud_returns_the_same_verdicts(policies: Policies, verdict: Mapping[Case, str]) -> None:
+    """The two evaluators share only the code that derives a request's condition keys."""
     found = {
         case: localcloud_verdict(policies[case.role], case.action, case.resource, dict(case.context))
         for case in CASES

@@ -1,4 +1,4 @@
-"""Policies grant what the calls of each role require, by sources that are not this project."""
+"""Policies grant the permissions that each role's calls require, according to sources outside this project."""
 
 import json
 import re
@@ -38,27 +38,27 @@ GRIDS = [
         for role in CALLS_BETWEEN_ACCOUNTS
     ),
 ]
-"""Each role, its calls, and the cases in which IAM decides on them."""
+"""Each role with its calls, and the cases with IAM's verdicts on them."""
 MORE_THAN_CALLED = {
     # The CDK grants these two with SendMessage (aws_sqs.Queue.grant_send_messages).
     "sqs:GetQueueAttributes",
     "sqs:GetQueueUrl",
-    # kms:DescribeKey is not called by us: AWS's own policy for SageMaker's roles has it beside kms:Encrypt.
+    # The product does not call kms:DescribeKey: AWS's own policy for SageMaker roles grants it with kms:Encrypt.
     "kms:DescribeKey",
-    # Written to with DynamoDB's data keys; AWS's examples grant it, no source requires it of readers and writers.
+    # DynamoDB encrypts with its data keys; AWS's examples grant this, but no source requires it of readers or writers.
     "kms:GenerateDataKey",
 }
-"""Actions that are granted to a role though no call of it requires them."""
-NOT_AN_API_CALL = {"search", "query"}  # methods of Python's re and of the CLI that have an operation's name
+"""Actions that are granted to a role although none of its calls requires them."""
+NOT_AN_API_CALL = {"search", "query"}  # methods of Python's re and of the CLI with the name of an operation
 FOR_A_PERSON = ("traingrid/cli/", "traingrid/checkup/", "traingrid/retained.py")
-"""Code that runs with a person's own permissions only (docs/operations.md)."""
+"""Code that runs only with a user's own permissions (docs/operations.md)."""
 OF_A_PERSON = {
-    # In code that roles share, called by the command line alone.
+    # In code shared with roles, but called only by the command line.
     *("TerminateJob", "ListObjectVersions"),
 }
 
 
-def test_the_table_and_the_page_are_those_of_the_reference_and_the_corpus() -> None:
+def test_the_json_file_and_the_page_are_up_to_date() -> None:
     remedy = "run `.venv/bin/python -m tests.policies.derivation`"
     assert json.loads(TABLE.read_text()) == table(), remedy
     assert PAGE.read_text() == page(), remedy
@@ -72,10 +72,10 @@ def _required(calls: Mapping[str, set[str]]) -> Iterator[tuple[str, Required]]:
 
 
 @pytest.mark.parametrize(("role", "made", "cases"), GRIDS)
-def test_every_required_resource_of_every_call_is_granted_to_the_role(
+def test_a_role_is_granted_every_required_resource(
     role: str, made: Mapping[str, set[str]], cases: Sequence[Case]
 ) -> None:
-    """The cases are IAM's own verdicts (test_matrix), so one that is allowed is a permission that the role has."""
+    """An allowed case is a permission of the role, because test_matrix verifies the cases with IAM."""
     allowed = [case for case in cases if case.role == role and case.expected == ALLOWED and not case.by]
     missing = [
         f"{call}: {required.action} on {kind or '*'}"
@@ -100,7 +100,7 @@ def _grants(case: Case, required: Required, kind: str) -> bool:
 
 
 @pytest.mark.parametrize(("role", "made", "cases"), GRIDS)
-def test_nothing_is_granted_that_no_call_requires(
+def test_a_role_is_granted_only_required_actions(
     role: str, made: Mapping[str, set[str]], cases: Sequence[Case]
 ) -> None:
     granted = {case.action for case in cases if case.role == role and case.expected == ALLOWED and not case.by}
@@ -108,7 +108,7 @@ def test_nothing_is_granted_that_no_call_requires(
     assert granted - required <= MORE_THAN_CALLED
 
 
-def test_every_call_in_the_code_is_one_of_a_role_or_of_a_person() -> None:
+def test_every_call_in_the_code_belongs_to_a_role_or_a_user() -> None:
     session = botocore.session.get_session()
     services = {call.partition(":")[0] for call in calls()} & set(session.get_available_services())
     operations = {
@@ -131,7 +131,7 @@ def test_every_call_in_the_code_is_one_of_a_role_or_of_a_person() -> None:
 
 
 @pytest.mark.parametrize("record", CORPUS, ids=lambda record: f"{record.call}-{record.action}-{record.source[-30:]}")
-def test_a_record_names_what_the_reference_has_and_a_refusal_has_awss_words(record: Record) -> None:
+def test_a_record_matches_the_reference_and_a_refusal_quotes_aws(record: Record) -> None:
     assert record.source.startswith("https://")
     for action in filter(None, (record.action, record.instead_of)):
         service, _, name = action.partition(":")
@@ -139,9 +139,9 @@ def test_a_record_names_what_the_reference_has_and_a_refusal_has_awss_words(reco
         for kind in record.resources if action == record.action else ():
             assert f"{service}:{kind}" in arn_patterns(service)
     if record.kind == "refused":
-        # Some services write actions in lower case, e.g. SQS; IAM does not distinguish.
+        # Some services, such as SQS, write actions in lower case; IAM ignores the case.
         assert f"is not authorized to perform: {record.action}".lower() in record.quote.lower()
-    assert not re.search(r"\b\d{12}\b", record.quote), "an account's id"
+    assert not re.search(r"\b\d{12}\b", record.quote), "the quote contains an account id"
 
 
 def test_every_role_of_one_and_of_two_accounts_has_its_calls() -> None:
@@ -149,6 +149,6 @@ def test_every_role_of_one_and_of_two_accounts_has_its_calls() -> None:
     assert set(EVERY_ROLE) == {*ROLES, *PARTS}
 
 
-def test_the_page_reports_calls_of_which_no_refusal_is_recorded() -> None:
+def test_the_page_lists_calls_without_a_recorded_refusal() -> None:
     without = [row for row in PAGE.read_text().splitlines() if NOT_FOUND in row and row.startswith("| ")]
-    assert without, "the page says of no call that nobody has recorded a refusal of it"
+    assert without, "the page lists no call without a recorded refusal"

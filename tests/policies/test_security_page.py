@@ -1,4 +1,4 @@
-"""docs/security.md says what the templates say: who may do what under which conditions, and who may become whom."""
+"""docs/security.md agrees with the templates on permissions, conditions and trust."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ def quoted(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_every_permission_stands_there_and_no_other(policies: Policies) -> None:
+def test_the_page_lists_exactly_the_granted_permissions(policies: Policies) -> None:
     written = {
         (who, action) for whos, may, *_ in rows("Who may do what") for who in whos.split(", ") for action in quoted(may)
     }
@@ -38,7 +38,7 @@ def test_every_permission_stands_there_and_no_other(policies: Policies) -> None:
     assert written == granted
 
 
-def test_every_condition_stands_there_and_no_other(policies: Policies) -> None:
+def test_the_page_lists_exactly_the_conditions(policies: Policies) -> None:
     written = {
         (who, action, key)
         for whos, may, _, only_if, _ in rows("Who may do what")
@@ -59,7 +59,7 @@ def test_every_condition_stands_there_and_no_other(policies: Policies) -> None:
     assert written == stated
 
 
-def test_what_is_forbidden_outright_is_said(policies: Policies) -> None:
+def test_the_page_lists_explicit_denials(policies: Policies) -> None:
     forbidden = {
         action
         for role in ROLES
@@ -73,7 +73,7 @@ def test_what_is_forbidden_outright_is_said(policies: Policies) -> None:
     assert {action for action in quoted(sentence) if action.startswith("sagemaker:")} == forbidden
 
 
-def test_every_trust_stands_there_with_its_conditions(policies: Policies) -> None:
+def test_the_page_lists_every_trust_with_its_conditions(policies: Policies) -> None:
     written = {
         role: (*quoted(service), frozenset(key for key in quoted(whom) if key.startswith("aws:")))
         for role, service, whom in rows("Who can assume each role")

@@ -1,4 +1,4 @@
-"""Who may become which role: the one service it is for, and that for this account only, where it says for whom."""
+"""Trust policies: only its service may assume a role, and only for this account if the service names an account."""
 
 from collections.abc import Iterator
 
@@ -17,13 +17,13 @@ SAID = {
     "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
     "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-forward"),
 }
-"""Services that say on whose behalf they assume a role, and what they say."""
+"""Services that state the account and resource for which they assume a role, with an example."""
 
 SILENT = {
     "start of a child": "ecs-tasks",
     **dict.fromkeys(("intake", "recorder", "reconciler", "image builder"), "lambda"),
 }
-"""Those that AWS documents no such condition for. A role is passed in its own account only, which keeps others out."""
+"""Services without a documented condition of this kind. A role can only be passed to them in its own account."""
 
 
 def cases() -> Iterator[Case]:
@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
         arn: Context = {**here, "aws:SourceArn": source.replace(ACCOUNT, "999999999999")}
         yield _case(role, "serve another account's resource", service, arn, breaks="ArnLike aws:SourceArn")
         missing: Context = {"aws:SourceArn": source}
-        yield _case(role, "serve nobody in particular", service, missing, breaks="StringEquals aws:SourceAccount")
+        yield _case(role, "serve an unnamed account", service, missing, breaks="StringEquals aws:SourceAccount")
 
 
 def _case(role: str, says: str, service: str, context: Context, *, breaks: str = "") -> Case:

@@ -1,8 +1,8 @@
-"""A safeguard less, for a child that is to do wrong."""
+"""Entry point of a child without the attach safeguard."""
 
 from faults.sabotage import SAFEGUARDS
 
 
 def without_attaching() -> None:
-    """Have this process never look whether its training job is there already."""
+    """Disable this process's check for an existing training job."""
     SAFEGUARDS["attach"]()

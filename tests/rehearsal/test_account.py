@@ -22,11 +22,11 @@ IMAGE = "444455556666.dkr.ecr.eu-west-1.amazonaws.com/grid/training:1"
         ("", ANY_ACCOUNT),
     ],
 )
-def test_the_account_is_the_one_whose_buckets_and_images_are_named_most(text: str, account: str) -> None:
+def test_the_account_is_the_one_named_most_often(text: str, account: str) -> None:
     assert account_of("grid", ["# grid.yaml", text]) == account
 
 
-def test_of_a_grid_that_says_its_account_it_is_that_one_whatever_the_manifest_names_most(tmp_path: Path) -> None:
+def test_the_account_in_the_grid_file_takes_precedence_over_the_manifest(tmp_path: Path) -> None:
     grid, manifest = tmp_path / "grid.yaml", tmp_path / "manifest.csv"
     grid.write_text(
         'name: grid\nhome: us-east-1\naccount: "123456789012"\nregions: {us-east-1: {account: "111122223333"}}\n'

@@ -1,4 +1,4 @@
-"""The command as a person runs it, on real deployments; each takes as long as the CDK CLI needs, and some seconds."""
+"""`traingrid rehearse` as a user runs it, with real deployments; each takes several seconds for the CDK CLI."""
 
 import os
 import re
@@ -62,7 +62,7 @@ def times(output: str, what: str) -> int:
     return int(found[1]) if found else 0
 
 
-def test_a_manifest_of_somebodys_account_comes_through_a_bad_day_whole(tmp_path: Path) -> None:
+def test_all_lines_of_a_users_manifest_complete_despite_faults(tmp_path: Path) -> None:
     before = dict(os.environ)
     result = rehearse(tmp_path, MANIFEST, "--seed", "2")
     assert result.exit_code == 0, result.output
@@ -88,12 +88,12 @@ def test_a_manifest_of_somebodys_account_comes_through_a_bad_day_whole(tmp_path:
     assert sum(int(lines) for _, lines in ends) == 6
     assert {state for state, _ in ends} == {"Completed"}, result.output
     assert dict(os.environ) == before
-    assert "uploaded source" in result.output  # there are no credentials here: to the localcloud, and nowhere else
+    assert "uploaded source" in result.output  # to the localcloud: this process has no other credentials
 
 
 @pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker Python SDK: make setup-images")
-def test_images_of_aws_are_there_where_the_deployment_has_found_them(tmp_path: Path) -> None:
-    """Before it is deployed nobody knows the Python in the tag of the one, and the account that holds the other."""
+def test_aws_images_exist_where_the_deployment_found_them(tmp_path: Path) -> None:
+    """The image's full tag and the owner's account are known only after the deployment."""
     aliases = """\
   tf: {framework: tensorflow, version: "2.19", target: gpu}
   classes: {algorithm: image-classification, version: "1"}
@@ -107,7 +107,7 @@ def test_images_of_aws_are_there_where_the_deployment_has_found_them(tmp_path: P
     assert re.findall(r"^(Completed|Failed|Stopped) +\d+ +(\d+)$", result.output, re.MULTILINE) == [("Completed", "2")]
 
 
-def test_a_wrong_manifest_is_rejected_as_submit_rejects_it(tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_rejected_as_by_submit(tmp_path: Path) -> None:
     result = rehearse(tmp_path, MANIFEST + "mars,s3://nobody/x,,,,,,,,,,\n" + "eu-west-1,s3://nobody/x,,,,many,,,,,,\n")
     assert isinstance(result.exception, TraingridError)
     assert result.exception.exit_code == 2
@@ -122,10 +122,10 @@ def test_a_wrong_manifest_is_rejected_as_submit_rejects_it(tmp_path: Path) -> No
     assert "uploaded" not in result.output
 
 
-def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
+def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Children that do not attach fail a line whose training job an earlier try of theirs has created."""
+    """Without the attach safeguard, a retried child fails the line whose training job it has created before."""
     careless = partial(stage.deployed, first="tests.rehearsal.careless:without_attaching")
     monkeypatch.setattr(rehearsing, "deployed", careless)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -150,7 +150,7 @@ def test_a_rehearsal_that_finds_something_ends_with_1_and_keeps_the_record(
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """Let programs hear SIGINT: a shell starts what runs in the background without, and that is inherited."""
+    """Restore SIGINT's default handler: a shell starts background processes with SIGINT ignored, which is inherited."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -158,7 +158,7 @@ def heard() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, number: signal.Signals) -> None:
     lay_out(tmp_path, MANIFEST)
     files = tmp_path / "tmp"
     files.mkdir()
@@ -172,7 +172,7 @@ def test_interrupted_it_leaves_no_process_and_no_file(tmp_path: Path, number: si
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 240  # a machine that does much else
+    deadline = time.monotonic() + 240  # for a busy machine
     while not list(files.glob("rehearsal-*/cdk-synth.log")):
         assert time.monotonic() < deadline, "the CDK CLI is not started"
         time.sleep(0.05)

@@ -32,7 +32,7 @@ def world(*items: dict[str, Any]) -> World:
     )
 
 
-def test_what_is_asked_for_is_summed_by_region_type_and_spot() -> None:
+def test_requested_resources_are_summed_by_region_type_and_spot() -> None:
     jobs = read_script(ROOT / "examples/imagenet/manifest.csv", ROOT / "grid.yaml").jobs
     rows = {tuple(cell for cell in row if cell.strip()) for row in shown(asked_table(jobs))}
     found = {tuple(cell.strip() for cell in row) for row in rows}
@@ -40,7 +40,7 @@ def test_what_is_asked_for_is_summed_by_region_type_and_spot() -> None:
     assert ("eu-west-1", "ml.p4d.24xlarge spot", "2", "4", "32", "32") in found
 
 
-def test_lines_are_counted_by_end_and_attempt_and_what_did_not_complete_says_why() -> None:
+def test_lines_are_counted_by_end_and_attempt_and_failures_have_reasons() -> None:
     failed = {
         "state": "Failed",
         "attempt": 2,

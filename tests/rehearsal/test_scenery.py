@@ -1,4 +1,4 @@
-"""What a rehearsal puts up lies where the job of its Region looks for it."""
+"""Placeholders of a rehearsal exist in the account and Region in which a job looks for them."""
 
 from moto import mock_aws
 from moto.ecr.models import ecr_backends
@@ -13,7 +13,7 @@ from traingrid.submission import jobs_of_lines
 HOME, OTHER = "123456789012", "210987654321"
 
 
-def test_data_and_images_lie_in_the_account_of_their_region() -> None:
+def test_data_and_images_are_in_the_account_of_their_region() -> None:
     theirs = {"account": OTHER, "data_buckets": ["campaigns-dub"]}
     grid = a_grid({"us-east-1": {"data_buckets": ["campaigns-iad"]}, "eu-west-1": theirs}, account=HOME)
     deployment = Deployment(grid=grid, account=HOME, table="", manifest_bucket="")
