@@ -1,9 +1,9 @@
-"""What a failure means: one table, and the pure functions that find a failure's row in it.
+"""Failures: one table of failure classes, and pure functions that classify errors and outcomes.
 
-A row says whether traingrid tries again by itself (`retried`), whether such a try counts against the line's `retries`
-(`counted`), with which code the child ends when it gives up, and what a person reads. What "again" is depends on where
-it failed: CreateTrainingJob that was refused is sent again under the same name, because there is no training job yet; a
-training job that has ended is followed by the next attempt.
+A row specifies if traingrid retries automatically (`retried`), if the retry counts against the line's `retries`
+(`counted`), the child's exit code when it gives up, and the message for a person. A rejected CreateTrainingJob request
+is retried under the same name, because no training job exists yet. After a training job has ended, a retry is the next
+attempt.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Seen
 
-# Exit codes of a child.
+# The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
 FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
-"""Those after which Batch need not start a child again; of any other it cannot be said (stacks/orchestrator.py)."""
+"""The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One row of the table.
+    """One class of failures: a row of the table.
 
     Attributes:
-        name: What the ledger keeps in `failure`.
-        retried: Whether traingrid tries again by itself.
-        counted: Whether that counts against the line's `retries`.
-        exit_code: What the child ends with when it does not try again.
-        sentence: What happened.
-        next_step: What a person can do about it; empty where nothing need be done.
+        name: The name, which the ledger records in `failure`.
+        retried: True if traingrid retries automatically.
+        counted: True if the retry counts against the line's `retries`.
+        exit_code: The child's exit code if it does not retry.
+        sentence: The description, as a sentence.
+        next_step: The next step for a person, as a sentence; empty if none is needed.
     """
 
     name: str
@@ -87,7 +87,7 @@ SPOT_INTERRUPTION = Failure(
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
-    retried=False,  # SageMaker has tried again by itself, as often as the request's RetryStrategy says
+    retried=False,  # SageMaker itself has retried, as often as the request's RetryStrategy allows
     counted=False,
     exit_code=JOB_FAILED,
     sentence="SageMaker itself failed.",
@@ -182,9 +182,9 @@ FAILURES: Mapping[str, Failure] = {
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
-"""Of a line that ended because another training job has its name: how that one ends says nothing of the line."""
+"""The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
 
-# Codes of refused calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
+# Error codes of rejected calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.
 _THROTTLED_CODES = {
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException", "RequestThrottled"),
@@ -196,8 +196,8 @@ _INVALID_CODES = {
     *("ValidationException", "ValidationError", "ResourceNotFound", "InvalidParameterValue", "MalformedQueryString"),
     *("InvalidParameterCombination", "MissingParameter", "InvalidAction", "SerializationException"),
 }
-# Texts of ValidationException and of a FailureReason that begins with ClientError, as users report them. In this order:
-# the text about an image that cannot be pulled names permissions too, and so does the one about missing data.
+# Messages of ValidationException, and of a FailureReason that begins with ClientError, as users report them. The order
+# matters: the messages about an image that cannot be pulled and about missing data also mention permissions.
 _TEXTS = (
     # "Invalid training image. Please provide a valid Amazon Elastic Container Registry path" (sagemaker-python-sdk
     # #2063); "Cannot find the requested image", "CannotStartContainerError", "CannotPullContainerError"
@@ -214,13 +214,13 @@ _TEXTS = (
 
 
 def of_refusal(code: str, message: str = "") -> Failure:
-    """Return what a refused CreateTrainingJob means.
+    """Return the failure class of a rejected CreateTrainingJob request.
 
     Args:
-        code: The error's code; empty where there was no answer.
-        message: Its text.
+        code: The error's code; empty if the service did not answer.
+        message: The error's message.
     """
-    if code == "ResourceLimitExceeded":  # CreateTrainingJob's own word for a quota
+    if code == "ResourceLimitExceeded":  # CreateTrainingJob's error code for an exceeded quota
         return QUOTA
     if code in _THROTTLED_CODES:
         return THROTTLED
@@ -228,14 +228,14 @@ def of_refusal(code: str, message: str = "") -> Failure:
         return PERMISSION
     if code in _INVALID_CODES:
         return _by_text(message)
-    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse of a job not visible yet, no answer
+    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
 def of_end(seen: Seen) -> Failure | None:
-    """Return what the end of a training job means, or None if it completed or has not ended.
+    """Return the failure class of an ended training job, or None if it completed or has not ended.
 
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html: SecondaryStatus says why a
-    job is Stopped, and FailureReason why it is Failed.
+    SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
     if seen.state == "Stopped":
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
@@ -251,15 +251,15 @@ def of_end(seen: Seen) -> Failure | None:
 
 
 def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries: int, regions: int) -> bool:
-    """Return whether a training job that ended so is followed by another attempt.
+    """Return True if another attempt follows a training job that failed this way.
 
-    Every Region that has the data is tried once; beyond that, the line's `retries` bound what is counted.
+    Every Region with the data may be tried once. Beyond that, the line's `retries` limit the counted failures.
 
     Args:
-        failure: What the end means.
-        tried: The ledger's list of former attempts, without this one. Those before a person's retry do not count.
+        failure: The failure class of the training job.
+        tried: The ledger's list of earlier attempts. Those before a person's retry do not count.
         retries: The line's `retries`.
-        regions: How many Regions have the data.
+        regions: The number of Regions with the data.
     """
     if not failure.retried:
         return False
@@ -271,7 +271,7 @@ def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries:
 
 
 def next_region(regions: Sequence[str], region: str) -> str:
-    """Return the Region to try after `region`, in the order of `regions` and round again."""
+    """Return the Region after `region` in `regions`; the first Region follows the last one."""
     return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
 
 

@@ -1,7 +1,7 @@
-"""The grid: a home Region, training Regions and the defaults of their jobs, as grid.yaml describes them.
+"""Grid: the model of grid.yaml, with a home Region, training Regions and the defaults of jobs.
 
-`load_grid` reads and checks the file and says everything that is wrong with it at once. Lambda functions and the
-orchestrator get the same grid from their environment: `Grid.to_environment`, `Grid.from_environment`.
+`load_grid` reads and validates the file, and reports all of its errors at once. Lambda functions and the orchestrator
+read the same grid from their environment (`Grid.to_environment`, `Grid.from_environment`).
 """
 
 from pathlib import Path
@@ -41,12 +41,12 @@ from traingrid.grid_region import Region, refuse_accounts, refuse_buckets, refus
 from traingrid.grid_training import Training
 
 NAME_LIMIT = 24
-"""Longest name of a grid. An S3 bucket's name has at most 63 characters
+"""Maximum length of a grid's name. An S3 bucket's name has at most 63 characters
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html), and `names.manifest_bucket` adds
-"-manifests-", 12 digits of account, a hyphen and at most 14 characters of Region."""
+"-manifests-", the 12 digits of the account, a hyphen and at most 14 characters for the Region."""
 
 REPLICATION_LIMIT = 25
-"""Most destinations of a registry's replication rules
+"""Maximum number of destinations of a registry's replication rules
 (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html#replication-considerations)."""
 
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3653)
@@ -54,7 +54,7 @@ LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 
 
 
 class GridError(UsageError):
-    """A grid.yaml that cannot be used; `problems` are sentences with file, line, key, value, rule and next step."""
+    """An invalid grid.yaml; each of `problems` is a sentence with file, line, key, value, rule and next step."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -64,17 +64,18 @@ class GridError(UsageError):
 def load_grid(path: str | Path) -> "Grid":
     """Return the grid that a YAML file describes.
 
-    Raises GridError with everything that is wrong: a file that cannot be read, syntax, repeated and unknown keys,
-    values that break a rule, Regions without SageMaker.
+    Raises:
+        GridError: With all errors: an unreadable file, syntax errors, repeated and unknown keys, invalid values, and
+            Regions without SageMaker.
     """
-    # The orchestrator and Lambda get their grid from the environment, and so need neither PyYAML nor these modules.
+    # The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
     from traingrid.grid_file import check_grid_file  # noqa: PLC0415
 
     return check_grid_file(Path(path))
 
 
 _OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}
-"""Keys that no child and no function needs."""
+"""The fields that only a deployment needs, and neither children nor functions."""
 
 
 def _grid_name(name: str) -> str:
@@ -89,7 +90,7 @@ def _grid_name(name: str) -> str:
 
 
 class Grid(GridPart):
-    """A home Region, its training Regions, and what jobs are made of unless their manifest line says otherwise."""
+    """A home Region, its training Regions, and the defaults of jobs, which manifest lines can override."""
 
     name: Annotated[
         str,
@@ -144,7 +145,7 @@ class Grid(GridPart):
     @field_validator("regions", mode="before")
     @classmethod
     def _region_without_settings(cls, regions: object) -> object:
-        """Read `us-west-2:` with nothing behind it as a Region without settings of its own."""
+        """Accept a Region without a value, such as `us-west-2:`, as a Region with default settings."""
         if isinstance(regions, dict):
             return {region: {} if settings is None else settings for region, settings in regions.items()}
         return regions
@@ -152,7 +153,7 @@ class Grid(GridPart):
     @field_validator("network", "encryption", mode="before")
     @classmethod
     def _one_word(cls, settings: object) -> object:
-        """Read `network: private` as a mapping that says nothing else."""
+        """Accept `network: private` as short for `network: {kind: private}`."""
         return {"kind": settings} if isinstance(settings, str) else settings
 
     @field_validator("images")
@@ -164,7 +165,7 @@ class Grid(GridPart):
     @field_validator("encryption")
     @classmethod
     def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
-        if "home" in info.data and "regions" in info.data:  # absent if wrong themselves: then that is to tell
+        if "home" in info.data and "regions" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
 
@@ -178,7 +179,7 @@ class Grid(GridPart):
 
     @model_validator(mode="after")
     def _key_lies_in_its_account(self) -> Self:
-        """Whoever writes where a key is of another account needs that key's policy to say so; ours do not know it."""
+        """Reject a key in another account than the data that it encrypts, because its key policy cannot be checked."""
         for region, key in self.encryption.keys.items():
             users = {self.account} if region == self.home else set()
             users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
@@ -206,7 +207,7 @@ class Grid(GridPart):
     @field_validator("regions")
     @classmethod
     def _regions_go_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
-        if "account" in info.data:  # absent if wrong itself: then that is the error to tell
+        if "account" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_accounts(regions, info.data["account"])
         refuse_buckets(regions)
         refuse_data_keys(regions)
@@ -215,7 +216,7 @@ class Grid(GridPart):
     @field_validator("job")
     @classmethod
     def _image_is_described(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
-        images = info.data.get("images")  # absent if wrong itself: then that is the error to tell
+        images = info.data.get("images")  # absent if invalid: then pydantic reports that error
         if images is not None and job.image not in images and "/" not in job.image:
             context = {"choices": tuple(images), "at": "image", "value": job.image}
             raise PydanticCustomError("unknown_image", "`images` has no such alias", context)
@@ -224,7 +225,7 @@ class Grid(GridPart):
     @field_validator("job")
     @classmethod
     def _launch_is_possible(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
-        if "regions" in info.data and "shares" in info.data:  # absent if wrong themselves: then that is to tell
+        if "regions" in info.data and "shares" in info.data:  # absent if invalid: then pydantic reports that error
             queues = {name: region.service_queue for name, region in info.data["regions"].items()}
             refuse_launch(job.launch, job.share, info.data["shares"], queues)
         return job
@@ -238,7 +239,7 @@ class Grid(GridPart):
     @field_validator("training")
     @classmethod
     def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
-        job = info.data.get("job")  # absent if wrong itself: then that is the error to tell
+        job = info.data.get("job")  # absent if invalid: then pydantic reports that error
         if job is not None and job.max_runtime > training.max_runtime:
             rule = f"the max_runtime of `job` is {job.max_runtime}s already; no line without one of its own could start"
             raise broken_rule(rule, at="max_runtime")
@@ -252,28 +253,28 @@ class Grid(GridPart):
         return days
 
     def allowed_instance_types(self) -> tuple[str, ...]:
-        """Return the instance types that training jobs may have: the default one first, each once."""
+        """Return the instance types that training jobs may have, without duplicates and with the default first."""
         return tuple(dict.fromkeys((self.job.instance_type, *self.instance_types)))
 
     def repositories(self) -> tuple[str, ...]:
-        """Return the short names of the ECR repositories of every training Region, `training` always among them."""
+        """Return the short names of the ECR repositories of every training Region, always including `training`."""
         return tuple(sorted({"training", *(image.repository for image in self.images.values() if image.repository)}))
 
     def targets(self) -> tuple[str, ...]:
-        """Return the targets of the training image that the deployment builds."""
+        """Return the targets for which the deployment builds the training image."""
         return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
     def service_queue(self, region: str) -> str:
-        """Return the name of a Region's service queue; empty where it has none, or is none of the grid's."""
+        """Return the name of a Region's service queue; empty if it has none or is not a Region of the grid."""
         queue = self.regions[region].service_queue if region in self.regions else None
         return names.service_queue(self.name, quota=bool(queue.quota_shares)) if queue else ""
 
     def share_of(self, share: str) -> str:
-        """Return the share of a job that was submitted as one of `share`, which may be empty or one of former days."""
+        """Return the share of a job that was submitted with `share`; the default if that is empty or was removed."""
         return share if share in self.shares else next(iter(self.shares), ONLY_SHARE)
 
     def account_of(self, region: str, home: str) -> str:
-        """Return the account of a training Region; `home` is that of the home Region, which may be a CDK token."""
+        """Return the account of a training Region; `home` is the home Region's account, which may be a CDK token."""
         return self.regions[region].account or home
 
     def at_home(self) -> list[str]:
@@ -281,35 +282,46 @@ class Grid(GridPart):
         return [region for region in self.regions if region not in self.elsewhere()]
 
     def elsewhere(self) -> dict[str, str]:
-        """Return the account of every training Region that is not in the account of the home Region."""
+        """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
         named = {region: settings.account for region, settings in self.regions.items() if settings.account}
         return {region: account for region, account in named.items() if account != self.account}
 
     def replicas(self) -> list[str]:
-        """Return the training Regions whose images are in another registry than the home Region's."""
+        """Return the training Regions whose registry is not the home Region's."""
         return [region for region in self.regions if region != self.home or region in self.elsewhere()]
 
     def output_key(self, account: str, region: str) -> str:
-        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do.
+        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys.
 
-        `account` is that of the Region, here and below.
+        Args:
+            account: The account of the Region.
+            region: The training Region.
         """
         if self.encryption.kind == "s3":
             return ""
         return self.encryption.keys.get(region) or f"arn:aws:kms:{region}:{account}:{names.data_key(self.name)}"
 
     def data_buckets(self, account: str, region: str) -> tuple[str, ...]:
-        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml."""
+        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml.
+
+        Args:
+            account: The account of the Region.
+            region: The training Region.
+        """
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)
 
     def to_environment(self) -> str:
-        """Return the grid as compact JSON, for the environment variable TRAINGRID_GRID.
+        """Return the grid as compact JSON for the environment variable TRAINGRID_GRID.
 
-        Defaults are left out, and what only the deployment needs to know.
+        Defaults and the fields that only a deployment needs are omitted.
         """
         return self.model_dump_json(exclude_defaults=True, exclude=_OF_DEPLOYMENTS)
 
     @classmethod
     def from_environment(cls, text: str) -> Self:
-        """Return the grid that `to_environment` wrote. Raises pydantic's ValidationError for anything else."""
+        """Return the grid from the JSON of `to_environment`.
+
+        Raises:
+            pydantic.ValidationError: The JSON is not that of a grid of this version.
+        """
         return cls.model_validate_json(text)

@@ -1,4 +1,4 @@
-"""What grid.yaml says of alarms: who hears of them, and what a month may cost."""
+"""Alarms: the `alarms` section of grid.yaml, with the notified addresses and the monthly budget."""
 
 from typing import Annotated, Self
 
@@ -11,7 +11,7 @@ Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]{1,64}@[^@\s]+\.[^@\s]
 
 
 class Alarms(GridPart):
-    """Who hears of what goes wrong. The alarms themselves are always there, and the dashboard shows them."""
+    """The recipients of notifications. The alarms themselves always exist, and the dashboard shows them."""
 
     emails: tuple[Email, ...] = Field(default=(), max_length=10, examples=[["ml-on-call@example.com"]])
     """Who is written to; each confirms once for the home Region and once for each training Region. A budget has ten

@@ -1,4 +1,4 @@
-"""What grid.yaml says of the keys that data is encrypted with."""
+"""Encryption: the `encryption` section of grid.yaml, with the keys that encrypt data at rest."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -15,8 +15,8 @@ KeyArn = Annotated[
         strict=True,
     ),
 ]
-"""The ARN of a KMS key (https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id): an alias may point
-elsewhere tomorrow, and no policy can name a key by it."""
+"""The ARN of a KMS key (https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id). Aliases are not
+accepted, because they can be moved to another key, and policies cannot refer to a key by its alias."""
 
 
 def region_of(key: str) -> str:
@@ -30,7 +30,7 @@ def account_of_key(key: str) -> str:
 
 
 class Encryption(GridPart):
-    """By whose keys the grid's buckets, ledger, queues, logs and images are encrypted at rest."""
+    """The keys that encrypt the grid's buckets, ledger, queues, logs and images at rest."""
 
     kind: Literal["s3", "kms"] = Field(default="s3", examples=["kms"])
     """s3: by keys that AWS owns, without cost. kms: by a key of the account in each Region, whose use CloudTrail
@@ -56,7 +56,7 @@ class Encryption(GridPart):
 
 
 def refuse_keys(keys: Mapping[str, str], regions: set[str]) -> None:
-    """Raise the error of keys of one's own that are not exactly one for each Region, home among them."""
+    """Raise an error unless custom keys are exactly one for each Region, including the home Region."""
     missing, unused = sorted(regions - set(keys)), sorted(set(keys) - regions)
     if keys and missing:
         raise broken_rule(f"there is no key for {', '.join(missing)}; give one for every Region, or none", "keys")

@@ -1,4 +1,4 @@
-"""What grid.yaml says of a training image."""
+"""Training images: an entry of the `images` section of grid.yaml."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self, get_args
@@ -9,14 +9,14 @@ from traingrid.fields import ImageTag, Repository, Text, broken_rule
 from traingrid.grid_part import GridPart
 
 Target = Literal["cpu", "gpu"]
-"""The stages of training_container/Dockerfile that are images of their own."""
+"""The stages of training_container/Dockerfile that are separate images."""
 
 EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
 """Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
 
 EFA_TARGETS: tuple[Target, ...] = ("gpu",)
-"""The targets whose stage in training_container/Dockerfile can install EFA."""
+"""The targets whose Dockerfile stage can install EFA."""
 
 BuiltInAlgorithm = Literal[
     "blazingtext",
@@ -37,7 +37,7 @@ BuiltInAlgorithm = Literal[
     "seq2seq",
     "xgboost",
 ]
-"""SageMaker's built-in algorithms that are images of their own, by their names in the SageMaker Python SDK
+"""SageMaker's built-in algorithms that have a separate image, by their names in the SageMaker Python SDK
 (https://docs.aws.amazon.com/sagemaker/latest/dg/algos.html)."""
 
 _FORMS = (
@@ -50,7 +50,7 @@ _FORMS = (
 
 
 class Image(GridPart):
-    """A training image: built by the deployment, pushed to the grid's own ECR by somebody, AWS's, or any by its URI."""
+    """A training image: built by the deployment, pushed to the grid's ECR, one of AWS's own, or any image by URI."""
 
     build: Literal["training"] | None = Field(default=None, examples=["training"])
     """What the deployment builds: training_container/ of this checkout. Jobs name it by its digest."""
@@ -86,7 +86,7 @@ class Image(GridPart):
         if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
-        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # which takes scripts, too
+        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # xgboost also runs scripts
             rule = f"it takes no script, so it is no framework; write {{algorithm: {self.framework}, version: ...}}"
             raise broken_rule(rule, at="framework")
         if self.repository == "orchestrator":
@@ -95,15 +95,15 @@ class Image(GridPart):
 
     @property
     def is_of_aws(self) -> bool:
-        """Whether it is one of AWS's own, in another registry in each Region."""
+        """True for one of AWS's own images, whose registry depends on the Region."""
         return bool(self.framework or self.algorithm)
 
 
 def refuse_efa(images: Iterable[Image]) -> None:
-    """Refuse two versions of EFA for one target: a deployment builds each target once.
+    """Reject two versions of EFA for one target, because a deployment builds each target once.
 
     Raises:
-        ValueError: Aliases of one target differ in `efa`.
+        ValueError: The aliases of a target differ in `efa`.
     """
     versions: dict[Target, set[str]] = {}
     for image in images:

@@ -1,4 +1,4 @@
-"""What grid.yaml says of jobs: the defaults of a manifest line."""
+"""Job defaults: the `job` section of grid.yaml, with the defaults of manifest lines."""
 
 from typing import Annotated, Literal
 
@@ -20,13 +20,13 @@ from traingrid.grid_queues import Launch, Share
 from traingrid.job import Streams
 
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
-"""mpirun's options unless grid.yaml or the manifest line says otherwise. The first is described in
-https://horovod.readthedocs.io/en/stable/mpi.html, the variables in NCCL's user guide. What Horovod itself may be told
-is left to hyperparameters (`fusion_mb`, `hierarchical_allreduce`): a variable set here would go before them."""
+"""mpirun's default options, which grid.yaml and manifest lines can override. The first is described in
+https://horovod.readthedocs.io/en/stable/mpi.html, the variables in NCCL's user guide. Horovod's own settings are
+hyperparameters (`fusion_mb`, `hierarchical_allreduce`) and not set here, because a variable would override them."""
 
 
 class JobDefaults(GridPart):
-    """What a manifest line that says only Region and data is trained with."""
+    """The settings of a job whose manifest line has only a Region and data."""
 
     image: Text = Field(examples=["resnet"])
     """An alias from `images`, or an image's URI."""
@@ -44,7 +44,7 @@ class JobDefaults(GridPart):
     """Options passed to mpirun, as a hyperparameter."""
     hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(
         default={},
-        max_length=97,  # SageMaker takes 100, and three say how ranks are started (sagemaker_request.py)
+        max_length=97,  # SageMaker accepts 100, and three configure how ranks are started (sagemaker_request.py)
         examples=[{"model": "resnet50"}],
     )
     """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""

@@ -1,4 +1,4 @@
-"""What grid.yaml says of how much one submission may ask for."""
+"""Limits: the `limits` section of grid.yaml, with the limits of one submission."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from traingrid.grid_part import GridPart
 
 
 class Limits(GridPart):
-    """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
+    """The limits of one submission. A manifest that exceeds one is rejected as a whole."""
 
     jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
     """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""

@@ -1,4 +1,4 @@
-"""What grid.yaml says of the network that Batch children run in."""
+"""Network: the `network` section of grid.yaml, with the VPC in which Batch children run."""
 
 from typing import Annotated, Literal, Self
 
@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from traingrid.fields import SecurityGroupId, SubnetId, broken_rule
 from traingrid.grid_part import GridPart
 
-# As EC2 makes them (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
+# EC2's format of ids (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$", strict=True)]
 
 
@@ -15,9 +15,10 @@ ZoneName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][
 
 
 class Network(GridPart):
-    """Where Batch children run: in public or private subnets of a VPC that the control stack makes, or in yours.
+    """The network of Batch children: public or private subnets of a VPC that the control stack creates, or your own.
 
-    They call SageMaker in every training Region, so they must reach the AWS APIs there. Nothing comes in anywhere.
+    Children call SageMaker in every training Region, so they need access to the AWS APIs there. They accept no inbound
+    connections.
     """
 
     kind: Literal["public", "private", "existing"] = Field(default="public", examples=["private"])

@@ -1,4 +1,4 @@
-"""What grid.yaml says of the Batch children: their size, their number, and how long they stay."""
+"""Orchestrator: the `orchestrator` section of grid.yaml, with the size, number and lifetime of Batch children."""
 
 from typing import Literal, Self
 
@@ -14,12 +14,12 @@ FARGATE_MEMORY = {
     2.0: tuple(range(4096, 16385, 1024)),
     4.0: tuple(range(8192, 30721, 1024)),
 }
-"""MiB of memory that Fargate offers by number of vCPUs
+"""Fargate's memory sizes in MiB, by number of vCPUs
 (https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html)."""
 
 
 class Orchestrator(GridPart):
-    """The Batch children that start and watch training jobs, one each."""
+    """The Batch children, each of which starts and watches one training job."""
 
     vcpu: float = Field(default=0.25, strict=True, examples=[0.25])
     """vCPUs of one child: 0.25, 0.5, 1, 2 or 4."""

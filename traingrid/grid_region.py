@@ -1,4 +1,4 @@
-"""What grid.yaml says of a training Region."""
+"""Training Regions: an entry of the `regions` section of grid.yaml."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -47,7 +47,7 @@ class Region(GridPart):
 
 
 def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
-    """Raise the error of a Region whose account cannot be another one; `home` is that of the home Region, if given."""
+    """Raise an error for a Region whose account is not possible; `home` is the home Region's account, if given."""
     for region, settings in regions.items():
         if settings.account and not home:
             rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
@@ -58,7 +58,7 @@ def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
 
 
 def refuse_buckets(regions: Mapping[str, Region]) -> None:
-    """Raise the error of a data bucket that stands under two Regions."""
+    """Raise an error for a data bucket that is listed for two Regions."""
     owners: dict[str, str] = {}
     for region, settings in regions.items():
         for bucket in settings.data_buckets:
@@ -69,7 +69,7 @@ def refuse_buckets(regions: Mapping[str, Region]) -> None:
 
 
 def refuse_data_keys(regions: Mapping[str, Region]) -> None:
-    """Raise the error of a key of data that lies in another Region."""
+    """Raise an error for a data key that is in another Region."""
     for region, settings in regions.items():
         for key in settings.data_keys:
             if region_of(key) != region:

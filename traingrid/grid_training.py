@@ -1,4 +1,4 @@
-"""What grid.yaml says of all training jobs together: what no manifest line can change, and IAM holds every job to."""
+"""Training: the `training` section of grid.yaml, which no manifest line can override and which IAM enforces."""
 
 from pydantic import Field
 
@@ -6,12 +6,12 @@ from traingrid.fields import MAX_RUNTIME_LIMIT, Duration
 from traingrid.grid_part import GridPart
 
 MAX_SUBNETS, MAX_SECURITY_GROUPS = 16, 5
-"""Most of either in one training job (VpcConfig in the SageMaker API reference,
+"""Maximum number of subnets and of security groups of a training job (VpcConfig in the SageMaker API reference,
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html)."""
 
 
 class Training(GridPart):
-    """How every training job of the grid is confined."""
+    """The restrictions of every training job of the grid."""
 
     max_runtime: Duration = Field(default=MAX_RUNTIME_LIMIT, le=MAX_RUNTIME_LIMIT, examples=["5d"])
     """Longest run that a manifest line may ask for, and that the orchestrator's role may start: 90m, 24h, 5d; at most
