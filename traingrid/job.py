@@ -1,4 +1,4 @@
-"""A job: one line of a manifest with every default filled in, ready to be launched."""
+"""Job: one line of a manifest with all defaults applied, ready to be launched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Streams = Literal["host", "rank"]
-"""In Pipe mode: whether the ranks of a host share a channel's stream, or each has one of its own."""
+"""In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
 
 class Channel(BaseModel):
@@ -31,7 +31,7 @@ Inputs = dict[str, Channel]
 
 
 class Replica(BaseModel):
-    """What of a job is another in another Region, because SageMaker reads, pulls and writes in its own."""
+    """The Region-specific fields of a job in another Region, because SageMaker uses only resources of its Region."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +43,7 @@ class Replica(BaseModel):
 
 
 class Job(BaseModel):
-    """One line of a submission. Everything a child needs to launch it, except what the deployment decides (roles)."""
+    """One line of a submission, with everything that a child needs to launch it except the deployment's roles."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,28 +91,28 @@ class Job(BaseModel):
 
     @property
     def ranks(self) -> int:
-        """The world size: hosts x processes per host; an algorithm of somebody else's decides itself: its hosts."""
+        """The world size: hosts x processes per host. An algorithm starts its own processes and counts one per host."""
         return self.instance_count * (1 if self.is_algorithm else self.processes_per_host)
 
     @property
     def is_algorithm(self) -> bool:
-        """Whether an algorithm of somebody else's is trained, which brings hyperparameters and metrics of its own."""
+        """True for a SageMaker algorithm, which defines its own hyperparameters and metrics."""
         return bool(self.algorithm) or self.built_in
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """All Regions that hold the job's data, in the order in which they are to be tried."""
+        """All Regions with the job's data, in the order in which they are tried."""
         return (self.region, *self.replicas)
 
 
 def in_region(job: Job, region: str) -> Job:
-    """Return the same job for another Region that holds a replica of its data.
+    """Return the same job for another Region that has a replica of its data.
 
-    Inputs, image, checkpoints and output are those of that Region; the Region that the job was for becomes the first
-    of its replicas, so nothing is lost and the way back exists. What is trained, and on what, does not change.
+    Inputs, image, algorithm, checkpoints and output become those of the new Region. The previous Region becomes the
+    first replica, so that the job can move back. All other fields stay the same.
 
     Raises:
-        KeyError: The job has no replica there.
+        KeyError: The job has no replica in that Region.
     """
     if region == job.region:
         return job
