@@ -29,7 +29,7 @@ class AccessDenied(NamedTuple):
     resource: str
 
     def __str__(self) -> str:
-        return f"{self.principal} is not allowed {self.action} on {self.resource}"
+        return f"{self.principal} is not allowed to perform {self.action} on {self.resource}"
 
 
 def access_denied(error: Exception) -> AccessDenied | None:

@@ -79,7 +79,7 @@ class Attempt:
         """Return the job's current ledger item, which may belong to another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
         if item is None:  # a person has deleted it, so the job's state is unknown and the child must not act
-            raise LookupError(f"the ledger has lost job {self.job.index} of submission {self.submission}")
+            raise LookupError(f"the ledger has no item for job {self.job.index} of submission {self.submission}")
         return item
 
     def record(self, facts: Item) -> bool:
@@ -107,7 +107,7 @@ class Attempt:
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
-            self.say(f"{self.name}: cancelled, and told to stop", event="stopping")
+            self.say(f"{self.name}: cancelled; stopping the training job", event="stopping")
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
 

@@ -57,7 +57,7 @@ def notes(world: World) -> list[str]:
     if not deleted:
         return []
     more = ", ..." * (len(deleted) > _NAMED)
-    what = "training jobs of lines that have ended are not in SageMaker any more"
+    what = "training jobs of ended lines no longer exist in SageMaker"
     return [f"{len(deleted)} {what}: {', '.join(deleted[:_NAMED])}{more}"]
 
 

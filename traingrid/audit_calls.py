@@ -20,7 +20,7 @@ def duplicate_arrays(world: World) -> Iterator[Violation]:
     """Find submissions with more than one Batch job of the same name (I2)."""
     for name, ids in world.batch_jobs.items():
         if len(ids) > 1:
-            what = f"{len(ids)} Batch jobs are called {name}: {', '.join(ids)}"
+            what = f"{len(ids)} Batch jobs have the name {name}: {', '.join(ids)}"
             yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
 
 
@@ -59,5 +59,5 @@ def unclaimed_calls(world: World) -> Iterator[Violation]:
         name = created(call)
         submission = submission_of(world.grid, name)
         if submission and submission not in world.submissions:
-            what = f"{call['action']} was accepted for {name}, whose submission nobody has claimed"
+            what = f"{call['action']} was accepted for {name}, but its submission was never claimed"
             yield Violation(invariant="I7", kind="other", submission=submission, what=what)

@@ -39,7 +39,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
     for submission, index in world.lines:
         if submission not in world.submissions or index >= world.submissions[submission]["jobs"]:
-            what = f"the ledger has a job {index} of {submission} that no manifest has"
+            what = f"the ledger has job {index} of {submission}, which is not in its manifest"
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
@@ -59,10 +59,10 @@ def _accounted(world: World, line: Line, item: Item | None, head: Item, *, runni
 
 def _why_lost(world: World, line: Line, item: Item | None, head: Item) -> str:
     if item:
-        return f"is {item['state']} (attempt {item['attempt']}), and nothing that lives answers for it"
+        return f"is {item['state']} (attempt {item['attempt']}), but no child or training job is running for it"
     if is_by_hand(head) and not had_child(head, line[1], world.children.get(line, "UNKNOWN")):
         return f"was never started: Batch job {head['batch_job']}, submitted by hand, has no child for it"
-    return "was never opened, and nothing that lives answers for it"
+    return "has no ledger item, and no child or training job is running for it"
 
 
 def changed_ends(world: World) -> Iterator[Violation]:
@@ -98,18 +98,18 @@ def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> It
         return
     if job is None:
         if said["state"] == "Completed" and not said.get("training_job_arn"):  # one with an ARN was deleted since
-            yield f"job {line[1]} of {line[0]} is Completed, and SageMaker knows no training job of attempt {attempt}"
+            yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {attempt}"
         return
     # The line was closed without a training job; a training job that was being created then was stopped at once.
     closed_before = job.state == "Stopped" and not said.get("training_job")
     if job.active or closed_before or job.ours is False or said.get("failure") in TAKEN_NAMES:
         return
     if said["state"] != job.state:
-        yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"
+        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {said['state']}"
     kept = [name for name in _DETAILS if name in said or "item" in said]  # earlier attempts keep only some fields
     for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
         value: object = job.described
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if (said.get(name) or None) != (value or None):
-            yield f"{name} of {job.name} is {value!r}, and the ledger says {said.get(name)!r}"
+            yield f"{name} of {job.name} is {value!r}, but the ledger has {said.get(name)!r}"

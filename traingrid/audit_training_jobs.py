@@ -53,7 +53,7 @@ def orphans(world: World) -> Iterator[Violation]:
             what = f"{job.name} in {job.region} is {job.state}, and {owner}"
             yield Violation(invariant="I3", kind="orphan", submission=submission, what=what)
         elif not job.active and job.identity.attempt not in attempts(item):
-            what = f"{job.name} in {job.region} was {job.state}, and the ledger knows of no such attempt at job {index}"
+            what = f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
             yield Violation(invariant="I3", kind="other", submission=submission, what=what)
 
 
@@ -92,7 +92,7 @@ def misplaced(world: World) -> Iterator[Violation]:
             continue
         role = (job.described or {}).get("RoleArn")
         if said and said["region"] != job.region:
-            what = f"{job.name} is in {job.region}, and its line says {said['region']}"
+            what = f"{job.name} is in {job.region}, but its line is for {said['region']}"
         elif role and role != world.roles.get(job.region, role):
             what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
         else:

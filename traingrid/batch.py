@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 _GRANT = (
-    "Deploy the grid again, which grants what its roles need (docs/security.md), or ask the administrator of the "
-    "account if a policy outside of the grid denies it."
+    "Deploy the grid again, which grants the permissions of its roles (docs/security.md), or ask the administrator of "
+    "the account if a policy outside the grid denies it."
 )
 
 
@@ -135,7 +135,7 @@ def _failure(name: str, error: Exception) -> SubmitFailedError:
     if denied := access_denied(error):
         what = f"AWS Batch refused the job {name}: {denied}."
         return SubmitFailedError(what, _GRANT, refused=True)
-    return SubmitFailedError(f"Batch did not take the job {name}: {error}.", refused=_is_refusal(error))
+    return SubmitFailedError(f"Batch did not accept the job {name}: {error}.", refused=_is_refusal(error))
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -142,13 +142,13 @@ class Canceller:
         head = self.ledger.submission(wanted.submission)
         if head is None:
             text = f"There is no submission {wanted.submission}."
-            raise UsageError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "List the submissions with `traingrid status`.")
         if wanted.index is not None and wanted.index >= head["jobs"]:
-            text = f"Submission {wanted.submission} has no job of index {wanted.index}."
+            text = f"Submission {wanted.submission} has no job with index {wanted.index}."
             raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")
         if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
             text = f"{wanted.region} is not a training Region of this grid."
-            raise UsageError(text, f"It has {', '.join(self.deployment.grid.regions)}.")
+            raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return head
 
     def _batch_jobs(self, head: Item, wanted: Wanted) -> list[str]:

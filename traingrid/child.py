@@ -65,8 +65,8 @@ class Child:
             next_step = "Submit the job definition to AWS Batch with S3_ARRAY_FILE=s3://bucket/manifest.csv."
             raise UsageError(message, next_step) from None
         except ValueError as error:
-            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} cannot be used: {error}."
-            raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
+            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} is invalid: {error}."
+            raise UsageError(message, "Write a URI such as s3://bucket/manifest.csv.") from None
 
 
 def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
@@ -93,15 +93,15 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
         submission = submission_id(child.batch_job)
         job = jobs_of_lines(lines, deployment, submission)[child.index]
     except IndexError:
-        message = f"{child.array_file} has no job of index {child.index}."
-        raise UsageError(message, "Give the array the size of the manifest.") from None
+        message = f"{child.array_file} has no job with index {child.index}."
+        raise UsageError(message, "Set the array size to the number of lines in the manifest.") from None
     facts = {"manifest": str(child.array_file), "version": child.array_file.version, "jobs": len(lines)}
     facts |= {"children": child.size}
     facts |= {"state": "Submitted", "batch_job": child.batch_job, "sha256": hashlib.sha256(content).hexdigest()}
     former = ledger.claim_submission(submission, child.batch_job, facts)
     if former and former.get("sha256") != facts["sha256"]:
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
-        raise UsageError(message, "Submit the job again, best with ?versionId=... in S3_ARRAY_FILE.")
+        raise UsageError(message, "Submit the job again, preferably with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job
 
 
@@ -115,7 +115,7 @@ def _check_size(child: Child, lines: int) -> None:
         return
     counted = "1 line" if lines == 1 else f"{lines} lines"
     given = "this Batch job is not an array" if child.size == 1 else f"this Batch job is an array of {child.size}"
-    message = f"{child.array_file} has {counted}, but {given}. Nothing of it was started."
+    message = f"{child.array_file} has {counted}, but {given}. No job was started."
     if lines == 1:
         next_step = "Submit the job definition again as a single job, without an array size."
     elif lines > MAX_ARRAY:
@@ -130,6 +130,6 @@ def _check_size(child: Child, lines: int) -> None:
 def _check_is_by_hand(manifest_file: ObjectVersion, deployment: Deployment) -> None:
     """Raise UsageError for a manifest under the intake's prefix, because the intake submitted it after its upload."""
     if manifest_file.bucket == deployment.manifest_bucket and manifest_file.key.startswith(names.MANIFEST_PREFIX):
-        message = f"{manifest_file} was submitted when it was uploaded; this Batch job would train all of it once more."
+        message = f"{manifest_file} was submitted when it was uploaded; this Batch job would train all of it again."
         folder = f"s3://{manifest_file.bucket}/{names.BY_HAND_PREFIX}"
         raise UsageError(message, f"To submit a manifest to Batch by hand, upload it below {folder} instead.")

@@ -134,6 +134,6 @@ def _end(line: Line, item: Item | None = None, training_job: str = "") -> Item:
         return {"state": "Stopped", "reason": reason}
     if gone:
         return gone
-    why = (item or {}).get("reason") or child.reason or "it left no reason"
+    why = (item or {}).get("reason") or child.reason or "no reason was recorded"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     return {"state": "Failed", "reason": f"{who}: {why}"}

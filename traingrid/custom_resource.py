@@ -34,4 +34,4 @@ def answer(request: Mapping[str, str], status: str, *, reason: str = "", data: M
     http = urllib3.PoolManager(timeout=30.0)
     sent = http.request("PUT", request["ResponseURL"], body=body, headers={"content-type": ""})
     if sent.status >= 300:
-        raise OSError(f"CloudFormation's address for the answer to {request['RequestId']} answers {sent.status}")
+        raise OSError(f"CloudFormation rejected the response to {request['RequestId']} with HTTP status {sent.status}")

@@ -72,14 +72,15 @@ class Deployment:
             )
         except KeyError as missing:
             message = f"The environment variable {missing.args[0]} is not set."
-            raise UsageError(message, "Run this from the job definition or function that `cdk deploy` made.") from None
+            next_step = "Run this from the job definition or function that `cdk deploy` created."
+            raise UsageError(message, next_step) from None
         except ValidationError as error:
-            message = f"The grid that is deployed is not one that this version of traingrid knows: {error}."
+            message = f"This version of traingrid cannot read the deployed grid: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
         aliases = {alias for alias, image in found.grid.images.items() if image.is_of_aws}
         if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
-            message = f"The environment names no image of {', '.join(sorted(missing_images))}."
+            message = f"The environment has no image for {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
         return found
 

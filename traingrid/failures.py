@@ -50,15 +50,15 @@ QUOTA = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="A quota of the account is used up; the job waits until there is room.",
-    next_step="Wait, or ask for a higher quota in the Service Quotas console of that Region.",
+    sentence="A quota of the account is used up; the job waits until quota is available.",
+    next_step="Wait, or request a higher quota in the Service Quotas console of that Region.",
 )
 THROTTLED = Failure(
     "throttled",
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="AWS takes no more requests of this account at the moment.",
+    sentence="AWS is throttling the requests of this account.",
     next_step="",
 )
 SERVICE_ERROR = Failure(
@@ -66,7 +66,7 @@ SERVICE_ERROR = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="SageMaker did not say whether it took the training job.",
+    sentence="SageMaker did not confirm that it accepted the training job.",
     next_step="",
 )
 CAPACITY = Failure(
@@ -74,24 +74,24 @@ CAPACITY = Failure(
     retried=True,
     counted=True,
     exit_code=JOB_FAILED,
-    sentence="The Region has no such instances free.",
-    next_step="Give the line more `retries`, replicas of its data in other Regions, or another instance_type.",
+    sentence="The Region has no capacity for this instance type.",
+    next_step="Set higher `retries`, add replicas of the data in other Regions, or choose another instance_type.",
 )
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
     counted=True,
     exit_code=JOB_FAILED,
-    sentence="AWS took the spot instances back, and none came in time.",
-    next_step="Give the line `checkpoints` and more max_wait or `retries`, or train without spot.",
+    sentence="AWS interrupted the spot instances, and none became available in time.",
+    next_step="Set `checkpoints` and a higher max_wait or `retries`, or train without spot.",
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
     retried=False,  # SageMaker itself has retried, as often as the request's RetryStrategy allows
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="SageMaker itself failed.",
-    next_step="Try the line again: traingrid retry.",
+    sentence="SageMaker had an internal error.",
+    next_step="Retry the line: traingrid retry.",
 )
 ALGORITHM = Failure(
     "algorithm",
@@ -99,7 +99,7 @@ ALGORITHM = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="The training program ended with an error.",
-    next_step="Read its log (traingrid logs), mend it, and submit the line again.",
+    next_step="Read its log (traingrid logs), fix the program, and submit the line again.",
 )
 IMAGE = Failure(
     "image",
@@ -107,7 +107,7 @@ IMAGE = Failure(
     counted=False,
     exit_code=LINE_IS_WRONG,
     sentence="The training image cannot be pulled or started.",
-    next_step="Push it to the Region's registry, or mend `image` in the manifest or grid.yaml.",
+    next_step="Push it to the Region's registry, or fix `image` in the manifest or grid.yaml.",
 )
 DATA = Failure(
     "data",
@@ -122,8 +122,8 @@ PERMISSION = Failure(
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="A role may not do what the training takes.",
-    next_step="Deploy the grid again; data of other buckets needs `data_buckets` in grid.yaml.",
+    sentence="A role lacks a permission that the training needs.",
+    next_step="Deploy the grid again; data in other buckets requires `data_buckets` in grid.yaml.",
 )
 STOPPED_BY_USER = Failure(
     "stopped_by_user",
@@ -139,7 +139,7 @@ MAX_RUNTIME = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="The training took longer than max_runtime, and SageMaker stopped it.",
-    next_step="Give the line a longer max_runtime, or `checkpoints` to go on from.",
+    next_step="Set a longer max_runtime, or `checkpoints` from which a retry resumes.",
 )
 CONFLICT = Failure(
     "conflict",
@@ -147,31 +147,31 @@ CONFLICT = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="Another training job has this job's name.",
-    next_step="Find out who made it; traingrid never trains under another name.",
+    next_step="Find out who created it; traingrid never uses another name for a job.",
 )
 OTHER_REQUEST = Failure(
     "other_request",
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="This job's name is that of a training job of this grid that was asked for something else.",
-    next_step="The reconciler stops it within minutes; then try the line again: traingrid retry.",
+    sentence="Another training job of this grid, with a different request, has this job's name.",
+    next_step="The reconciler stops it within minutes; then retry the line: traingrid retry.",
 )
 DELETED = Failure(
     "deleted",
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="It was deleted before its end was recorded, so how it ended is not known.",
-    next_step="If its results are not below the line's output, try the line again: traingrid retry.",
+    sentence="The training job was deleted before its end was recorded, so its outcome is unknown.",
+    next_step="If its results are not below the line's output, retry the line: traingrid retry.",
 )
 INVALID_REQUEST = Failure(
     "invalid_request",
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="SageMaker does not accept the training job as it is.",
-    next_step="Mend the manifest line or grid.yaml, and submit it again.",
+    sentence="SageMaker rejected the parameters of the training job.",
+    next_step="Fix the manifest line or grid.yaml, and submit it again.",
 )
 
 FAILURES: Mapping[str, Failure] = {

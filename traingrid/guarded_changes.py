@@ -60,7 +60,7 @@ def _network(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[G
     if old and old != new and ("existing" in (old, new) or (old, new) == ("private", "public")):
         yield GuardedChange(
             what=f"The network cannot change from {old} to {new}",
-            why="children that run would lose their way to AWS",
+            why="running children would lose their access to AWS",
             way_back="Put the previous `network` back into grid.yaml",
         )
 
@@ -78,7 +78,7 @@ def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterato
     if kind != "kms" or replaced:
         yield GuardedChange(
             what=f"The encryption cannot change from kms to {'other keys' if kind == 'kms' else kind}",
-            why="children and training jobs would lose the keys that their lines and data are encrypted with",
+            why="children and training jobs would lose access to the keys that encrypt their lines and data",
             way_back="Put the previous `encryption` back into grid.yaml",
         )
 
@@ -90,7 +90,7 @@ def _roles(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
         yield GuardedChange(
             what="This version cannot be deployed now",
             why="it gives the control plane's roles fixed names, and running arrays would lose their role",
-            way_back="Stay with the version that is deployed",
+            way_back="Keep the deployed version",
         )
 
 
@@ -98,7 +98,7 @@ def _queue(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
     old, new = before.get("Queue"), wanted.get("Queue")
     if old and old != new:
         yield GuardedChange(
-            what=f"The job queue {old} cannot give way to {new}",
+            what=f"The job queue {old} cannot be replaced by {new}",
             why="AWS Batch ends the jobs of a queue that is deleted",
             way_back="Put the previous `shares` back into grid.yaml",
         )

@@ -75,7 +75,7 @@ class ManifestVersion:
             return None
         version = detail["object"].get("version-id")
         if not version:
-            raise UsageError(f"The bucket {bucket} keeps no versions.", "Switch its versioning on and upload again.")
+            raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
         return cls(uri=S3Uri(bucket, key), version=version, size=int(detail["object"].get("size", 0)))
 
     @property
@@ -220,7 +220,7 @@ class Intake:
         if not (over and self.ledger.take_over_submission(submission, claim, previous)):
             raise BusyError(
                 f"Submission {submission} is being submitted by another request ({previous['owner']}).",
-                "This one is tried again in a minute.",
+                "This request is retried in a minute.",
             )
 
 

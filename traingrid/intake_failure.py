@@ -18,11 +18,11 @@ RETRYING, FAILED = "retrying", "failed"
 """The states of a report: Lambda will retry the event, or has made its last attempt."""
 
 _AGAIN = (
-    "The intake tries again by itself within two minutes and replaces this report; do not upload the manifest again."
+    "The intake retries automatically within two minutes and replaces this report; do not upload the manifest again."
 )
 _BY_HAND = (
-    "Do not upload the manifest again: when the cause is removed, send its event in the intake's dead-letter queue to "
-    'the intake (docs/operations.md, "Dead letters"), which submits the jobs that are missing.'
+    "Do not upload the manifest again. After removing the cause, send its event from the intake's dead-letter queue to "
+    'the intake (docs/operations.md, "Dead letters"), which submits the missing jobs.'
 )
 
 
@@ -54,7 +54,7 @@ def failure_report(error: Exception, *, submission: str, jobs: int, submitted: i
         "submission": submission,
         "jobs": jobs,
         "submitted_jobs": submitted,
-        "reason": error.what if isinstance(error, TraingridError) else f"AWS answers: {error}.",
+        "reason": error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}.",
         "next_step": f"{cause} {_BY_HAND if over else _AGAIN}".strip(),
         "tries": tries,
     }

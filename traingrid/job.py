@@ -47,47 +47,43 @@ class Job(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    index: int = Field(ge=0, description="Which job of the submission this is, from 0, over all of its arrays")
-    line: int = Field(ge=1, description="The line of the manifest as the user's editor shows it")
+    index: int = Field(ge=0, description="Index of the job in its submission, from 0, across all arrays")
+    line: int = Field(ge=1, description="Line number in the manifest, as a text editor shows it")
     name: str
     region: str
     inputs: Inputs
     streams: Streams = Field(
-        default="host", description="Whose the streams of Pipe mode are; means nothing where no channel is in it"
+        default="host", description="Streams per host or per rank in Pipe mode; ignored if no channel uses it"
     )
-    image: str = Field(default="", description="Image URI in the job's Region; empty where `algorithm` is given")
-    algorithm: str = Field(
-        default="", description="Name or ARN of a SageMaker algorithm resource, in place of an image"
-    )
-    built_in: bool = Field(default=False, description="Whether the image is one of SageMaker's built-in algorithms")
+    image: str = Field(default="", description="Image URI in the job's Region; empty if `algorithm` is set")
+    algorithm: str = Field(default="", description="Name or ARN of a SageMaker algorithm resource, instead of an image")
+    built_in: bool = Field(default=False, description="True if the image is one of SageMaker's built-in algorithms")
     instance_type: str
     instance_count: int = Field(ge=1)
     volume_gb: int = Field(ge=1)
     max_runtime_seconds: int = Field(ge=1)
-    max_wait_seconds: int = Field(default=0, ge=0, description="With spot: waiting and running together, at most")
+    max_wait_seconds: int = Field(default=0, ge=0, description="With spot: maximum time of waiting and running")
     spot: bool = False
     processes_per_host: int = Field(ge=1)
     mpi_options: str
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")
-    entry_point: str = Field(default="", description="The file of `source` that is run")
+    entry_point: str = Field(default="", description="The file of `source` to run")
     hyperparameters: dict[str, str] = {}
-    metrics: dict[str, str] = Field(default={}, description="Metric name to the regular expression that finds it")
+    metrics: dict[str, str] = Field(default={}, description="Regular expression of each metric, by name")
     environment: dict[str, str] = {}
     tags: dict[str, str] = {}
-    output: str = Field(description="S3 prefix below which SageMaker puts the job's results")
-    tensorboard: bool = Field(default=False, description="Whether the training is told where its TensorBoard data goes")
-    checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty: they are not kept")
-    priority: int = Field(default=0, description="Jobs of a higher one have a smaller index, and so start first")
+    output: str = Field(description="S3 prefix of the job's results")
+    tensorboard: bool = Field(default=False, description="True if the training uploads TensorBoard data")
+    checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
+    priority: int = Field(default=0, description="Jobs with a higher priority get a smaller index and start first")
     retries: int = Field(
-        default=0, ge=0, description="How often a training that failed by no fault of its own is repeated"
+        default=0, ge=0, description="Maximum number of retries after failures that the training did not cause"
     )
     launch: Literal["direct", "queued"] = Field(
-        default="direct", description="Whether a child creates the training job itself, or queues it in its Region"
+        default="direct", description="`direct`: the child creates the training job; `queued`: the service queue does"
     )
-    share: str = Field(default="", description="Whose job it is, where queues are shared")
-    replicas: dict[str, Replica] = Field(
-        default={}, description="Other Regions that hold the same data, in their order"
-    )
+    share: str = Field(default="", description="Share that the job belongs to, if queues are shared")
+    replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
 
     @property
     def ranks(self) -> int:

@@ -37,8 +37,8 @@ CREATING = "Creating"
 class Launched(Enum):
     """The result of a launch."""
 
-    RUNS = "there is a training job, which may have ended already"
-    OVER = "this attempt has ended in the ledger, or somebody has gone on to the next one"
+    RUNS = "the training job exists, and may have ended already"
+    OVER = "the ledger has a final state of this attempt, or another process has started the next one"
 
 
 def launch(attempt: Attempt, item: Item) -> Launched:
@@ -89,7 +89,7 @@ def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
     if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
-        said = f"{attempt.name}: {why}. It is launched when somebody gives `traingrid resume`."
+        said = f"{attempt.name}: {why}. Waiting for `traingrid resume`."
         attempt.say(said, event="paused")
     attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
     return True
@@ -105,7 +105,7 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     if not was_seen(attempt.item()):
         attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
-    said = f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s."
+    said = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     attempt.say(said, event="refused", failure=failure.name, seconds=seconds)
     attempt.clock.sleep(seconds)
     return True
@@ -115,9 +115,9 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
     """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
-        attempt.say(f"{attempt.name} exists already: attached to it", event="attached")
+        attempt.say(f"{attempt.name} already exists: attached to it", event="attached")
         if seen.told_by_tag:
-            said = f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
+            said = f"The description of {attempt.name} differs from its request; its tag shows that it is ours"
             attempt.say(said, event="told_by_tag")
         facts = seen.facts()
     if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
@@ -133,7 +133,7 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     """End a cancelled attempt: stop its training job if one exists or may exist, otherwise record the cancel."""
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
-    reason = "Cancelled before it was started."
+    reason = "It was cancelled before its training job was created."
     if was_seen(attempt.item()):
         reason = deleted(attempt.name)["reason"]
     attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})

@@ -56,8 +56,10 @@ class Queued(SageMaker):
         asked = service_job_request(request, job, self._deployment.grid)
         size = len(asked["serviceRequestPayload"].encode())
         if size > MAX_PAYLOAD_BYTES:  # the intake rejects such a line, but its streams may have increased since then
-            what = f"The request of {asked['jobName']} has {size:,} bytes, and a service queue carries less."
-            raise LaunchError(INVALID_REQUEST, f"{what} Launch the line direct.")
+            what = (
+                f"The request of {asked['jobName']} has {size:,} bytes; a service queue accepts {MAX_PAYLOAD_BYTES:,}."
+            )
+            raise LaunchError(INVALID_REQUEST, f"{what} Set `launch: direct` for the line.")
         self._submitting = self._submitting or once("batch", self._region)
         self._submitting.submit_service_job(**asked)
 
@@ -135,8 +137,8 @@ def launching(deployment: Deployment, region: str, launch: str, make: Maker = cl
     if launch == "direct":
         return SageMaker(deployment, region, make, once)
     if not deployment.grid.service_queue(region):
-        text = f"The job is to be queued in {region}, which has no service queue."
-        raise UsageError(text, "Give the Region a service_queue in grid.yaml, deploy, and submit the line again.")
+        text = f"The job must be queued in {region}, which has no service queue."
+        raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
     return Queued(deployment, region, make, once)
 
 

@@ -80,7 +80,7 @@ class SageMaker:
             return seen
         found = self.tags(seen)
         if found is None:
-            what = f"SageMaker in {self._region} does not say yet whose training job {name} is."
+            what = f"SageMaker in {self._region} does not return the tags of training job {name} yet."
             raise LaunchError(SERVICE_ERROR, what, unresolved=True)
         if found.get(names.TAG_FINGERPRINT) == wanted and tags.items() <= found.items():
             return replace(seen, fingerprint=wanted, told_by_tag=True)
@@ -112,7 +112,7 @@ class SageMaker:
         try:
             self._send(request, job)
         except HTTPClientError as error:
-            return self._found(name, f"does not answer {self._asked} for {name}: {error}", error)
+            return self._found(name, f"did not answer {self._asked} for {name}: {error}", error)
         except ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -120,7 +120,7 @@ class SageMaker:
                 raise  # the service did not process the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
-            what = f"{self._service} in {self._region} refuses the training job {name}: {code}: {message.rstrip('.')}."
+            what = f"{self._service} in {self._region} rejected the training job {name}: {code}: {message.rstrip('.')}."
             return self._refused(name, LaunchError(of_refusal(code, message), what), error)
         return None
 
@@ -148,7 +148,7 @@ class SageMaker:
         if is_expired(error) or not is_outage(error):
             return error
         failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
-        what = f"AWS in {self._region} does not say now whether {name} exists, or what its data is: {error}."
+        what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, what, unresolved=True)
 
     def stop(self, name: str) -> None:
@@ -202,7 +202,7 @@ class SageMaker:
                     yield host, message
         except (BotoCoreError, ClientError) as error:
             message = f"The log of {name} in {self._region} cannot be read now: {error}."
-            raise LogUnreadableError(message, "The training job goes on.", passes=is_outage(error)) from error
+            raise LogUnreadableError(message, "The training job continues.", passes=is_outage(error)) from error
 
     def _streams(self, name: str) -> list[str]:
         try:
