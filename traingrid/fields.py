@@ -50,9 +50,9 @@ def _known_region(region: str, info: ValidationInfo) -> str:
     """Reject a Region that is not in the validation context's `regions`, if the context has them."""
     regions: tuple[str, ...] | None = (info.context or {}).get("regions")
     if regions is not None and region.startswith(_OTHER_PARTITIONS):
-        raise broken_rule("AWS keeps that Region apart (another partition), and no grid reaches it; name another")
+        raise broken_rule("the Region is in another AWS partition, which a grid cannot use; choose another Region")
     if regions is not None and region not in regions:
-        raise PydanticCustomError("unknown_region", "no Region of that name offers SageMaker", {"choices": regions})
+        raise PydanticCustomError("unknown_region", "no Region with this name offers SageMaker", {"choices": regions})
     return region
 
 
@@ -66,7 +66,7 @@ def _hyperparameter(value: object) -> object:
 def _one_line(text: str) -> str:
     """Reject text with line breaks, because SageMaker's pattern for hyperparameters, ".*", does not match them."""
     if text.splitlines() not in ([], [text]):
-        raise broken_rule("a hyperparameter is one line; in YAML write >- in place of > or |")
+        raise broken_rule("a hyperparameter must be a single line; in YAML write >- instead of > or |")
     return text
 
 

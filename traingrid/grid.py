@@ -80,12 +80,12 @@ _OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}
 
 def _grid_name(name: str) -> str:
     if name == "default":
-        raise broken_rule('the event bus is called like the grid, and every account has one called "default" already')
+        raise broken_rule('the event bus has the name of the grid, and every account already has a bus named "default"')
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
-        raise broken_rule("AWS keeps names with this beginning for itself")
+        raise broken_rule("AWS reserves names with this prefix")
     if ending := names.RESERVED_ENDING.search(name):
         beside = name.removesuffix(ending[0])
-        raise broken_rule(f"a grid called {beside} beside it would have things of the same names; end it otherwise")
+        raise broken_rule(f"a grid named {beside} could have resources with the same names; choose another ending")
     return name
 
 
@@ -97,50 +97,50 @@ class Grid(GridPart):
         StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=NAME_LIMIT, strict=True),
         AfterValidator(_grid_name),
     ] = Field(examples=["traingrid"])
-    """First part of the name of everything the grid creates: lower-case letters, digits and single hyphens."""
+    """Prefix of the names of the grid's resources: lower-case letters, digits and single hyphens."""
     home: RegionName = Field(examples=["us-east-1"])
-    """Region of the control plane; need not be a training Region."""
+    """Region of the control plane; it need not be a training Region."""
     account: AccountId | None = Field(default=None, examples=["123456789012"])
-    """AWS account of the control plane, and of every Region that names none; needed only where one names another."""
+    """AWS account of the control plane and of Regions without `account`; required only if a Region has another one."""
     regions: dict[RegionName, Region] = Field(min_length=1, examples=[{"us-west-2": {}}])
     """Training Regions."""
     abandoned_regions: tuple[RegionName, ...] = Field(default=(), examples=[["eu-west-1"]])
-    """Regions that left the grid for good, whatever still runs there: nobody stops it, and no result is recorded.
-    A deployment refuses to remove any other Region before its jobs have ended."""
+    """Regions that were removed from the grid although jobs may still run there: traingrid does not stop these jobs or
+    record their results. A deployment refuses to remove any other Region before its jobs have ended."""
     shares: dict[Share, Weight] = Field(default={}, max_length=20, examples=[{"production": 4, "research": 1}])
-    """Who shares the queues, each with a weight: of four times the weight, four times the places. First come, first
-    served unless they are given."""
+    """Shares of the queues, each with a weight: four times the weight gives four times the capacity. By default jobs
+    start in the order of their submission."""
     images: dict[Text, Image] = Field(min_length=1, examples=[{"resnet": {"repository": "training", "tag": "1"}}])
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
     """Defaults of every job."""
     instance_types: tuple[InstanceType, ...] = Field(default=(), examples=[["ml.p4d.24xlarge", "ml.g5.48xlarge"]])
-    """Instance types that a manifest may name, beside that of `job`."""
+    """Instance types that a manifest may use in addition to that of `job`."""
     image_registries: tuple[ImageRegistry, ...] = Field(
         default=(), examples=[["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]]
     )
-    """Where images come from that a manifest names by URI, beside the grid's own ECR: a registry in ECR, or a part of
-    one; "{region}" stands for the job's Region."""
+    """ECR registries, or parts of them, whose images a manifest may specify by URI, in addition to the grid's own ECR;
+    "{region}" is replaced by the job's Region."""
     replicate_images: bool = Field(default=True, strict=True, examples=[False])
-    """Whether the deployment owns the replication rules of the home Region's ECR, of which an account has one set."""
+    """True if the deployment manages the replication rules of the home Region's ECR; an account has only one set."""
     rebuild: int = Field(default=0, ge=0, strict=True, examples=[1])
-    """Another number makes the deployment build all its images again, under new tags: for an image that was deleted."""
+    """Changing the number makes the deployment build all its images again, under new tags, if an image was deleted."""
     algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
-    """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
+    """SageMaker algorithm resources that a manifest may use; in an ARN, "{region}" is replaced by the job's Region."""
     training: Training = Training()
-    """What holds for every training job, whatever its line says."""
+    """Restrictions of every training job, which no line can change."""
     limits: Limits = Limits()
-    """The most that one submission may ask for."""
+    """Limits of one submission."""
     orchestrator: Orchestrator = Orchestrator()
     """Size and number of the Batch children."""
     network: Network = Field(default=Network(), examples=["private"])
-    """Where the Batch children run: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
+    """Network of the Batch children: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
     encryption: Encryption = Field(default=Encryption(), examples=["kms"])
-    """By whose keys data is encrypted at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with keys of your own."""
+    """Keys that encrypt data at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with your own keys."""
     alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
-    """Who hears of what goes wrong, and what a month may cost."""
+    """Addresses that are notified of alarms, and the monthly budget."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
-    """Days that logs of the control plane are kept."""
+    """Days for which logs of the control plane are retained."""
 
     @field_validator("regions", mode="before")
     @classmethod
@@ -174,7 +174,7 @@ class Grid(GridPart):
     def _zones_are_at_home(cls, network: Network, info: ValidationInfo) -> Network:
         home = info.data.get("home", "")
         if home and any(zone[:-1] != home for zone in network.zones):
-            raise broken_rule(f"zones must be of the home Region, such as {home}a", at="zones")
+            raise broken_rule(f"zones must be in the home Region, such as {home}a", at="zones")
         return network
 
     @model_validator(mode="after")
@@ -185,23 +185,23 @@ class Grid(GridPart):
             users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
             if self.account and users != {account_of_key(key)}:
                 listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in {account_of_key(key)}, and what it encrypts is in {listed}"
-                raise broken_rule(f"{rule}; give one of that account, or let every stack make its own", "encryption")
+                rule = f"the key of {region} is in account {account_of_key(key)}, but its data is in account {listed}"
+                raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 
     @model_validator(mode="after")
     def _one_replication_rule(self) -> Self:
         others = len(self.replicas())
         if self.replicate_images and others > REPLICATION_LIMIT:
-            rule = f"ECR replicates images to {REPLICATION_LIMIT} other Regions at most, and these are {others}"
-            raise broken_rule(f"{rule}; list fewer, or set `replicate_images: false`", at="regions")
+            rule = f"ECR replicates images to at most {REPLICATION_LIMIT} other Regions; this grid has {others}"
+            raise broken_rule(f"{rule}; list fewer Regions, or set `replicate_images: false`", at="regions")
         return self
 
     @field_validator("abandoned_regions")
     @classmethod
     def _none_is_both(cls, abandoned: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if both := sorted(set(abandoned) & set(info.data.get("regions", ()))):
-            raise broken_rule(f"{', '.join(both)} stands in `regions`, too; take it out of one of them")
+            raise broken_rule(f"{', '.join(both)} is also in `regions`; remove it from one of them")
         return abandoned
 
     @field_validator("regions")
@@ -241,7 +241,7 @@ class Grid(GridPart):
     def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
         job = info.data.get("job")  # absent if invalid: then pydantic reports that error
         if job is not None and job.max_runtime > training.max_runtime:
-            rule = f"the max_runtime of `job` is {job.max_runtime}s already; no line without one of its own could start"
+            rule = f"`job` has a longer max_runtime, {job.max_runtime}s, so lines without max_runtime could not start"
             raise broken_rule(rule, at="max_runtime")
         return training
 
@@ -249,7 +249,7 @@ class Grid(GridPart):
     @classmethod
     def _retention_exists(cls, days: int) -> int:
         if days not in LOG_RETENTION_DAYS:
-            raise broken_rule(f"CloudWatch Logs keeps logs for {', '.join(map(str, LOG_RETENTION_DAYS))} days")
+            raise broken_rule(f"CloudWatch Logs retains logs for {', '.join(map(str, LOG_RETENTION_DAYS))} days")
         return days
 
     def allowed_instance_types(self) -> tuple[str, ...]:

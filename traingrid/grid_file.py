@@ -39,8 +39,8 @@ def check_grid_file(path: Path) -> Grid:
     if grid is None or found:
         raise GridError(tuple(sentence for _, sentence in sorted(found)))
     if len(grid.to_environment().encode()) > ENVIRONMENT_LIMIT:
-        rule = f"beside its defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
-        raise GridError((f"{path}: this grid is too long: {rule}. List fewer data buckets or images.",))
+        rule = f"without defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
+        raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets or images.",))
     return grid
 
 
@@ -64,18 +64,18 @@ def _read(path: Path) -> YamlDocument:
     try:
         document = read_yaml(path)
     except OSError as error:
-        raise GridError((f"{path}: {error.strerror}. Name a grid.yaml that exists.",)) from error
+        raise GridError((f"{path}: {error.strerror}. Specify a grid.yaml that exists.",)) from error
     except YamlSyntaxError as error:
-        raise GridError((f"{path}:{error.line}: this is not YAML: {error.reason}. Mend that line.",)) from error
+        raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error
     if not isinstance(document.data, dict):
         keys = ", ".join(Grid.model_fields)
-        raise GridError((f"{path}:1: a grid is a mapping with the keys {keys}. Write `name: traingrid` and so on.",))
+        raise GridError((f"{path}:1: a grid must be a mapping with the keys {keys}. Start with `name: traingrid`.",))
     return document
 
 
 def _repeated(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
     first = document.lines[key]
-    return f"{path}:{line}: {_dotted(key)}: this key stands on line {first} already. Keep one of the two."
+    return f"{path}:{line}: {_dotted(key)}: this key is already on line {first}. Remove one of the two."
 
 
 def _key_path(details: ErrorDetails) -> KeyPath:
@@ -117,7 +117,7 @@ def _rule(details: ErrorDetails) -> str:
         case "string_type", dict() | list():
             rule = "this must be one value, not a mapping or a list"
         case "string_type", None:
-            rule = "there is no value behind this key"
+            rule = "this key has no value"
         case "string_type", _:
             rule = "this must be text; put it in quotation marks"
         case "string_pattern_mismatch", _:
@@ -137,7 +137,7 @@ def _rule(details: ErrorDetails) -> str:
 
 def _meant(word: str, choices: tuple[str, ...]) -> str:
     near = nearest(word, choices)
-    return f"Did you mean {near}?" if near else f"There are: {', '.join(choices)}."
+    return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
 
 
 def _example(key: KeyPath, field: FieldInfo | None) -> str:

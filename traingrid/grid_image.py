@@ -53,27 +53,27 @@ class Image(GridPart):
     """A training image: built by the deployment, pushed to the grid's ECR, one of AWS's own, or any image by URI."""
 
     build: Literal["training"] | None = Field(default=None, examples=["training"])
-    """What the deployment builds: training_container/ of this checkout. Jobs name it by its digest."""
+    """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""
     target: Target | None = Field(default=None, examples=["gpu"])
-    """For which hosts it is: cpu or gpu."""
+    """Type of hosts that the image is for: cpu or gpu."""
     efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
-    """Version of AWS's EFA installer that a built gpu image gets, for hosts with EFA; none unless it is given."""
+    """Version of AWS's EFA installer in a built gpu image, for hosts with EFA; by default none."""
     repository: Repository | None = Field(default=None, examples=["training"])
-    """Name of a repository that exists in every Region (its full name begins with the grid's)."""
+    """Name of a repository that exists in every Region, without the grid's name, with which its full name begins."""
     tag: ImageTag | None = Field(default=None, examples=["1"])
-    """Tag of the image in that repository; quote it, or YAML reads a number."""
+    """Tag of the image in that repository; quote it, because YAML reads 1 as a number."""
     framework: Text | None = Field(default=None, examples=["tensorflow"])
-    """One of AWS's deep-learning containers for training, by its framework, its version, and a target."""
+    """Framework of one of AWS's deep-learning containers for training; requires `version` and `target`."""
     algorithm: BuiltInAlgorithm | None = Field(default=None, examples=["image-classification"])
-    """One of SageMaker's built-in algorithms, by its name and its version."""
+    """Name of one of SageMaker's built-in algorithms; requires `version`."""
     version: Text | None = Field(default=None, examples=["2.19"])
-    """Version of the framework or algorithm; quote it, or YAML reads a number."""
+    """Version of the framework or algorithm; quote it, because YAML reads 2.19 as a number."""
     python: Text | None = Field(default=None, examples=["py312"])
-    """Python of that container, where it comes with more than one."""
+    """Python version of that container, if it is available with more than one."""
     uri: Text | None = Field(
         default=None, examples=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"]
     )
-    """URI of an image; "{region}" stands for the job's Region, whose registry SageMaker pulls from."""
+    """URI of an image; "{region}" is replaced by the job's Region, from whose registry SageMaker pulls."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -87,10 +87,10 @@ class Image(GridPart):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
         if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # xgboost also runs scripts
-            rule = f"it takes no script, so it is no framework; write {{algorithm: {self.framework}, version: ...}}"
+            rule = f"this algorithm does not run scripts; write {{algorithm: {self.framework}, version: ...}}"
             raise broken_rule(rule, at="framework")
         if self.repository == "orchestrator":
-            raise broken_rule("the orchestrator's image has a repository of this name already", at="repository")
+            raise broken_rule("this name is reserved for the repository of the orchestrator's image", at="repository")
         return self
 
     @property

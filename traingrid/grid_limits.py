@@ -10,8 +10,8 @@ class Limits(GridPart):
     """The limits of one submission. A manifest that exceeds one is rejected as a whole."""
 
     jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
-    """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""
+    """Maximum number of jobs of a submission, and so of lines of a manifest; at most 50,000, in arrays of 10,000."""
     instances: Count | None = Field(default=None, examples=[64])
-    """Most hosts of all jobs of a submission together; no limit unless it is set."""
+    """Maximum number of hosts of all jobs of a submission together; by default unlimited."""
     accelerators: Count | None = Field(default=None, examples=[256])
-    """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""
+    """Maximum number of GPUs or other accelerators of all jobs of a submission together; by default unlimited."""

@@ -32,25 +32,25 @@ class ServiceQueue(GridPart):
     """
 
     instances: Count | None = Field(default=None, examples=[16])
-    """Most instances of all queued training jobs of this Region together, of whatever type."""
+    """Maximum number of instances, of any type, of all queued training jobs of this Region together."""
     quota_shares: dict[Share, dict[InstanceType, Count]] = Field(
         default={}, max_length=MAX_SHARES, examples=[{"research": {"ml.p4d.24xlarge": 4}}]
     )
-    """Instances by type that each share may use: its own part of the account's quota. At most 20 shares."""
+    """Number of instances by type that each share may use: its part of the account's quota. At most 20 shares."""
     lend: bool = Field(default=False, strict=True, examples=[True])
-    """Whether a share that is idle lends its instances to others. Batch takes them back when it wants them itself: it
-    ends a training job of the borrower, and starts that again later."""
+    """True if an idle share lends its instances to others. When the share needs them, Batch preempts a training job of
+    the borrower, and starts it again later."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if (self.instances is None) == (not self.quota_shares):
-            raise broken_rule("a service queue has either instances or quota_shares", at="instances")
+            raise broken_rule("a service queue must have either instances or quota_shares", at="instances")
         if self.lend and not self.quota_shares:
-            raise broken_rule("only quota shares lend", at="lend")
+            raise broken_rule("lend requires quota_shares", at="lend")
         for share, types in self.quota_shares.items():
             if not 1 <= len(types) <= MAX_TYPES:
                 raise broken_rule(
-                    f"{share} has {len(types)} instance types, and a share has 1 to {MAX_TYPES}", at="quota_shares"
+                    f"{share} has {len(types)} instance types; a share must have 1 to {MAX_TYPES}", at="quota_shares"
                 )
         return self
 
@@ -97,9 +97,9 @@ def refuse_shares(
             continue
         if differing := sorted(set(queue.quota_shares) ^ set(shares)):
             rule = (
-                f"quota_shares of {region} and `shares` must name the same ones, and differ in {', '.join(differing)}"
+                f"quota_shares of {region} and `shares` must have the same names; they differ in {', '.join(differing)}"
             )
             raise broken_rule(rule, at="shares")
         if unknown := sorted(set(queue.limits()) - set(instance_types)):
-            rule = f"quota_shares of {region} has {', '.join(unknown)}, which no job of the grid may ask for"
+            rule = f"quota_shares of {region} has {', '.join(unknown)}, which jobs of the grid may not use"
             raise broken_rule(rule, at="instance_types")
