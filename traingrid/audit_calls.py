@@ -48,7 +48,7 @@ def created(call: Mapping[str, Any]) -> str:
 
 
 def submission_of(grid: str, name: str) -> str:
-    """Return the submission id in the name of a training job or Batch job; empty if the name is not of this grid."""
+    """Return the submission id in a training job's or Batch job's name; empty for a name outside this grid."""
     match = _SUBMISSION.match(name.removeprefix(f"{grid}-")) if name.startswith(f"{grid}-") else None
     return match[1] if match else ""
 

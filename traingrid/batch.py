@@ -118,7 +118,7 @@ class Batch:
         return next((str(job["jobId"]) for page in pages for job in page["jobSummaryList"]), None)
 
     def describe(self, job: str) -> dict[str, Any] | None:
-        """Return Batch's description of a job, or None if Batch no longer has it (it keeps ended jobs for a week)."""
+        """Return Batch's description of a job, or None if Batch no longer has it (a week after its end)."""
         found = self._reading.describe_jobs(jobs=[job])["jobs"]
         return dict(found[0]) if found else None
 

@@ -161,7 +161,7 @@ def arrays(head: Item) -> list[dict[str, Any]]:
 
 
 def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
-    """Return the URI of a submission's file, given its name, its key, or the URI that was passed to its children."""
+    """Return the URI of a submission's file, given its name, its key, or the URI passed to children."""
     folder = jobs_key(submission).rpartition("/")[0]
     return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
 

@@ -123,7 +123,7 @@ class Deployment:
         )
 
     def _framework(self, alias: str, known: Image) -> FrameworkImage:
-        """Return AWS's own image for an alias; a grid that is only planned has a partial tag and a default registry."""
+        """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default."""
         image = f"{known.framework}-training:{known.version}-{known.target}"
         planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
         if known.algorithm:

@@ -265,7 +265,7 @@ class Grid(GridPart):
         return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
     def service_queue(self, region: str) -> str:
-        """Return the name of a Region's service queue; empty if it has none or is not a Region of the grid."""
+        """Return the name of a Region's service queue; empty if the grid has no such Region or queue."""
         queue = self.regions[region].service_queue if region in self.regions else None
         return names.service_queue(self.name, quota=bool(queue.quota_shares)) if queue else ""
 

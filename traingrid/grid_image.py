@@ -50,7 +50,7 @@ _FORMS = (
 
 
 class Image(GridPart):
-    """A training image: built by the deployment, pushed to the grid's ECR, one of AWS's own, or any image by URI."""
+    """A training image: built by the deployment, pushed to the grid's ECR, AWS's own, or any image by URI."""
 
     build: Literal["training"] | None = Field(default=None, examples=["training"])
     """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""

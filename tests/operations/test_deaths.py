@@ -1,4 +1,4 @@
-"""Deaths: a sweep or a cancel may be killed before or after any of its calls, and a repetition completes it."""
+"""Deaths: a sweep or cancel may be killed before or after any call, and a repetition completes it."""
 
 import itertools
 from collections.abc import Callable, Iterator
