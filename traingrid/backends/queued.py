@@ -56,10 +56,9 @@ class Queued(SageMaker):
         asked = service_job_request(request, job, self._deployment.grid)
         size = len(asked["serviceRequestPayload"].encode())
         if size > MAX_PAYLOAD_BYTES:  # the intake rejects such a line, but its streams may have increased since then
-            what = (
-                f"The request of {asked['jobName']} has {size:,} bytes; a service queue accepts {MAX_PAYLOAD_BYTES:,}."
-            )
-            raise LaunchError(INVALID_REQUEST, f"{what} Set `launch: direct` for the line.")
+            what = f"The request of {asked['jobName']} has {size:,} bytes"
+            rule = f"a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
+            raise LaunchError(INVALID_REQUEST, f"{what}; {rule}. Set `launch: direct` for the line.")
         self._submitting = self._submitting or once("batch", self._region)
         self._submitting.submit_service_job(**asked)
 
