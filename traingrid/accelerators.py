@@ -1,7 +1,6 @@
-"""How many accelerators an instance type has, for the limit on a submission's accelerators.
+"""Accelerators: the number of accelerators of each instance type, for the limit on a submission's accelerators.
 
-The numbers are those of https://aws.amazon.com/ec2/instance-types/ (accelerated computing): no service but EC2 can be
-asked for them.
+Source: https://aws.amazon.com/ec2/instance-types/ (accelerated computing). Only the EC2 API reports these numbers.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ _BY_TYPE = {
     "ml.trn1n.32xlarge": 16,
     "ml.trn2.48xlarge": 16,
 }
-# These have one accelerator in every size that is not in the table.
+# Families in which every size that is not in the table has one accelerator.
 _ONE = ("ml.g4dn.", "ml.g5.", "ml.g6.", "ml.g6e.")
-# The families of processors alone: general purpose, compute, memory.
+# Families without accelerators: general purpose, compute optimized, memory optimized.
 _NONE = ("ml.m", "ml.c", "ml.r", "ml.t2.", "ml.t3.")
 
 
 def accelerators(instance_type: str, processes_per_host: int) -> int:
-    """Return how many accelerators a host has.
+    """Return the number of accelerators of a host.
 
     Args:
         instance_type: SageMaker's instance type.
-        processes_per_host: What counts for a type that this table does not know: a rank for each accelerator.
+        processes_per_host: Returned for a type that is not in the table, because each accelerator has one rank.
     """
     if instance_type in _BY_TYPE:
         return _BY_TYPE[instance_type]

@@ -1,4 +1,4 @@
-"""AWS's refusals: which principal may not perform which action on which resource."""
+"""Access denied: reads the principal, action and resource from AWS's error message."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SESSION = re.compile(r":assumed-role/(?P<role>[^/]+)/")
 
 
 class AccessDenied(NamedTuple):
-    """A refusal of AWS.
+    """A request that IAM denied.
 
     Attributes:
         principal: The name of the role, or the ARN of another principal.
-        action: E.g. "batch:TagResource".
-        resource: Its ARN; "*" if AWS names none.
+        action: The denied action, such as "batch:TagResource".
+        resource: The ARN of the resource; "*" if AWS's message has none.
     """
 
     principal: str
@@ -29,11 +29,11 @@ class AccessDenied(NamedTuple):
     resource: str
 
     def __str__(self) -> str:
-        return f"{self.principal} is not allowed {self.action} on {self.resource}"
+        return f"{self.principal} is not allowed to perform {self.action} on {self.resource}"
 
 
 def access_denied(error: Exception) -> AccessDenied | None:
-    """Return the refusal in an error of AWS; None if the error is another, or does not name an action."""
+    """Return the denied request that an AWS error describes; None for other errors and for a message without action."""
     if not isinstance(error, ClientError):
         return None
     found = _WORDS.search(error.response["Error"].get("Message", ""))

@@ -1,4 +1,4 @@
-"""One attempt at a job: one training job's name, and what a child does with it in ledger and service."""
+"""Attempt: one attempt at a job, with its training job's name and its operations on the ledger and the backend."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Time as a child sees it.
+    """The clock of a child, which tests replace.
 
     Attributes:
-        now: Returns seconds that only ever grow; the wall clock may jump.
-        sleep: Waits so many seconds.
+        now: Returns monotonic seconds, because the wall clock may jump.
+        sleep: Waits for a number of seconds.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -39,14 +39,14 @@ class Attempt:
     Attributes:
         grid: The grid's name.
         submission: The submission's id.
-        number: Which attempt this is, from 1.
-        job: What to train, as it is in the attempt's Region.
-        batch_child: The Batch child that watches it; empty where none does.
-        array_file: The file of that child's array.
-        backend: Where to train it.
-        ledger: Where to record it.
-        say: Takes lines for the person who reads the log.
-        clock: Time.
+        number: The number of the attempt, from 1.
+        job: The job to train, with the S3 URIs of the attempt's Region.
+        batch_child: The id of the Batch child that watches the training job; empty if none does.
+        array_file: The S3 object that the child's array was submitted with.
+        backend: The backend that runs the training job.
+        ledger: The ledger that records the attempt.
+        say: Writes log lines.
+        clock: The clock.
     """
 
     grid: str
@@ -62,47 +62,52 @@ class Attempt:
 
     @property
     def name(self) -> str:
-        """The training job's name."""
+        """The name of the training job."""
         return names.training_job(self.grid, self.submission, self.job.index, self.number)
 
     @property
     def fingerprint(self) -> str:
-        """What tells its training job from a stranger's of the same name."""
+        """The fingerprint that distinguishes this training job from another one with the same name."""
         return self.backend.fingerprint(self.name, self.job)
 
     @property
     def tags(self) -> dict[str, str]:
-        """What its training job bears."""
+        """The tags of the training job."""
         return tags_of(self.grid, self.submission, self.job.index, self.fingerprint)
 
     def item(self) -> Item:
-        """Return what the ledger knows of the job now, which may be at another attempt."""
+        """Return the job's current ledger item, which may belong to another attempt."""
         item = self.ledger.job(self.submission, self.job.index)
-        if item is None:  # a person has deleted it: nothing is known, so nothing is to be done for it
-            raise LookupError(f"the ledger has lost job {self.job.index} of submission {self.submission}")
+        if item is None:  # a person has deleted it, so the job's state is unknown and the child must not act
+            raise LookupError(f"the ledger has no item for job {self.job.index} of submission {self.submission}")
         return item
 
     def record(self, facts: Item) -> bool:
-        """Record facts of this attempt; False if it has ended, or the job is at another one, or another array's."""
+        """Record facts of this attempt in the ledger.
+
+        Returns:
+            False if the ledger did not change: the attempt has ended, or the job is at another attempt or is assigned
+            to another array.
+        """
         index, array_file = self.job.index, self.array_file
         return self.ledger.record_job(self.submission, index, self.number, facts, array_file=array_file)
 
     def cancelled(self) -> bool:
-        """Return whether a person has cancelled this job, here."""
+        """Return True if a person has cancelled this job, or its Region, or the submission."""
         return is_cancelled(self.ledger.cancels(self.submission), self.job.index, self.job.region)
 
     def stop(self) -> bool:
-        """Ask for the training job to be stopped unless it has ended, and record that it will be.
+        """Stop the training job unless it has ended, and record that it is stopping.
 
         Returns:
-            False if there is none that is known (yet), or it is a stranger's.
+            False if the service does not know the training job (yet), or another grid or program created it.
         """
         seen = self.backend.describe(self.name)
         if seen is None or not self._is_ours(seen):
             return False
         if not seen.ended and seen.state != "Stopping":
             self.backend.stop(self.name)
-            self.say(f"{self.name}: cancelled, and told to stop", event="stopping")
+            self.say(f"{self.name}: cancelled; stopping the training job", event="stopping")
             self.record({"state": "Stopping", "phase": "Stopping"})
         return True
 

@@ -1,13 +1,15 @@
-"""The audit: what must hold of a grid whatever was killed, lost, repeated or delayed. A pure function of the world.
+"""Audit: checks a grid's invariants, which hold after any process or message was killed, lost, repeated or delayed.
 
-| | must hold |
+The audit is a pure function of a snapshot of the grid (`World`).
+
+| | invariant |
 |---|---|
-| I1 | nothing is lost: every line of an accepted manifest has ended, or something living still answers for it |
+| I1 | nothing is lost: every line of an accepted manifest has ended, or a running process is responsible for it |
 | I2 | nothing is duplicated: one array per submission, one training job per attempt, attempts one after the other |
-| I3 | nothing is orphaned: every running training job is the current one of a living line |
-| I4 | the ledger says what SageMaker says |
-| I5 | what was cancelled ends, and nothing new is started of it |
-| I7 | every training job is where, and as whom, its line says; what was not accepted has started nothing |
+| I3 | nothing is orphaned: every running training job is the current training job of a line that has not ended |
+| I4 | the ledger matches SageMaker |
+| I5 | cancelled jobs end, and no new training job is created for them |
+| I7 | every training job has the Region and role of its line; no training job exists for a rejected manifest |
 """
 
 from __future__ import annotations
@@ -41,26 +43,26 @@ _CHECKS = (
 
 
 def audit(world: World) -> list[Violation]:
-    """Return everything that is wrong with a grid; nothing where all is accounted for.
+    """Return all violations of a grid's invariants.
 
     Args:
-        world: The grid as it was read (`traingrid.world_reading`).
+        world: The snapshot of the grid (`traingrid.world_reading` reads it).
     """
     return list(chain.from_iterable(check(world) for check in _CHECKS))
 
 
 def notes(world: World) -> list[str]:
-    """Return what a person should know of a grid though it is not wrong, as sentences."""
+    """Return sentences about a grid that are not violations but that a person should know."""
     deleted = audit_ledger.deleted_since(world)
     if not deleted:
         return []
     more = ", ..." * (len(deleted) > _NAMED)
-    what = "training jobs of lines that have ended are not in SageMaker any more"
+    what = "training jobs of ended lines no longer exist in SageMaker"
     return [f"{len(deleted)} {what}: {', '.join(deleted[:_NAMED])}{more}"]
 
 
 def counts(violations: Sequence[Violation]) -> dict[Kind, int]:
-    """Return how many violations there are of each kind."""
+    """Return the number of violations of each kind."""
     found = Counter(violation.kind for violation in violations)
     kinds: tuple[Kind, ...] = ("duplicate", "orphan", "lost", "other")
     return {kind: found[kind] for kind in kinds}

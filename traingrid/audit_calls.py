@@ -1,4 +1,4 @@
-"""The audit of what was accepted: Batch jobs by their names, and calls where somebody records them."""
+"""Audit of created resources: checks the names of Batch jobs, and the recorded API calls if a snapshot has them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ _SUBMISSION = re.compile(r"([0-9a-f]{8})(-|$)")
 
 
 def duplicate_arrays(world: World) -> Iterator[Violation]:
-    """Find submissions that Batch has more than one job of (I2)."""
+    """Find submissions with more than one Batch job of the same name (I2)."""
     for name, ids in world.batch_jobs.items():
         if len(ids) > 1:
-            what = f"{len(ids)} Batch jobs are called {name}: {', '.join(ids)}"
+            what = f"{len(ids)} Batch jobs have the name {name}: {', '.join(ids)}"
             yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=what)
 
 
 def duplicate_calls(world: World) -> Iterator[Violation]:
-    """Find what was accepted twice (I2); only a record of calls shows it where the second took the first's place."""
+    """Find create requests that AWS accepted twice (I2).
+
+    Only recorded calls show this if the second resource replaced the first.
+    """
     accepted = Counter(
         (call["action"], name)
         for call in world.calls or ()
@@ -39,22 +42,22 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
 
 
 def created(call: Mapping[str, Any]) -> str:
-    """Return the name of what a call has created, if it is one that must not happen twice."""
+    """Return the name of the resource that a call created; empty for calls that may happen more than once."""
     field = {"CreateTrainingJob": "TrainingJobName", "SubmitJob": "jobName"}.get(call["action"])
     return str(call["parameters"].get(field, "")) if field else ""
 
 
 def submission_of(grid: str, name: str) -> str:
-    """Return the submission in the name of a training job or Batch job; empty for a name that is not of this grid."""
+    """Return the submission id in a training job's or Batch job's name; empty for a name outside this grid."""
     match = _SUBMISSION.match(name.removeprefix(f"{grid}-")) if name.startswith(f"{grid}-") else None
     return match[1] if match else ""
 
 
 def unclaimed_calls(world: World) -> Iterator[Violation]:
-    """Find what was started for a submission that does not exist, such as a rejected manifest's (I7)."""
+    """Find resources that were created for a submission that does not exist, such as a rejected manifest's (I7)."""
     for call in world.calls or ():
         name = created(call)
         submission = submission_of(world.grid, name)
         if submission and submission not in world.submissions:
-            what = f"{call['action']} was accepted for {name}, whose submission nobody has claimed"
+            what = f"{call['action']} was accepted for {name}, but its submission was never claimed"
             yield Violation(invariant="I7", kind="other", submission=submission, what=what)

@@ -1,4 +1,4 @@
-"""The audit of the ledger: nothing is lost (I1), and what it says is true (I4)."""
+"""Audit of the ledger: checks that no line is lost (I1), and that recorded outcomes match SageMaker (I4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_second
 
 
 def lost_submissions(world: World) -> Iterator[Violation]:
-    """Find submissions that were claimed and never handed to Batch (I1)."""
+    """Find submissions that were claimed and never submitted to Batch (I1)."""
     for submission, head in world.submissions.items():
         late = world.at_rest or world.read_at - epoch_seconds(head["claimed_at"]) > SETTLED_SECONDS
         if head["state"] != "Submitted" and late:
@@ -28,7 +28,7 @@ def lost_submissions(world: World) -> Iterator[Violation]:
 
 
 def lost_lines(world: World) -> Iterator[Violation]:
-    """Find lines that have not ended and for which nothing answers (I1)."""
+    """Find lines that have not ended and that no child or training job is responsible for (I1)."""
     running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
     for submission, head in world.submissions.items():
         for index in range(head["jobs"]) if head["state"] == "Submitted" else ():
@@ -39,7 +39,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
     for submission, index in world.lines:
         if submission not in world.submissions or index >= world.submissions[submission]["jobs"]:
-            what = f"the ledger has a job {index} of {submission} that no manifest has"
+            what = f"the ledger has job {index} of {submission}, which is not in its manifest"
             yield Violation(invariant="I1", kind="other", submission=submission, what=what)
 
 
@@ -48,7 +48,7 @@ def _accounted(world: World, line: Line, item: Item | None, head: Item, *, runni
         return True
     status = world.children.get(line, "UNKNOWN")
     if item is None and is_by_hand(head) and status in GONE and had_child(head, line[1], status):
-        return True  # its child ended before it opened the line, and no intake has recorded the line
+        return True  # its child ended before it created the line's item, and no intake creates items for this array
     if world.at_rest:
         return False
     seen = item or head
@@ -59,14 +59,14 @@ def _accounted(world: World, line: Line, item: Item | None, head: Item, *, runni
 
 def _why_lost(world: World, line: Line, item: Item | None, head: Item) -> str:
     if item:
-        return f"is {item['state']} (attempt {item['attempt']}), and nothing that lives answers for it"
+        return f"is {item['state']} (attempt {item['attempt']}), but no child or training job is running for it"
     if is_by_hand(head) and not had_child(head, line[1], world.children.get(line, "UNKNOWN")):
         return f"was never started: Batch job {head['batch_job']}, submitted by hand, has no child for it"
-    return "was never opened, and nothing that lives answers for it"
+    return "has no ledger item, and no child or training job is running for it"
 
 
 def changed_ends(world: World) -> Iterator[Violation]:
-    """Find lines that had ended and are something else now, though at the same attempt (I1)."""
+    """Find lines whose final state has changed although they are still at the same attempt (I1)."""
     former = world.before.lines if world.before else {}
     for (submission, index), was in former.items():
         item = world.lines.get((submission, index), {})
@@ -77,14 +77,14 @@ def changed_ends(world: World) -> Iterator[Violation]:
 
 
 def deleted_since(world: World) -> list[str]:
-    """Return the training jobs that the ledger has seen and SageMaker does not know any more: a note, no violation."""
+    """Return the names of recorded training jobs that SageMaker no longer has: a note, not a violation."""
     known = {job.name for job in world.training_jobs}
     ended = (item for item in world.lines.values() if item["state"] in FINAL_STATES and item.get("training_job_arn"))
     return sorted({item["training_job"] for item in ended if item.get("training_job")} - known)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:
-    """Find ends in the ledger that are not what SageMaker says (I4)."""
+    """Find outcomes in the ledger that differ from SageMaker's (I4)."""
     seen = {(job.line, job.identity.attempt): job for job in world.training_jobs}
     for line, item in world.lines.items():
         for attempt, said in attempts(item).items():
@@ -93,23 +93,23 @@ def untrue_ends(world: World) -> Iterator[Violation]:
 
 
 def _untrue(said: Item, job: TrainingJob | None, line: Line, attempt: int) -> Iterator[str]:
-    """Say what the ledger has wrong of an attempt that it says has ended."""
+    """Yield the differences between the recorded outcome of an attempt and its training job."""
     if said["state"] not in FINAL_STATES:
         return
     if job is None:
-        if said["state"] == "Completed" and not said.get("training_job_arn"):  # else it was deleted since
-            yield f"job {line[1]} of {line[0]} is Completed, and SageMaker knows no training job of attempt {attempt}"
+        if said["state"] == "Completed" and not said.get("training_job_arn"):  # one with an ARN was deleted since
+            yield f"job {line[1]} of {line[0]} is Completed, but SageMaker has no training job of attempt {attempt}"
         return
-    # Closed without a training job; one that was being created just then was stopped right after.
+    # The line was closed without a training job; a training job that was being created then was stopped at once.
     closed_before = job.state == "Stopped" and not said.get("training_job")
     if job.active or closed_before or job.ours is False or said.get("failure") in TAKEN_NAMES:
         return
     if said["state"] != job.state:
-        yield f"{job.name} in {job.region} was {job.state}, and the ledger says {said['state']}"
-    kept = [name for name in _DETAILS if name in said or "item" in said]  # of a former attempt what was kept of it
+        yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {said['state']}"
+    kept = [name for name in _DETAILS if name in said or "item" in said]  # earlier attempts keep only some fields
     for name, path in [(name, _DETAILS[name]) for name in kept if job.described is not None]:
         value: object = job.described
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
         if (said.get(name) or None) != (value or None):
-            yield f"{name} of {job.name} is {value!r}, and the ledger says {said.get(name)!r}"
+            yield f"{name} of {job.name} is {value!r}, but the ledger has {said.get(name)!r}"

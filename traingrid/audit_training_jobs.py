@@ -1,4 +1,4 @@
-"""The audit of training jobs: none twice (I2), none without a line (I3), none cancelled (I5), none misplaced (I7)."""
+"""Audit of training jobs: none duplicated (I2), orphaned (I3), running after a cancel (I5) or misplaced (I7)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from traingrid.world import Line
 
-# A create may be on its way while a cancel is recorded; it is answered, or given up, within this time: 10 s to connect
-# and 60 s to read (traingrid/clients.py), and as much again for two clocks that differ.
+# A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
+# to connect and 60 s to read (traingrid/clients.py). The same again allows for the difference between two clocks.
 _IN_FLIGHT_SECONDS = 140
-# The ledger writes whole seconds and SageMaker fractions of them.
+# The ledger records whole seconds; SageMaker records fractions of a second.
 _ROUNDING_SECONDS = 1
 
 
 def duplicate_training_jobs(world: World) -> Iterator[Violation]:
-    """Find lines that have two training jobs at once (I2)."""
+    """Find lines with two training jobs at the same time (I2)."""
     by_line: dict[Line, list[TrainingJob]] = defaultdict(list)
     for job in sorted(world.training_jobs, key=lambda job: (job.identity.attempt, job.created_at)):
         by_line[job.line].append(job)
@@ -42,7 +42,7 @@ def duplicate_training_jobs(world: World) -> Iterator[Violation]:
 
 
 def orphans(world: World) -> Iterator[Violation]:
-    """Find running training jobs that no living line owns, and ended ones that no line knows (I3)."""
+    """Find running training jobs without a line that has not ended, and ended ones that no line records (I3)."""
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         submission, index = job.line
@@ -53,12 +53,12 @@ def orphans(world: World) -> Iterator[Violation]:
             what = f"{job.name} in {job.region} is {job.state}, and {owner}"
             yield Violation(invariant="I3", kind="orphan", submission=submission, what=what)
         elif not job.active and job.identity.attempt not in attempts(item):
-            what = f"{job.name} in {job.region} was {job.state}, and the ledger knows of no such attempt at job {index}"
+            what = f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
             yield Violation(invariant="I3", kind="other", submission=submission, what=what)
 
 
 def uncancelled(world: World) -> Iterator[Violation]:
-    """Find what runs, or was started, in spite of a cancel (I5)."""
+    """Find training jobs that run, or were created, after their line was cancelled (I5)."""
     for submission, intents in world.cancels.items():
         for scope, intent in intents.items():
             yield from _unheeded(world, submission, scope, intent["at"])
@@ -84,7 +84,7 @@ def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> I
 
 
 def misplaced(world: World) -> Iterator[Violation]:
-    """Find training jobs in another Region, or of another role, than their line's (I7)."""
+    """Find training jobs whose Region or role differs from their line's (I7)."""
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         said = attempts(item).get(job.identity.attempt)
@@ -92,7 +92,7 @@ def misplaced(world: World) -> Iterator[Violation]:
             continue
         role = (job.described or {}).get("RoleArn")
         if said and said["region"] != job.region:
-            what = f"{job.name} is in {job.region}, and its line says {said['region']}"
+            what = f"{job.name} is in {job.region}, but its line is for {said['region']}"
         elif role and role != world.roles.get(job.region, role):
             what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
         else:

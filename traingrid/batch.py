@@ -1,4 +1,4 @@
-"""AWS Batch: submitting the array job of a submission, once, and seeing what its children do."""
+"""AWS Batch: submits a submission's array jobs exactly once, and describes their children."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 _GRANT = (
-    "Deploy the grid again, which grants what its roles need (docs/security.md), or ask the administrator of the "
-    "account if a policy outside of the grid denies it."
+    "Deploy the grid again, which grants the permissions of its roles (docs/security.md), or ask the administrator of "
+    "the account if a policy outside the grid denies it."
 )
 
 
 class SubmitFailedError(TraingridError):
-    """Batch did not take the job, or does not say, and no job of its name is known.
+    """Batch rejected the job, or its reply was lost and no job with its name is listed.
 
     Args:
-        what: What happened and where, in Batch's own words.
-        next_step: What to do about it.
-        refused: Whether Batch has refused it; else a job may turn up yet.
+        what: The error with Batch's own message, as a sentence.
+        next_step: The next step, as a sentence.
+        refused: True if Batch rejected the job; otherwise the job may still appear.
     """
 
     def __init__(self, what: str, next_step: str = "", *, refused: bool) -> None:
@@ -43,9 +43,9 @@ class Batch:
     """The job queue of a deployment.
 
     Args:
-        deployment: Says which queue and job definition.
-        region: The home Region; the environment's where none is given.
-        make: Makes the client that reads.
+        deployment: The deployment, with its job queue and job definition.
+        region: The home Region; by default the environment's.
+        make: Makes the client for read requests.
     """
 
     def __init__(self, deployment: Deployment, region: str | None = None, make: Maker = client) -> None:
@@ -53,7 +53,7 @@ class Batch:
         self._reading: Any = make("batch", region)
         self._submitting: Any = once("batch", region)
 
-    def submit(  # noqa: PLR0913  # what one request says
+    def submit(  # noqa: PLR0913  # the parameters of one request
         self,
         submission: str,
         jobs: S3Uri,
@@ -63,21 +63,21 @@ class Batch:
         share: str = "",
         priority: int = 0,
     ) -> str:
-        """Submit one array job, or a plain job where `count` is 1, and return its id.
+        """Submit one array job, or a plain job if `count` is 1, and return its id.
 
-        SubmitJob has no idempotency token, so it is sent once. A reply that is lost is looked up by the job's name,
-        which only this submission has.
+        SubmitJob has no idempotency token, so it is sent once. If the reply is lost, the job is looked up by its name,
+        which is unique to this submission.
 
         Args:
-            submission: The submission's id; the job's name is made of it.
-            jobs: The normalised jobs in S3, in the version that the children read.
-            count: How many jobs there are in it.
-            chunk: Which of the submission's arrays this is, from 0, or what another one is called.
-            share: Whose jobs they are; means something where the queue is shared by weights only.
-            priority: How early they start, compared with the others of that share.
+            submission: The submission's id, which is part of the job's name.
+            jobs: The S3 object with the normalised jobs, with the version that the children read.
+            count: The number of jobs in that object.
+            chunk: The number of this array in its submission, from 0, or the suffix of a retry's array.
+            share: The share that the jobs belong to; ignored unless the grid has `shares`.
+            priority: The scheduling priority of the jobs within their share.
 
         Raises:
-            SubmitFailedError: Batch refused the job, or cannot say whether it took it.
+            SubmitFailedError: Batch rejected the job, or it is unknown if Batch accepted it.
         """
         name = self.job_name(submission, chunk)
         request: dict[str, Any] = {
@@ -90,7 +90,7 @@ class Batch:
         }
         if count > 1:
             request["arrayProperties"] = {"size": count}
-        if self._deployment.grid.shares:  # Batch refuses a share in any other queue, and demands one in this
+        if self._deployment.grid.shares:  # Batch requires a share identifier in a fair-share queue, and only there
             request["shareIdentifier"] = self._deployment.grid.share_of(share)
             request["schedulingPriorityOverride"] = priority
         try:
@@ -110,15 +110,15 @@ class Batch:
         return f"{self._deployment.grid.name}-{submission}{f'-{chunk}' * bool(chunk)}"
 
     def find(self, submission: str, chunk: int | str = 0) -> str | None:
-        """Return the id of a submission's Batch job, or of its array `chunk`, by its name, or None if there is none."""
-        pages = self._reading.get_paginator("list_jobs").paginate(  # a page may hold fewer than match, or none
+        """Return the id of the Batch job of a submission, or of its array `chunk`; None if Batch lists none."""
+        pages = self._reading.get_paginator("list_jobs").paginate(  # a page may be empty although later pages match
             jobQueue=self._deployment.job_queue,
             filters=[{"name": "JOB_NAME", "values": [self.job_name(submission, chunk)]}],
         )
         return next((str(job["jobId"]) for page in pages for job in page["jobSummaryList"]), None)
 
     def describe(self, job: str) -> dict[str, Any] | None:
-        """Return Batch's description of a job, or None if Batch knows it no longer (it forgets after a week)."""
+        """Return Batch's description of a job, or None if Batch no longer has it (a week after its end)."""
         found = self._reading.describe_jobs(jobs=[job])["jobs"]
         return dict(found[0]) if found else None
 
@@ -131,15 +131,15 @@ class Batch:
 
 
 def _failure(name: str, error: Exception) -> SubmitFailedError:
-    """Return the error of a submission: one sentence that names action, resource and role if IAM has refused it."""
+    """Return the error of a submission; if IAM denied the request, it names the action, resource and role."""
     if denied := access_denied(error):
         what = f"AWS Batch refused the job {name}: {denied}."
         return SubmitFailedError(what, _GRANT, refused=True)
-    return SubmitFailedError(f"Batch did not take the job {name}: {error}.", refused=_is_refusal(error))
+    return SubmitFailedError(f"Batch did not accept the job {name}: {error}.", refused=_is_refusal(error))
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether Batch has certainly not done what was asked: after a lost reply or a fault of its own it may."""
+    """Return True if Batch certainly rejected the request; after a lost reply or a server error it is unknown."""
     if not isinstance(error, ClientError):
         return False
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -1,7 +1,7 @@
-"""CodeBuild's quotas on concurrent builds, of which an account has one for each Region and size of host.
+"""Build quotas: CodeBuild's quotas on concurrent builds, one for each Region and compute type.
 
-Names and codes are those of ListServiceQuotas, as recorded by others who asked for more builds:
-https://github.com/awslabs/landing-zone-accelerator-on-aws (getServiceQuotaCode: L-2DC20C30). CodeBuild's own page names
+Names and codes are those of ListServiceQuotas, as published by projects that request increases:
+https://github.com/awslabs/landing-zone-accelerator-on-aws (getServiceQuotaCode: L-2DC20C30). CodeBuild's own page lists
 the quotas without codes (https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class BuildQuota:
-    """A quota as Service Quotas names it."""
+    """The code and name of a quota in Service Quotas."""
 
     code: str
     name: str
@@ -26,11 +26,11 @@ CONCURRENT_BUILDS = {
         ("BUILD_GENERAL1_LARGE", "Large", "L-4DDC4A99"),
     )
 }
-"""The quota of builds on Linux hosts, by the compute type of a project."""
+"""The quotas on builds on Linux hosts, by compute type."""
 
 
 def raise_command(compute: str, region: str, wanted: int) -> str:
-    """Return the command that asks AWS for `wanted` concurrent builds of a compute type in a Region."""
+    """Return the AWS CLI command that requests a quota of `wanted` concurrent builds of a compute type in a Region."""
     return (
         f"aws service-quotas request-service-quota-increase --region {region} --service-code codebuild "
         f"--quota-code {CONCURRENT_BUILDS[compute].code} --desired-value {wanted}"

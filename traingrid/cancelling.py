@@ -1,13 +1,13 @@
-"""Cancelling: the intent first, so that it cannot be lost; then what costs money; then the children.
+"""Cancel: records the intent, stops the training jobs, then terminates the Batch children.
 
-Whoever dies between these steps leaves a recorded intent behind, which every child and the reconciler act on: a child
-creates nothing that is cancelled and stops what it has just created, the reconciler stops what still runs. So each step
-may be done again, by anybody, and doing all of it twice is doing it once.
+The intent is recorded first, so that a crash between the steps cannot lose it. Children and the reconciler act on a
+recorded intent: a child creates no cancelled training job and stops one that it has just created, and the reconciler
+stops those that still run. Every step is therefore idempotent and can be repeated by any process.
 
-Training jobs can be stopped before the children are ended because of that: a child whose training job is stopped reads
-the intent before it would go on to another attempt, and goes on to none. What a child creates after our look it has
-asked for before it could read the intent; it reads it right after the creation, and stops it. Only one that we have
-ended in between does not. So when the children are ended we look once more.
+Training jobs are stopped before the children because they cost money. This is safe: a child whose training job was
+stopped reads the intent before it starts another attempt. A child that created a training job after they were listed
+had sent its request before it could read the intent; it reads the intent after the creation and stops the job. Only a
+child that was terminated in between does not. Training jobs are therefore stopped again after the children.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 _MOST_ERRORS = 20
-"""After so many of one service the rest is left to the reconciler: where it cannot be reached, each takes minutes."""
+"""After this many errors of one service the reconciler handles the rest, because each timeout takes minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a person wants to end.
+    """The jobs that a person asks to cancel.
 
     Attributes:
-        submission: The submission.
-        index: Only the job of this index.
-        region: Only the jobs that train, or would train next, in this Region.
-        by: Who wants it.
-        reason: Why, in their words.
+        submission: The submission's id.
+        index: If given, only the job with this index.
+        region: If given, only the jobs that train, or would train next, in this Region.
+        by: The person who cancels.
+        reason: The person's reason.
     """
 
     submission: str
@@ -59,24 +59,24 @@ class Wanted:
 
     @property
     def scope(self) -> str:
-        """Return the scope as the ledger writes it."""
+        """The scope as the ledger records it."""
         if self.index is not None:
             return ledgers.cancel_of_job(self.index)
         return ledgers.cancel_of_region(self.region) if self.region else ledgers.CANCEL_ALL
 
     def covers(self, index: int, region: str) -> bool:
-        """Return whether a job is meant."""
+        """Return True if the cancel includes a job."""
         return is_cancelled({self.scope}, index, region)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """Who was told to end.
+    """The jobs that a cancel stopped.
 
     Attributes:
-        batch_jobs: Batch jobs: arrays or children.
-        training_jobs: Training jobs, by name.
-        errors: Why others could not be told so, by what was asked for: a Region, a training job, a Batch job.
+        batch_jobs: The ids of terminated Batch jobs: arrays or children.
+        training_jobs: The names of stopped training jobs.
+        errors: The errors by the name of the operation's target: a Region, a training job or a Batch job.
     """
 
     batch_jobs: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Told:
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """Keep the error of something that others bring to its end as well; forget it if it goes well later."""
+        """Record an error of the block instead of raising it, because the reconciler retries; forget it on success."""
         try:
             yield
         except (TraingridError, BotoCoreError, ClientError) as error:
@@ -99,10 +99,10 @@ class Canceller:
     """Cancels jobs of a deployment.
 
     Attributes:
-        deployment: The grid.
-        ledger: Where the intent is recorded.
-        children: Who ends children.
-        storage: Where a submission's lines lie.
+        deployment: The deployment of the grid.
+        ledger: The ledger that records the intent.
+        children: Terminates Batch children.
+        storage: The storage with the jobs of submissions.
     """
 
     deployment: Deployment
@@ -111,27 +111,27 @@ class Canceller:
     storage: Storage
 
     def cancel(self, wanted: Wanted) -> Told:
-        """Record the intent and end what is meant by it.
+        """Record the intent, and stop the jobs that it includes.
 
         Raises:
-            TraingridError: There is no such submission.
-            UsageError: It has no such job, or the grid no such Region.
+            UsageError: The submission, the job or the Region does not exist.
         """
         return self.end(self.record(wanted), wanted)
 
     def record(self, wanted: Wanted) -> Item:
-        """Record the intent, and return the submission's own item. From then on all that is meant ends, by whomever.
+        """Record the intent, and return the submission's ledger item.
+
+        From then on children and the reconciler end the jobs even if this process does not.
 
         Raises:
-            TraingridError: There is no such submission.
-            UsageError: It has no such job, or the grid no such Region.
+            UsageError: The submission, the job or the Region does not exist.
         """
         head = self._checked(wanted)
         self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
         return head
 
     def end(self, head: Item, wanted: Wanted) -> Told:
-        """End what is meant by a recorded intent, as far as AWS lets us; what is left is in the answer."""
+        """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
         told = Told()
         self._stop(wanted, told)
         self._terminate(head, wanted, told)
@@ -142,17 +142,17 @@ class Canceller:
         head = self.ledger.submission(wanted.submission)
         if head is None:
             text = f"There is no submission {wanted.submission}."
-            raise UsageError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "List the submissions with `traingrid status`.")
         if wanted.index is not None and wanted.index >= head["jobs"]:
-            text = f"Submission {wanted.submission} has no job of index {wanted.index}."
+            text = f"Submission {wanted.submission} has no job with index {wanted.index}."
             raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")
         if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
             text = f"{wanted.region} is not a training Region of this grid."
-            raise UsageError(text, f"It has {', '.join(self.deployment.grid.regions)}.")
+            raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return head
 
     def _batch_jobs(self, head: Item, wanted: Wanted) -> list[str]:
-        """Return the arrays of a whole submission, or the children of the jobs that are meant."""
+        """Return the arrays of a whole submission, or the children of the cancelled jobs."""
         if wanted.scope == ledgers.CANCEL_ALL:
             return [array["batch_job"] for array in arrays(head)]
         items = {index_of(item): item for item in self.ledger.jobs(wanted.submission)}
@@ -172,7 +172,7 @@ class Canceller:
         return {job.index: job.region for job in submitted_jobs(self.storage, bucket, head)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
-        """Return the Regions of the grid, and those that it has no more though lines of a submission live there."""
+        """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
         live = (item for item in self.ledger.jobs(submission) if item["state"] not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 

@@ -1,4 +1,4 @@
-"""One child of the array: what Batch tells it, and which job that makes it run."""
+"""Child: reads a Batch child's environment variables, and finds the job that the child runs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Child:
-    """What AWS Batch tells a child.
+    """The environment that AWS Batch sets for a child.
 
     Attributes:
-        array_file: The manifest, raw or normalised; of the version that was submitted where that is given.
-        index: Which job of it; 0 in a plain job, where Batch sets no index.
-        size: The size of the array; 1 for a plain job, where Batch sets no size.
-        id: The child's own id in Batch; the array's with a colon and the index, where it belongs to one.
-        attempt: Batch's attempt at this child, from 1.
+        array_file: The manifest or the normalised jobs, with the version that was submitted if it is given.
+        index: The index of the job in that file; 0 in a plain job, for which Batch sets no index.
+        size: The size of the array; 1 for a plain job, for which Batch sets no size.
+        id: The child's id in Batch: the array's id, a colon and the index, or the plain job's id.
+        attempt: The number of Batch's attempt at this child, from 1.
     """
 
     array_file: ObjectVersion
@@ -40,7 +40,7 @@ class Child:
 
     @property
     def batch_job(self) -> str:
-        """The id of the whole Batch job, without the child's index."""
+        """The id of the array or plain job, without the child's index."""
         return self.id.partition(":")[0]
 
     @classmethod
@@ -49,7 +49,7 @@ class Child:
         (https://docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html).
 
         Raises:
-            UsageError: A variable is missing or wrong.
+            UsageError: A variable is missing or invalid.
         """
         try:
             index = environment.get("AWS_BATCH_JOB_ARRAY_INDEX")
@@ -65,21 +65,22 @@ class Child:
             next_step = "Submit the job definition to AWS Batch with S3_ARRAY_FILE=s3://bucket/manifest.csv."
             raise UsageError(message, next_step) from None
         except ValueError as error:
-            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} cannot be used: {error}."
-            raise UsageError(message, "Write s3://bucket/manifest.csv.") from None
+            message = f"S3_ARRAY_FILE={environment['S3_ARRAY_FILE']} is invalid: {error}."
+            raise UsageError(message, "Write a URI such as s3://bucket/manifest.csv.") from None
 
 
 def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
     """Return the submission and the job of a child.
 
-    A normalised submission is read by byte range. A raw manifest, as somebody gives it in the Batch console, is parsed
-    whole, and the Batch job itself is the submission: its retries find the same training jobs again, another Batch job
-    means another training. No intake has claimed such a submission, so its children do: `traingrid status` shows it.
+    Normalised jobs are read by byte range. A raw manifest, which a person submits in the Batch console, is parsed
+    completely, and its submission id is derived from the Batch job's id: retries of the Batch job find the same
+    training jobs, and another Batch job trains again. The intake has not claimed such a submission, so its children
+    claim it, and `traingrid status` shows it.
 
     Raises:
-        ManifestError: The raw manifest is wrong.
-        UsageError: There is no such job in the file, the file is not the one that was submitted, the array has another
-            size than the raw manifest, or it is a manifest that the intake submits.
+        ManifestError: The raw manifest is invalid.
+        UsageError: The file has no job with this index, the file has changed since it was submitted, the size of the
+            array differs from the raw manifest's, or the intake submits this manifest.
     """
     submission = submission_of_key(child.array_file.key)
     try:
@@ -92,29 +93,29 @@ def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Led
         submission = submission_id(child.batch_job)
         job = jobs_of_lines(lines, deployment, submission)[child.index]
     except IndexError:
-        message = f"{child.array_file} has no job of index {child.index}."
-        raise UsageError(message, "Give the array the size of the manifest.") from None
+        message = f"{child.array_file} has no job with index {child.index}."
+        raise UsageError(message, "Set the array size to the number of lines in the manifest.") from None
     facts = {"manifest": str(child.array_file), "version": child.array_file.version, "jobs": len(lines)}
     facts |= {"children": child.size}
     facts |= {"state": "Submitted", "batch_job": child.batch_job, "sha256": hashlib.sha256(content).hexdigest()}
     former = ledger.claim_submission(submission, child.batch_job, facts)
     if former and former.get("sha256") != facts["sha256"]:
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
-        raise UsageError(message, "Submit the job again, best with ?versionId=... in S3_ARRAY_FILE.")
+        raise UsageError(message, "Submit the job again, preferably with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job
 
 
 def _check_size(child: Child, lines: int) -> None:
-    """Refuse a raw manifest unless its Batch job has exactly one child for each line.
+    """Raise UsageError unless the Batch job of a raw manifest has exactly one child for each line.
 
-    Every child of the array has the same size and refuses alike, so nothing trains. A line without a child would
-    otherwise never be trained, and nothing would report it.
+    Every child of the array raises the same error, so nothing trains. Otherwise a line without a child would never be
+    trained, and no process would report it.
     """
     if child.size == lines:
         return
     counted = "1 line" if lines == 1 else f"{lines} lines"
     given = "this Batch job is not an array" if child.size == 1 else f"this Batch job is an array of {child.size}"
-    message = f"{child.array_file} has {counted}, but {given}. Nothing of it was started."
+    message = f"{child.array_file} has {counted}, but {given}. No job was started."
     if lines == 1:
         next_step = "Submit the job definition again as a single job, without an array size."
     elif lines > MAX_ARRAY:
@@ -127,8 +128,8 @@ def _check_size(child: Child, lines: int) -> None:
 
 
 def _check_is_by_hand(manifest_file: ObjectVersion, deployment: Deployment) -> None:
-    """Refuse a manifest that is under the intake's own prefix: it was submitted when it was uploaded."""
+    """Raise UsageError for a manifest under the intake's prefix, because the intake submitted it after its upload."""
     if manifest_file.bucket == deployment.manifest_bucket and manifest_file.key.startswith(names.MANIFEST_PREFIX):
-        message = f"{manifest_file} was submitted when it was uploaded; this Batch job would train all of it once more."
+        message = f"{manifest_file} was submitted when it was uploaded; this Batch job would train all of it again."
         folder = f"s3://{manifest_file.bucket}/{names.BY_HAND_PREFIX}"
         raise UsageError(message, f"To submit a manifest to Batch by hand, upload it below {folder} instead.")

@@ -1,4 +1,4 @@
-"""Which Batch child answers for which line of a submission, and whether it will ever do anything again."""
+"""Batch children: maps each line of a submission to its Batch child, and reports if that child has ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from traingrid.dynamodb import Item
     from traingrid.storage import Storage
 
-_DESCRIBED_AT_ONCE = 100  # the most ids that DescribeJobs takes (API reference, jobs)
-_LONGEST_REASON = 1024  # Batch cuts nothing and refuses more (API reference, TerminateJob, reason)
+_DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
+_LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
 UNKNOWN = "UNKNOWN"
 RETRY_PREFIX = "retry-"
-"""How the files begin that hold only some lines of a submission; those of all other arrays hold all, in order."""
+"""Prefix of the names of files with only some lines of a submission. Files without it contain all lines in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class ChildStatus:
     """A Batch child.
 
     Attributes:
-        id: Its Batch job id; empty where no array holds the line.
-        status: Batch's status, or UNKNOWN once Batch has forgotten it, seven days after its end. Before its array has
-            made it, the array's.
-        reason: Why Batch ended it, where Batch says so.
-        ended_at: When it ended, in seconds since 1970; 0 where Batch does not say.
+        id: The Batch job id; empty if no array contains the line.
+        status: Batch's status; the array's status until Batch creates the child; UNKNOWN when Batch no longer has the
+            child, seven days after its end.
+        reason: Batch's status reason; empty if it has none.
+        ended_at: The time of its end in seconds since 1970; 0 if Batch does not report it.
     """
 
     id: str = ""
@@ -43,7 +43,7 @@ class ChildStatus:
 
     @property
     def gone(self) -> bool:
-        """Whether it will never do anything again."""
+        """True if the child has ended."""
         return self.status in GONE
 
 
@@ -51,9 +51,9 @@ class Children:
     """The children of submissions.
 
     Args:
-        storage: Where the submissions' files lie.
+        storage: The storage with the submissions' files.
         bucket: The manifest bucket.
-        region: The home Region; the environment's where none is given.
+        region: The home Region; by default the environment's.
         make: Makes the client of Batch.
     """
 
@@ -63,12 +63,12 @@ class Children:
         self._batch: Any = make("batch", region)
 
     def of(self, head: Item, lines: Mapping[int, Item | None], *, each: bool = False) -> dict[int, ChildStatus]:
-        """Return the child that answers for each line: the one that still lives, if any does.
+        """Return the child that is responsible for each line, preferring one that has not ended.
 
         Args:
-            head: The submission's own item.
-            lines: What the ledger knows of the lines that are asked for; None of one that no child has opened.
-            each: Ask about each child also while its array says that none has ended; else they have the array's status.
+            head: The submission's ledger item.
+            lines: The ledger items of the requested lines; None for a line that has no item yet.
+            each: Describe each child even if no child of its array has ended; otherwise it has the array's status.
         """
         ids = self.ids(head)
         watching = {index: (item or {}).get("batch_child", "") for index, item in lines.items()}
@@ -80,16 +80,16 @@ class Children:
         }
 
     def state(self, head: Item) -> str:
-        """Return Batch's status of a submission as a whole: of an array that has not ended, else FAILED if one failed.
+        """Return Batch's status of a submission: that of an array that has not ended, otherwise FAILED if one failed.
 
-        Empty where there is no array yet, or Batch has forgotten them all.
+        It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
         described = self._described({array["batch_job"] for array in arrays(head)})
         states = {job["status"] for job in described.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
     def ids(self, head: Item) -> dict[int, str]:
-        """Return the id of the child of every line: that of the last array which holds the line."""
+        """Return the id of each line's child, which belongs to the last array that contains the line."""
         ids: dict[int, str] = {}
         start = 0
         for array in arrays(head):
@@ -104,16 +104,16 @@ class Children:
         return ids
 
     def described(self, child: str) -> dict[str, Any]:
-        """Return Batch's own description of a child; empty once Batch has forgotten it, and where there is none."""
+        """Return Batch's description of a child; empty if Batch does not have it (any longer)."""
         found: dict[str, Any] = self._described({child} if child else set()).get(child, {})
         return found
 
     def terminate(self, job: str, reason: str) -> None:
-        """End a Batch job: a child, or an array with all its children. One that has ended stays as it is.
+        """Terminate a Batch job: a child, or an array with all its children. An ended job does not change.
 
         Args:
-            job: Its id.
-            reason: Why; Batch shows it as the job's statusReason.
+            job: The id of the Batch job.
+            reason: The reason, which Batch shows as the job's statusReason.
         """
         self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
 
@@ -122,9 +122,9 @@ class Children:
         return [json.loads(line)["index"] for line in content.splitlines()]
 
     def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
-        """Ask Batch, about whole arrays first: one that none has left needs no look at each of its children.
+        """Return the status of each child. Arrays are described first: if no child has ended, children are skipped.
 
-        An array makes its children some time after it was submitted: one that Batch does not know yet is as its array.
+        Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
         parents = self._described({child.partition(":")[0] for child in ids})
         found = {child: ChildStatus(id=child) for child in ids}
@@ -153,7 +153,7 @@ class Children:
 
 
 def arrays(head: Item) -> list[dict[str, Any]]:
-    """Return the Batch jobs of a submission in the order of their submitting: batch_job, file, count of each."""
+    """Return batch_job, file and count of each Batch job of a submission, in the order in which they were submitted."""
     if "arrays" in head:
         return list(head["arrays"])
     one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head.get("children", head["jobs"])}
@@ -161,18 +161,18 @@ def arrays(head: Item) -> list[dict[str, Any]]:
 
 
 def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
-    """Return where one of a submission's files lies, by its name, its key, or the URI that its children were given."""
+    """Return the URI of a submission's file, given its name, its key, or the URI passed to children."""
     folder = jobs_key(submission).rpartition("/")[0]
     return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
 
 
 def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes:
-    """Return one of a submission's files in the version that its children read, whatever was written there since."""
+    """Return the content of a submission's file in the version that its children read."""
     return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
 
 
 def is_retry(array: Mapping[str, Any]) -> bool:
-    """Return whether an array holds only lines that an array before it has held."""
+    """Return True if the array retries lines of an earlier array."""
     return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
 
 
@@ -186,6 +186,6 @@ def _child(job: Mapping[str, Any]) -> ChildStatus:
 
 
 def _not_known(child: str, parent: Mapping[str, Any]) -> ChildStatus:
-    """Return the status of a child that Batch does not describe though it does describe the array."""
+    """Return the status of a child that DescribeJobs does not return although it returns the array."""
     array = _child(parent)
     return replace(array, id=child, status=UNKNOWN if array.gone else array.status)

@@ -1,12 +1,11 @@
-"""boto3 clients with the retries that each kind of call may have.
+"""Clients: creates boto3 clients with the retries that are safe for each kind of call.
 
-botocore sends a request again when the reply is lost. For a call that creates something and has no idempotency token
-(SubmitJob) that makes two of it, so `once` clients never send twice: the caller finds out by name what became of a lost
-call. Everything else is retried by botocore's `standard` mode; CreateTrainingJob too, because SageMaker takes a name
-only once.
+botocore sends a request again if the reply is lost. For a call that creates a resource and has no idempotency token
+(SubmitJob) this would create two, so `once` clients never send a request twice: the caller looks up the resource by its
+name. botocore's `standard` mode retries all other calls.
 
-In a Region of another account a client acts as a role of that account. Its credentials are asked for again before they
-run out, because a role that takes on a role does so for an hour at most
+In a Region of another account a client assumes a role of that account. Its credentials are renewed before they expire,
+because role chaining limits a session to one hour
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining), and training takes days.
 """
 
@@ -26,7 +25,7 @@ from botocore.credentials import (
 from botocore.session import get_session
 
 CALLS_AT_ONCE = 32
-"""How many threads may share a client of `client`: it keeps a connection for each of them."""
+"""The number of threads that may share a client returned by `client`, which keeps a connection for each of them."""
 _RETRIED = Config(
     retries={"mode": "standard", "total_max_attempts": 8},
     connect_timeout=10,
@@ -40,12 +39,12 @@ _ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, connect_ti
 
 @dataclass(frozen=True, kw_only=True)
 class ActingRole:
-    """A role of another account that is taken on to act there.
+    """A role of another account that this process assumes.
 
     Attributes:
-        arn: Its ARN.
-        session: What the other account's CloudTrail calls whoever acts.
-        home: The Region whose STS is asked for it.
+        arn: The role's ARN.
+        session: The role session name, which the other account's CloudTrail records.
+        home: The home Region, whose STS endpoint is used.
     """
 
     arn: str
@@ -57,37 +56,37 @@ class Maker(Protocol):
     """Makes the client of a service in a Region: one of the functions below."""
 
     def __call__(self, service: str, region: str | None = None, role: ActingRole | None = None, /) -> Any:
-        """Return the client; with `role`, it acts as that."""
+        """Return the client, which assumes `role` if it is given."""
 
 
 def client(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
-    """Return the client of a service in a Region (the environment's where none is given), with botocore's retries."""
+    """Return a client with botocore's standard retries; the Region is the environment's by default."""
     return _client(service, region, role, _RETRIED)
 
 
 def gentle(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
-    """Return a client that slows itself down when it is throttled, for reading much that nobody waits for.
+    """Return a client that sends fewer requests when it is throttled, for background reads of much data.
 
-    What children need of the same limits (ListTrainingJobs, DescribeTrainingJob) is more urgent than a survey.
+    Children share the limits of ListTrainingJobs and DescribeTrainingJob, and their calls are more urgent.
     """
     return _client(service, region, role, _GENTLE)
 
 
 def brisk(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
-    """Return a client as `gentle` does that gives a call up within a minute, for whoever comes again anyway.
+    """Return a client like `gentle` whose calls fail within a minute, for callers that run periodically.
 
-    A Region that accepts connections and answers nothing must not take the time that all others need.
+    A Region that accepts connections and does not answer must not use up the time of the other Regions.
     """
     return _client(service, region, role, _BRISK)
 
 
 def once(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
-    """Return a client that sends every request exactly once, for calls that must not happen twice."""
+    """Return a client that sends every request exactly once, for calls that must not be repeated."""
     return _client(service, region, role, _ONCE)
 
 
 def renew() -> None:
-    """Forget all credentials, so that the clients made from now on ask for new ones."""
+    """Discard all credentials, so that clients created from now on get new ones."""
     boto3.setup_default_session()
     _session_of.cache_clear()
 
@@ -99,23 +98,23 @@ def _client(service: Any, region: str | None, role: ActingRole | None, config: C
 
 @cache
 def _session_of(role: ActingRole) -> Any:
-    """Return the session of a role: its clients share credentials."""
+    """Return the boto3 session of a role, whose clients share credentials."""
     session = get_session()
     session.register_component("credential_provider", CredentialResolver([_Acting(role)]))
     return boto3.Session(botocore_session=session)
 
 
 class _Acting(CredentialProvider):
-    """Takes on a role with the credentials of this process whenever those that it got are about to run out.
+    """Assumes a role with the credentials of this process whenever the role's credentials are about to expire.
 
-    It asks briskly: whoever acts asks again, and a sweep has no time to wait.
+    It uses a `brisk` client, because the caller retries and a sweep has little time.
     """
 
     METHOD = "acting-role"
 
     def __init__(self, role: ActingRole) -> None:
         super().__init__()
-        # Here, because boto3 makes clients in one thread only, and credentials are asked for in whichever needs them.
+        # Created here because creating boto3 clients is not thread-safe, and any thread may request credentials.
         self._role, self._sts = role, brisk("sts", role.home)
 
     def load(self) -> Any:

@@ -1,4 +1,4 @@
-"""Closing lines: writing down what became of one that nobody watches, and ending one of which nothing will become."""
+"""Line closer: records the outcomes of unwatched lines, and fails lines that will never have a training job."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line that has not ended, or that no child has opened.
+    """A line that has not ended, or that has no ledger item yet.
 
     Attributes:
-        submission: Its submission.
+        submission: The id of its submission.
         index: Its index.
-        region: Where it trains, or would.
-        child: The Batch child that answers for it.
+        region: The Region in which it trains or would train.
+        child: The Batch child that is responsible for it.
         cancels: The recorded cancels of its submission.
-        item: What the ledger has of it; None of one that no child has opened.
-        job: The job of one that no child has opened.
+        item: Its ledger item; None if no child has created it.
+        job: The job, if the line has no ledger item.
     """
 
     submission: str
@@ -52,8 +52,8 @@ class Closer:
     Attributes:
         grid: The grid's name.
         ledger: The ledger.
-        backend: Gives the service of a Region.
-        grace_seconds: Nothing is closed that is younger than this.
+        backend: Returns the backend of a Region.
+        grace_seconds: The minimum age of a line that is closed.
     """
 
     grid: str
@@ -62,24 +62,24 @@ class Closer:
     grace_seconds: float
 
     def is_worth_a_look(self, item: Item, child: ChildStatus, running: Container[str]) -> bool:
-        """Return whether SageMaker may know more of a line than the ledger; DescribeTrainingJob is throttled.
+        """Return True if SageMaker may have news of a line, to limit DescribeTrainingJob calls, which are throttled.
 
         Args:
-            item: The line's item.
-            child: The child that answers for it.
-            running: The names of all training jobs that run.
+            item: The line's ledger item.
+            child: The child that is responsible for the line.
+            running: The names of all running training jobs.
         """
         name = names.training_job(self.grid, item["submission"], index_of(item), item["attempt"])
-        if item["state"] == WAITING and not child.gone:  # SageMaker has refused it, and the child asks again
+        if item["state"] == WAITING and not child.gone:  # SageMaker rejected the request, and the child retries it
             return name in running
         if item["state"] in (PENDING, WAITING):
             return name in running or item.get("training_job") == name or self.is_over(item, child)
         return name not in running
 
     def look_at(self, line: Line, done: Sweep) -> None:
-        """Record what became of a line's training job, or close the line if there is none and never will be.
+        """Record the outcome of a line's training job, or close the line if it will never have one.
 
-        While a child watches, what a failure leads to is its decision; once it is gone, a failure is the end.
+        While a child watches the line, the child decides if a failure is retried. Without a child, a failure is final.
         """
         if line.item is None:
             self._end_unopened(line, done)
@@ -95,18 +95,18 @@ class Closer:
                 self._close(line.item, line.index, facts, done)
 
     def is_over(self, item: Item, child: ChildStatus) -> bool:
-        """Return whether a child is gone for so long that nothing of it can be on its way any more."""
+        """Return True if the child ended so long ago that none of its requests can be in flight."""
         return child.gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
 
     def is_old(self, item: Item) -> bool:
-        """Return whether nobody has written into an item for so long that it must have been forgotten."""
+        """Return True if the item has not changed for `grace_seconds`."""
         times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
         return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
 
     def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: Item) -> Item | None:
-        """Return the end of a line whose child is gone and whose training job's name another one has.
+        """Return the outcome of a line without child if another training job has the name of its training job.
 
-        None if that one is not known any more, or is this line's own, which somebody else has just recorded.
+        None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.
         """
         wanted = item.get("fingerprint")
         if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
@@ -115,25 +115,25 @@ class Closer:
         return {"state": "Failed", "failure": failure.name, "reason": reason}
 
     def _end_unopened(self, line: Line, done: Sweep) -> None:
-        """End a line that no child has opened, unless one opens it right now."""
+        """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
         if line.job and self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line)):
             done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
 
     def _close(self, item: Item, index: int, facts: Item, done: Sweep) -> None:
-        """End a line that has no training job of its own, unless somebody has written into it since it was read."""
+        """Record the outcome of a line without training job, unless its item has changed since it was read."""
         submission, attempt = item["submission"], item["attempt"]
         if self.ledger.record_job(submission, index, attempt, facts, as_read=item):
             done.closed.append(names.training_job(self.grid, submission, index, attempt))
 
 
 def _end(line: Line, item: Item | None = None, training_job: str = "") -> Item:
-    """Return the end of a line that has no training job (any more) and will never get one."""
+    """Return the outcome of a line that has no training job (any longer) and will never have one."""
     child, gone = line.child, deleted(training_job) if item and was_seen(item) else None
     if is_cancelled(line.cancels, line.index, line.region):
         reason = gone["reason"] if gone else "It was cancelled before its training job was created."
         return {"state": "Stopped", "reason": reason}
     if gone:
         return gone
-    why = (item or {}).get("reason") or child.reason or "it left no reason"
+    why = (item or {}).get("reason") or child.reason or "no reason was recorded"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     return {"state": "Failed", "reason": f"{who}: {why}"}

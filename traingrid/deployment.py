@@ -1,4 +1,4 @@
-"""Where one deployed grid keeps its things: the typed environment of Lambda and of the orchestrator."""
+"""Deployment: the names and ARNs of a deployed grid, read from the environment of Lambda or the orchestrator."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """A grid in an account.
+    """A deployed grid.
 
     Attributes:
-        grid: The grid's configuration, as it was deployed.
-        account: The twelve digits of the AWS account that the home Region is in.
-        table: Name of the ledger table.
-        manifest_bucket: Name of the bucket that takes manifests.
-        images: By target, the tag, "@" and the digest of the training image that the deployment has built.
-        frameworks: By alias, AWS's own images that the deployment has found.
-        job_queue: Name or ARN of the Batch job queue; empty where nothing is submitted.
-        job_definition: Name or ARN of the Batch job definition; empty where nothing is submitted.
-        part: What this process does in Regions of other accounts.
+        grid: The configuration of the deployed grid.
+        account: The id of the home Region's AWS account.
+        table: The name of the ledger table.
+        manifest_bucket: The name of the bucket for manifests.
+        images: The tag, "@" and the digest of each training image that the deployment built, by target.
+        frameworks: AWS's own training images that the deployment found, by alias.
+        job_queue: The name or ARN of the Batch job queue; empty in processes that submit no jobs.
+        job_definition: The name or ARN of the Batch job definition; empty in processes that submit no jobs.
+        part: The part of this process in Regions of other accounts, which selects the role that it assumes there.
     """
 
     grid: Grid
@@ -52,11 +52,11 @@ class Deployment:
         """Read the variables that the control stack sets.
 
         Args:
-            environment: The variables.
-            part: What this process does in Regions of other accounts.
+            environment: The environment variables.
+            part: The part of this process in Regions of other accounts.
 
         Raises:
-            UsageError: A variable is missing, or another version of traingrid wrote the grid.
+            UsageError: A variable is missing, or another version of traingrid deployed the grid.
         """
         try:
             found = cls(
@@ -72,23 +72,24 @@ class Deployment:
             )
         except KeyError as missing:
             message = f"The environment variable {missing.args[0]} is not set."
-            raise UsageError(message, "Run this from the job definition or function that `cdk deploy` made.") from None
+            next_step = "Run this from the job definition or function that `cdk deploy` created."
+            raise UsageError(message, next_step) from None
         except ValidationError as error:
-            message = f"The grid that is deployed is not one that this version of traingrid knows: {error}."
+            message = f"This version of traingrid cannot read the deployed grid: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
         aliases = {alias for alias, image in found.grid.images.items() if image.is_of_aws}
         if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
-            message = f"The environment names no image of {', '.join(sorted(missing_images))}."
+            message = f"The environment has no image for {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
         return found
 
     def account_of(self, region: str) -> str:
-        """Return the account of a training Region; the home Region's of one that the grid has no more."""
+        """Return the account of a training Region; for a removed Region, the home Region's account."""
         return self.grid.account_of(region, self.account) if region in self.grid.regions else self.account
 
     def acting_in(self, region: str) -> ActingRole | None:
-        """Return the role that this process takes on in a training Region; None where its own is in that account."""
+        """Return the role that this process assumes in a training Region; None if the Region is in its own account."""
         account = self.account_of(region)
         if account == self.account:
             return None
@@ -96,10 +97,14 @@ class Deployment:
         return ActingRole(arn=arn, session=f"{self.grid.name}-{self.part}", home=self.grid.home)
 
     def image_uri(self, image: str, region: str) -> str:
-        """Return the URI that a job in `region` pulls: of the alias `image`, or of an image given by its URI.
+        """Return the URI of a job's training image in `region`.
+
+        Args:
+            image: An alias of grid.yaml, or the URI of an image.
+            region: The training Region.
 
         Raises:
-            KeyError: It is neither an alias nor a URI.
+            KeyError: `image` is neither an alias nor a URI.
         """
         known = self.grid.images.get(image)
         if known is None and "/" not in image:
@@ -112,13 +117,13 @@ class Deployment:
         digest = self.images.get(known.target or "", "").partition("@")[2]
         if digest:
             return names.image_of_digest(self.account_of(region), region, repository, digest)
-        # Of a grid that is only planned, nobody knows the digest of what a deployment would build.
+        # A grid that is only planned has no built image yet, and so no digest.
         return names.image_uri(
             self.account_of(region), region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}"
         )
 
     def _framework(self, alias: str, known: Image) -> FrameworkImage:
-        """Return an image of AWS's; of a grid that is only planned, nobody knows the whole tag or the registry."""
+        """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default."""
         image = f"{known.framework}-training:{known.version}-{known.target}"
         planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
         if known.algorithm:
@@ -130,7 +135,7 @@ class Deployment:
         return names.execution_role_arn(self.grid.name, self.account_of(region), region)
 
     def bucket_regions(self) -> dict[str, str]:
-        """Return the Region of every bucket that a manifest may read from."""
+        """Return the Region of every bucket that a manifest may reference."""
         return {
             bucket: region
             for region in self.grid.regions

@@ -1,4 +1,4 @@
-"""A DynamoDB table of conditional writes, and the way from Python's values to DynamoDB's and back."""
+"""DynamoDB: a table with conditional writes, and conversions between Python's and DynamoDB's values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table:
 
     Args:
         name: The table's name.
-        region: Its Region; the environment's where none is given.
+        region: The table's Region; by default the environment's.
         make: Makes the client of DynamoDB.
     """
 
@@ -38,16 +38,16 @@ class Table:
         return plain(reply["Item"]) if "Item" in reply else None
 
     def put(self, item: Item) -> None:
-        """Write an item, whatever was there."""
+        """Write an item, and replace an existing one."""
         self._dynamodb.put_item(TableName=self._name, Item=marshalled(item))
 
     def put_new(self, item: Item) -> bool:
-        """Write an item unless one of its key exists; return whether it was written."""
+        """Write an item unless one with its key exists; return True if it was written."""
         request = {"Item": marshalled(item), "ConditionExpression": "attribute_not_exists(submission)"}
         return self._unless_condition_failed("put_item", request)
 
     def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
-        """Yield a submission's items, in the order of their sort key, that meet a condition of `#item` and `:value`."""
+        """Yield a submission's items that meet a condition on `#item` and `:value`, in the order of their sort key."""
         pages = self._dynamodb.get_paginator("query").paginate(
             TableName=self._name,
             ConsistentRead=True,
@@ -59,7 +59,7 @@ class Table:
             yield from map(plain, page["Items"])
 
     def scan(self, item: str) -> Iterator[Item]:
-        """Yield the items of one sort key, of all submissions and in no order."""
+        """Yield the items of all submissions with one sort key, in no particular order."""
         pages = self._dynamodb.get_paginator("scan").paginate(
             TableName=self._name,
             FilterExpression="#item = :item",
@@ -70,7 +70,7 @@ class Table:
             yield from map(plain, page["Items"])
 
     def everything(self) -> Iterator[Item]:
-        """Yield every item, in no order of the submissions, each as it is when its page is read."""
+        """Yield every item of the table. Submissions are in no particular order; pages are read one after the other."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name, ConsistentRead=True)
         for page in pages:
             yield from map(plain, page["Items"])
@@ -85,15 +85,15 @@ class Table:
         appended: Mapping[str, list[Any]] | None = None,
         removed: Sequence[str] = (),
     ) -> bool:
-        """Change an item under a condition; return whether it was met.
+        """Change an item if a condition is met; return True if it was changed.
 
         Args:
-            key: Submission and item.
+            key: The submission and item of the key.
             changes: New values of fields.
-            condition: A condition expression. Its fields are words that begin with #, apart from brackets.
+            condition: A condition expression. Its fields start with # and must be separated from brackets by spaces.
             values: The values of the condition's placeholders.
-            appended: What to add to the ends of fields that are lists, or become lists by that.
-            removed: Fields to take away.
+            appended: Values to append to list fields, which are created if they do not exist.
+            removed: Fields to remove.
         """
         appended = appended or {}
         fields = {*changes, *appended, *removed, *(w.strip("#") for w in condition.split() if w.startswith("#"))}
@@ -121,21 +121,21 @@ class Table:
 
 
 def marshalled(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item, or a map of expression values, as DynamoDB's API takes it."""
+    """Return an item, or a map of expression values, in the format of DynamoDB's API."""
     serialize = TypeSerializer().serialize
     return {name: serialize(_decimal(value)) for name, value in item.items()}
 
 
 def plain(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item of DynamoDB's API as ordinary values: integers and floats, no decimals."""
+    """Return an item of DynamoDB's API as Python values, with integers and floats instead of decimals."""
     deserialize = TypeDeserializer().deserialize
     return {name: _number(deserialize(value)) for name, value in item.items()}
 
 
 def _decimal(value: Any) -> Any:
-    """DynamoDB's numbers are decimals; boto3 refuses floats because they are not exact.
+    """Convert floats to decimals, because boto3 rejects floats as inexact.
 
-    A metric that DynamoDB cannot hold is left out, because a number that a training prints must not end its child.
+    A metric that DynamoDB cannot store is omitted, because a number that a training prints must not fail its child.
     """
     if isinstance(value, float):
         return Decimal(str(value))
@@ -147,8 +147,9 @@ def _decimal(value: Any) -> Any:
 
 
 def _holds(number: float) -> bool:
-    """Whether DynamoDB holds a number: not NaN, not infinite, within 1E-130 to 9.99E+125, or 0
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
+    """Return True if DynamoDB can store a number: 0, or a finite number from 1E-130 to 9.99E+125.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
     """
     return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
 

@@ -1,4 +1,4 @@
-"""Metrics as a line of a log: CloudWatch takes them from there, and nobody waits for it.
+"""Embedded metrics: formats metrics as log lines, from which CloudWatch extracts them asynchronously.
 
 The format is CloudWatch's embedded metric format
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWEPT, STOPPED_JOBS, UNREACHABLE, WAITING_LINES = "Swept", "TrainingJobsStopped", "Unreachable", "LinesWaiting"
-"""Metrics of the reconciler that alarms are set on (stacks/alarms.py)."""
+"""The reconciler's metrics that have alarms (stacks/alarms.py)."""
 
 NAMESPACE = "traingrid"
-"""CloudWatch's name for what belongs together: the metrics of all grids of an account and Region."""
+"""The CloudWatch namespace of the metrics of all grids of an account and Region."""
 
 
 def embedded_metrics(grid: str, counts: Mapping[str, float], facts: Mapping[str, Any]) -> str:
-    """Return a line of a log that is a metric for each count, and says some facts beside.
+    """Return a log line with a metric for each count, and additional fields.
 
     Args:
-        grid: The grid's name, which is the only dimension: every further one would multiply what metrics cost.
-        counts: Values by the metrics' names.
-        facts: What else the line tells whoever reads it.
+        grid: The grid's name, which is the only dimension, because each further dimension multiplies the cost.
+        counts: The values by metric name.
+        facts: Additional fields of the log line.
     """
     described = {
         "Timestamp": int(time.time() * 1000),

@@ -1,17 +1,17 @@
-"""Errors that a person reads: what happened, why, and the next step."""
+"""Errors: exceptions for a person, with the cause and the next step."""
 
 from __future__ import annotations
 
 INTERRUPTED = 130
-"""Exit code of a command that a person has interrupted, as the shell has it for SIGINT."""
+"""Exit code of an interrupted command: the shell's exit code for SIGINT."""
 
 
 class TraingridError(Exception):
     """An error whose text is meant for the person at the terminal or in the log.
 
     Args:
-        what: What happened, where and why, as a sentence.
-        next_step: What to do about it, as a sentence; empty where nothing can be done.
+        what: The error, its place and its cause, as a sentence.
+        next_step: The next step, as a sentence; empty if nothing can be done.
     """
 
     exit_code = 1
@@ -23,13 +23,13 @@ class TraingridError(Exception):
 
 
 class UsageError(TraingridError):
-    """The caller asked for something that cannot be asked for."""
+    """The caller's input is invalid."""
 
     exit_code = 2
 
 
 def interrupted(next_step: str, what: str = "Interrupted.") -> TraingridError:
-    """Return the error of a command that a person has interrupted, and that has something to say about it."""
+    """Return the error of an interrupted command, with a next step."""
     error = TraingridError(what, next_step)
     error.exit_code = INTERRUPTED
     return error

@@ -1,9 +1,9 @@
-"""What a failure means: one table, and the pure functions that find a failure's row in it.
+"""Failures: one table of failure classes, and pure functions that classify errors and outcomes.
 
-A row says whether traingrid tries again by itself (`retried`), whether such a try counts against the line's `retries`
-(`counted`), with which code the child ends when it gives up, and what a person reads. What "again" is depends on where
-it failed: CreateTrainingJob that was refused is sent again under the same name, because there is no training job yet; a
-training job that has ended is followed by the next attempt.
+A row specifies if traingrid retries automatically (`retried`), if the retry counts against the line's `retries`
+(`counted`), the child's exit code when it gives up, and the message for a person. A rejected CreateTrainingJob request
+is retried under the same name, because no training job exists yet. After a training job has ended, a retry is the next
+attempt.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Seen
 
-# Exit codes of a child.
+# The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
 FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
-"""Those after which Batch need not start a child again; of any other it cannot be said (stacks/orchestrator.py)."""
+"""The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One row of the table.
+    """One class of failures: a row of the table.
 
     Attributes:
-        name: What the ledger keeps in `failure`.
-        retried: Whether traingrid tries again by itself.
-        counted: Whether that counts against the line's `retries`.
-        exit_code: What the child ends with when it does not try again.
-        sentence: What happened.
-        next_step: What a person can do about it; empty where nothing need be done.
+        name: The name, which the ledger records in `failure`.
+        retried: True if traingrid retries automatically.
+        counted: True if the retry counts against the line's `retries`.
+        exit_code: The child's exit code if it does not retry.
+        sentence: The description, as a sentence.
+        next_step: The next step for a person, as a sentence; empty if none is needed.
     """
 
     name: str
@@ -50,15 +50,15 @@ QUOTA = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="A quota of the account is used up; the job waits until there is room.",
-    next_step="Wait, or ask for a higher quota in the Service Quotas console of that Region.",
+    sentence="A quota of the account is used up; the job waits until quota is available.",
+    next_step="Wait, or request a higher quota in the Service Quotas console of that Region.",
 )
 THROTTLED = Failure(
     "throttled",
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="AWS takes no more requests of this account at the moment.",
+    sentence="AWS is throttling the requests of this account.",
     next_step="",
 )
 SERVICE_ERROR = Failure(
@@ -66,7 +66,7 @@ SERVICE_ERROR = Failure(
     retried=True,
     counted=False,
     exit_code=TRY_AGAIN,
-    sentence="SageMaker did not say whether it took the training job.",
+    sentence="SageMaker did not confirm that it accepted the training job.",
     next_step="",
 )
 CAPACITY = Failure(
@@ -74,24 +74,24 @@ CAPACITY = Failure(
     retried=True,
     counted=True,
     exit_code=JOB_FAILED,
-    sentence="The Region has no such instances free.",
-    next_step="Give the line more `retries`, replicas of its data in other Regions, or another instance_type.",
+    sentence="The Region has no capacity for this instance type.",
+    next_step="Set higher `retries`, add replicas of the data in other Regions, or choose another instance_type.",
 )
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
     counted=True,
     exit_code=JOB_FAILED,
-    sentence="AWS took the spot instances back, and none came in time.",
-    next_step="Give the line `checkpoints` and more max_wait or `retries`, or train without spot.",
+    sentence="AWS interrupted the spot instances, and none became available in time.",
+    next_step="Set `checkpoints` and a higher max_wait or `retries`, or train without spot.",
 )
 INTERNAL_ERROR = Failure(
     "internal_error",
-    retried=False,  # SageMaker has tried again by itself, as often as the request's RetryStrategy says
+    retried=False,  # SageMaker itself has retried, as often as the request's RetryStrategy allows
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="SageMaker itself failed.",
-    next_step="Try the line again: traingrid retry.",
+    sentence="SageMaker had an internal error.",
+    next_step="Retry the line: traingrid retry.",
 )
 ALGORITHM = Failure(
     "algorithm",
@@ -99,7 +99,7 @@ ALGORITHM = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="The training program ended with an error.",
-    next_step="Read its log (traingrid logs), mend it, and submit the line again.",
+    next_step="Read its log (traingrid logs), fix the program, and submit the line again.",
 )
 IMAGE = Failure(
     "image",
@@ -107,7 +107,7 @@ IMAGE = Failure(
     counted=False,
     exit_code=LINE_IS_WRONG,
     sentence="The training image cannot be pulled or started.",
-    next_step="Push it to the Region's registry, or mend `image` in the manifest or grid.yaml.",
+    next_step="Push it to the Region's registry, or fix `image` in the manifest or grid.yaml.",
 )
 DATA = Failure(
     "data",
@@ -122,8 +122,8 @@ PERMISSION = Failure(
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="A role may not do what the training takes.",
-    next_step="Deploy the grid again; data of other buckets needs `data_buckets` in grid.yaml.",
+    sentence="A role lacks a permission that the training needs.",
+    next_step="Deploy the grid again; data in other buckets requires `data_buckets` in grid.yaml.",
 )
 STOPPED_BY_USER = Failure(
     "stopped_by_user",
@@ -139,7 +139,7 @@ MAX_RUNTIME = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="The training took longer than max_runtime, and SageMaker stopped it.",
-    next_step="Give the line a longer max_runtime, or `checkpoints` to go on from.",
+    next_step="Set a longer max_runtime, or `checkpoints` from which a retry resumes.",
 )
 CONFLICT = Failure(
     "conflict",
@@ -147,31 +147,31 @@ CONFLICT = Failure(
     counted=False,
     exit_code=JOB_FAILED,
     sentence="Another training job has this job's name.",
-    next_step="Find out who made it; traingrid never trains under another name.",
+    next_step="Find out who created it; traingrid never uses another name for a job.",
 )
 OTHER_REQUEST = Failure(
     "other_request",
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="This job's name is that of a training job of this grid that was asked for something else.",
-    next_step="The reconciler stops it within minutes; then try the line again: traingrid retry.",
+    sentence="Another training job of this grid, with a different request, has this job's name.",
+    next_step="The reconciler stops it within minutes; then retry the line: traingrid retry.",
 )
 DELETED = Failure(
     "deleted",
     retried=False,
     counted=False,
     exit_code=JOB_FAILED,
-    sentence="It was deleted before its end was recorded, so how it ended is not known.",
-    next_step="If its results are not below the line's output, try the line again: traingrid retry.",
+    sentence="The training job was deleted before its end was recorded, so its outcome is unknown.",
+    next_step="If its results are not below the line's output, retry the line: traingrid retry.",
 )
 INVALID_REQUEST = Failure(
     "invalid_request",
     retried=False,
     counted=False,
     exit_code=LINE_IS_WRONG,
-    sentence="SageMaker does not accept the training job as it is.",
-    next_step="Mend the manifest line or grid.yaml, and submit it again.",
+    sentence="SageMaker rejected the parameters of the training job.",
+    next_step="Fix the manifest line or grid.yaml, and submit it again.",
 )
 
 FAILURES: Mapping[str, Failure] = {
@@ -182,9 +182,9 @@ FAILURES: Mapping[str, Failure] = {
     )
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
-"""Of a line that ended because another training job has its name: how that one ends says nothing of the line."""
+"""The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
 
-# Codes of refused calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
+# Error codes of rejected calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.
 _THROTTLED_CODES = {
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException", "RequestThrottled"),
@@ -196,8 +196,8 @@ _INVALID_CODES = {
     *("ValidationException", "ValidationError", "ResourceNotFound", "InvalidParameterValue", "MalformedQueryString"),
     *("InvalidParameterCombination", "MissingParameter", "InvalidAction", "SerializationException"),
 }
-# Texts of ValidationException and of a FailureReason that begins with ClientError, as users report them. In this order:
-# the text about an image that cannot be pulled names permissions too, and so does the one about missing data.
+# Messages of ValidationException, and of a FailureReason that begins with ClientError, as users report them. The order
+# matters: the messages about an image that cannot be pulled and about missing data also mention permissions.
 _TEXTS = (
     # "Invalid training image. Please provide a valid Amazon Elastic Container Registry path" (sagemaker-python-sdk
     # #2063); "Cannot find the requested image", "CannotStartContainerError", "CannotPullContainerError"
@@ -214,13 +214,13 @@ _TEXTS = (
 
 
 def of_refusal(code: str, message: str = "") -> Failure:
-    """Return what a refused CreateTrainingJob means.
+    """Return the failure class of a rejected CreateTrainingJob request.
 
     Args:
-        code: The error's code; empty where there was no answer.
-        message: Its text.
+        code: The error's code; empty if the service did not answer.
+        message: The error's message.
     """
-    if code == "ResourceLimitExceeded":  # CreateTrainingJob's own word for a quota
+    if code == "ResourceLimitExceeded":  # CreateTrainingJob's error code for an exceeded quota
         return QUOTA
     if code in _THROTTLED_CODES:
         return THROTTLED
@@ -228,14 +228,14 @@ def of_refusal(code: str, message: str = "") -> Failure:
         return PERMISSION
     if code in _INVALID_CODES:
         return _by_text(message)
-    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse of a job not visible yet, no answer
+    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
 def of_end(seen: Seen) -> Failure | None:
-    """Return what the end of a training job means, or None if it completed or has not ended.
+    """Return the failure class of an ended training job, or None if it completed or has not ended.
 
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html: SecondaryStatus says why a
-    job is Stopped, and FailureReason why it is Failed.
+    SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
     if seen.state == "Stopped":
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
@@ -251,15 +251,15 @@ def of_end(seen: Seen) -> Failure | None:
 
 
 def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries: int, regions: int) -> bool:
-    """Return whether a training job that ended so is followed by another attempt.
+    """Return True if another attempt follows a training job that failed this way.
 
-    Every Region that has the data is tried once; beyond that, the line's `retries` bound what is counted.
+    Every Region with the data may be tried once. Beyond that, the line's `retries` limit the counted failures.
 
     Args:
-        failure: What the end means.
-        tried: The ledger's list of former attempts, without this one. Those before a person's retry do not count.
+        failure: The failure class of the training job.
+        tried: The ledger's list of earlier attempts. Those before a person's retry do not count.
         retries: The line's `retries`.
-        regions: How many Regions have the data.
+        regions: The number of Regions with the data.
     """
     if not failure.retried:
         return False
@@ -271,7 +271,7 @@ def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries:
 
 
 def next_region(regions: Sequence[str], region: str) -> str:
-    """Return the Region to try after `region`, in the order of `regions` and round again."""
+    """Return the Region after `region` in `regions`; the first Region follows the last one."""
     return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
 
 

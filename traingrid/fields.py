@@ -1,4 +1,4 @@
-"""The types of the fields that grid.yaml and manifests share: what a Region, a duration or a channel's name may be."""
+"""Field types: validated types that grid.yaml and manifests share, such as Regions, durations and channel names."""
 
 import re
 from typing import Annotated
@@ -7,10 +7,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 from pydantic_core import PydanticCustomError
 
 MAX_RUNTIME_LIMIT = 28 * 24 * 3600
-"""Longest run of a training job in seconds: 28 days (StoppingCondition in the SageMaker API reference)."""
+"""Maximum runtime of a training job in seconds: 28 days (StoppingCondition in the SageMaker API reference)."""
 
 _OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
-"""How the names of Regions begin whose ARNs do not begin with "arn:aws:"
+"""Prefixes of Regions in other partitions, whose ARNs do not begin with "arn:aws:"
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html; botocore's partitions.json)."""
 
 _DURATION = re.compile(r"(\d{1,9})\s*([smhd])", re.ASCII)
@@ -18,14 +18,20 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def broken_rule(rule: str, at: str = "") -> PydanticCustomError:
-    """Return the error of a value that breaks `rule`, a sentence; `at` names a field below the one being validated."""
+    """Return the validation error of a value that violates a rule.
+
+    Args:
+        rule: The rule, as a sentence without its period.
+        at: The name of a field within the value being validated, if the error concerns that field.
+    """
     return PydanticCustomError("broken_rule", "{rule}", {"rule": rule, "at": at})
 
 
 def parse_duration(text: object) -> int:
     """Return the seconds of a duration such as "90m", "24h" or "2d" (units s, m, h, d).
 
-    Raises ValueError, with a sentence, for anything else; a bare number is refused because it does not say its unit.
+    Raises:
+        ValueError: The text is not a duration. A number without a unit is rejected as ambiguous.
     """
     match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
@@ -41,26 +47,26 @@ def _duration(text: object) -> int:
 
 
 def _known_region(region: str, info: ValidationInfo) -> str:
-    """Refuse a Region that is not among the validation context's `regions`, where the caller gives that."""
+    """Reject a Region that is not in the validation context's `regions`, if the context has them."""
     regions: tuple[str, ...] | None = (info.context or {}).get("regions")
     if regions is not None and region.startswith(_OTHER_PARTITIONS):
-        raise broken_rule("AWS keeps that Region apart (another partition), and no grid reaches it; name another")
+        raise broken_rule("the Region is in another AWS partition, which a grid cannot use; choose another Region")
     if regions is not None and region not in regions:
-        raise PydanticCustomError("unknown_region", "no Region of that name offers SageMaker", {"choices": regions})
+        raise PydanticCustomError("unknown_region", "no Region with this name offers SageMaker", {"choices": regions})
     return region
 
 
 def _hyperparameter(value: object) -> object:
-    """Turn a scalar into the text that SageMaker passes on: `true`, not `True`."""
+    """Convert a scalar to the text that SageMaker passes to the training: `true`, not `True`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
 def _one_line(text: str) -> str:
-    """Refuse what does not match the pattern ".*" of SageMaker's hyperparameters, in which a dot is no line's end."""
+    """Reject text with line breaks, because SageMaker's pattern for hyperparameters, ".*", does not match them."""
     if text.splitlines() not in ([], [text]):
-        raise broken_rule("a hyperparameter is one line; in YAML write >- in place of > or |")
+        raise broken_rule("a hyperparameter must be a single line; in YAML write >- instead of > or |")
     return text
 
 
@@ -93,7 +99,7 @@ ImageRegistry = Annotated[
         strict=True,
     ),
 ]
-# The shape ArnOrName of the same model.
+# The shape ArnOrName of SageMaker's service model.
 AlgorithmName = Annotated[
     str,
     StringConstraints(
@@ -101,7 +107,7 @@ AlgorithmName = Annotated[
         strict=True,
     ),
 ]
-# The ids that EC2 gives, of eight hexadecimal digits or, since 2018, of seventeen
+# EC2's ids have eight hexadecimal digits or, since 2018, seventeen
 # (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$", strict=True)]
 SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$", strict=True)]
@@ -110,4 +116,4 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 Duration = Annotated[
     int, BeforeValidator(_duration), Field(ge=1), PlainSerializer(lambda seconds: f"{seconds}s", return_type=str)
 ]
-"""Seconds in Python, a duration such as "24h" in files."""
+"""An integer number of seconds in Python; a duration such as "24h" in files."""

@@ -1,9 +1,9 @@
-"""AWS's own images by alias: deep-learning containers, whose registries differ here and there, and built-in algorithms,
-whose registries differ in every Region.
+"""Framework images: AWS's own training images by alias, with the account that hosts them in each Region.
 
-Which account holds an image in which Region stands in tables of the SageMaker Python SDK, which are read when the
-grid is deployed (stacks/image_tables.py). What they say must fit into a Lambda function's environment, so a registry is
-written once, with the Regions that have another one.
+Deep-learning containers are in the same account in most Regions; built-in algorithms are in another account in each
+Region. The accounts come from tables of the SageMaker Python SDK, which are read when the grid is deployed
+(stacks/image_tables.py). They must fit into a Lambda function's environment, so the most common account of an image is
+stored once, with the Regions in which it differs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ DEEP_LEARNING_CONTAINERS = "763104351884"
 (https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html)."""
 
 SOME_ACCOUNT = "account-of-aws"
-"""In the place of an account in the URI of a built-in algorithm that no deployment has looked up yet."""
+"""Placeholder for the account in the URI of a built-in algorithm that no deployment has resolved yet."""
 
 _URI = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<image>.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameworkImage:
-    """An image of AWS's.
+    """One of AWS's own training images.
 
     Attributes:
-        image: Repository and tag.
-        registry: The account that holds it in most Regions.
-        elsewhere: The account by Region, where it is another.
+        image: The repository and tag.
+        registry: The account of its registry in most Regions.
+        elsewhere: The account of its registry in the other Regions, by Region.
     """
 
     image: str
@@ -43,10 +43,10 @@ class FrameworkImage:
 
     @classmethod
     def of_uris(cls, uris: Mapping[str, str]) -> FrameworkImage:
-        """Return the image of the URIs that it has by Region.
+        """Return the image with the given URIs by Region.
 
         Raises:
-            ValueError: They are not URIs of one image in ECR, each in its own Region.
+            ValueError: The URIs are not those of one ECR image, each in its own Region.
         """
         found = {region: _URI.fullmatch(uri) for region, uri in uris.items()}
         images = {match["image"] for match in found.values() if match}
@@ -59,23 +59,23 @@ class FrameworkImage:
         return cls(image=images.pop(), registry=registry, elsewhere=others)
 
     def uri(self, region: str) -> str:
-        """Return the URI that a job in a Region of the grid pulls."""
+        """Return the URI of the image in a Region."""
         return f"{self.elsewhere.get(region, self.registry)}.dkr.ecr.{region}.amazonaws.com/{self.image}"
 
     def repository_arn(self, region: str) -> str:
-        """Return the ARN of the repository that it is pulled from in a Region."""
+        """Return the ARN of the image's repository in a Region."""
         account, repository = self.elsewhere.get(region, self.registry), self.image.partition(":")[0]
         return f"arn:aws:ecr:{region}:{account}:repository/{repository}"
 
 
 def to_environment(images: Mapping[str, FrameworkImage]) -> str:
-    """Return images by alias as compact JSON, for the environment variable TRAINGRID_FRAMEWORKS."""
+    """Return images by alias as compact JSON for the environment variable TRAINGRID_FRAMEWORKS."""
     packed = {alias: [found.image, found.registry, dict(found.elsewhere)] for alias, found in images.items()}
     return json.dumps(packed, separators=(",", ":"))
 
 
 def from_environment(text: str) -> dict[str, FrameworkImage]:
-    """Return what `to_environment` wrote."""
+    """Return the images by alias from the JSON of `to_environment`."""
     return {
         alias: FrameworkImage(image=image, registry=registry, elsewhere=elsewhere)
         for alias, (image, registry, elsewhere) in json.loads(text).items()

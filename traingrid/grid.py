@@ -1,7 +1,7 @@
-"""The grid: a home Region, training Regions and the defaults of their jobs, as grid.yaml describes them.
+"""Grid: the model of grid.yaml, with a home Region, training Regions and the defaults of jobs.
 
-`load_grid` reads and checks the file and says everything that is wrong with it at once. Lambda functions and the
-orchestrator get the same grid from their environment: `Grid.to_environment`, `Grid.from_environment`.
+`load_grid` reads and validates the file, and reports all of its errors at once. Lambda functions and the orchestrator
+read the same grid from their environment (`Grid.to_environment`, `Grid.from_environment`).
 """
 
 from pathlib import Path
@@ -41,12 +41,12 @@ from traingrid.grid_region import Region, refuse_accounts, refuse_buckets, refus
 from traingrid.grid_training import Training
 
 NAME_LIMIT = 24
-"""Longest name of a grid. An S3 bucket's name has at most 63 characters
+"""Maximum length of a grid's name. An S3 bucket's name has at most 63 characters
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html), and `names.manifest_bucket` adds
-"-manifests-", 12 digits of account, a hyphen and at most 14 characters of Region."""
+"-manifests-", the 12 digits of the account, a hyphen and at most 14 characters for the Region."""
 
 REPLICATION_LIMIT = 25
-"""Most destinations of a registry's replication rules
+"""Maximum number of destinations of a registry's replication rules
 (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html#replication-considerations)."""
 
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3653)
@@ -54,7 +54,7 @@ LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 
 
 
 class GridError(UsageError):
-    """A grid.yaml that cannot be used; `problems` are sentences with file, line, key, value, rule and next step."""
+    """An invalid grid.yaml; each of `problems` is a sentence with file, line, key, value, rule and next step."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -64,87 +64,88 @@ class GridError(UsageError):
 def load_grid(path: str | Path) -> "Grid":
     """Return the grid that a YAML file describes.
 
-    Raises GridError with everything that is wrong: a file that cannot be read, syntax, repeated and unknown keys,
-    values that break a rule, Regions without SageMaker.
+    Raises:
+        GridError: With all errors: an unreadable file, syntax errors, repeated and unknown keys, invalid values, and
+            Regions without SageMaker.
     """
-    # The orchestrator and Lambda get their grid from the environment, and so need neither PyYAML nor these modules.
+    # The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
     from traingrid.grid_file import check_grid_file  # noqa: PLC0415
 
     return check_grid_file(Path(path))
 
 
 _OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}
-"""Keys that no child and no function needs."""
+"""The fields that only a deployment needs, and neither children nor functions."""
 
 
 def _grid_name(name: str) -> str:
     if name == "default":
-        raise broken_rule('the event bus is called like the grid, and every account has one called "default" already')
+        raise broken_rule('the event bus has the name of the grid, and every account already has a bus named "default"')
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
-        raise broken_rule("AWS keeps names with this beginning for itself")
+        raise broken_rule("AWS reserves names with this prefix")
     if ending := names.RESERVED_ENDING.search(name):
         beside = name.removesuffix(ending[0])
-        raise broken_rule(f"a grid called {beside} beside it would have things of the same names; end it otherwise")
+        raise broken_rule(f"a grid named {beside} could have resources with the same names; choose another ending")
     return name
 
 
 class Grid(GridPart):
-    """A home Region, its training Regions, and what jobs are made of unless their manifest line says otherwise."""
+    """A home Region, its training Regions, and the defaults of jobs, which manifest lines can override."""
 
     name: Annotated[
         str,
         StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=NAME_LIMIT, strict=True),
         AfterValidator(_grid_name),
     ] = Field(examples=["traingrid"])
-    """First part of the name of everything the grid creates: lower-case letters, digits and single hyphens."""
+    """Prefix of the names of the grid's resources: lower-case letters, digits and single hyphens."""
     home: RegionName = Field(examples=["us-east-1"])
-    """Region of the control plane; need not be a training Region."""
+    """Region of the control plane; it need not be a training Region."""
     account: AccountId | None = Field(default=None, examples=["123456789012"])
-    """AWS account of the control plane, and of every Region that names none; needed only where one names another."""
+    """AWS account of the control plane and of Regions without `account`; required only if a Region has another one."""
     regions: dict[RegionName, Region] = Field(min_length=1, examples=[{"us-west-2": {}}])
     """Training Regions."""
     abandoned_regions: tuple[RegionName, ...] = Field(default=(), examples=[["eu-west-1"]])
-    """Regions that left the grid for good, whatever still runs there: nobody stops it, and no result is recorded.
-    A deployment refuses to remove any other Region before its jobs have ended."""
+    """Regions that were removed from the grid although jobs may still run there: traingrid does not stop these jobs or
+    record their results. A deployment refuses to remove any other Region before its jobs have ended."""
     shares: dict[Share, Weight] = Field(default={}, max_length=20, examples=[{"production": 4, "research": 1}])
-    """Who shares the queues, each with a weight: of four times the weight, four times the places. First come, first
-    served unless they are given."""
+    """Shares of the queues, each with a weight: four times the weight gives four times the capacity. By default jobs
+    start in the order of their submission."""
     images: dict[Text, Image] = Field(min_length=1, examples=[{"resnet": {"repository": "training", "tag": "1"}}])
     """Training images by alias."""
     job: JobDefaults = Field(examples=[{"image": "resnet", "instance_type": "ml.g5.48xlarge"}])
     """Defaults of every job."""
     instance_types: tuple[InstanceType, ...] = Field(default=(), examples=[["ml.p4d.24xlarge", "ml.g5.48xlarge"]])
-    """Instance types that a manifest may name, beside that of `job`."""
+    """Instance types that a manifest may use in addition to that of `job`."""
     image_registries: tuple[ImageRegistry, ...] = Field(
         default=(), examples=[["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]]
     )
-    """Where images come from that a manifest names by URI, beside the grid's own ECR: a registry in ECR, or a part of
-    one; "{region}" stands for the job's Region."""
+    """ECR registries, or parts of them, whose images a manifest may specify by URI, in addition to the grid's own ECR;
+    "{region}" is replaced by the job's Region."""
     replicate_images: bool = Field(default=True, strict=True, examples=[False])
-    """Whether the deployment owns the replication rules of the home Region's ECR, of which an account has one set."""
+    """True if the deployment manages the replication rules of the home Region's ECR; an account has only one set."""
     rebuild: int = Field(default=0, ge=0, strict=True, examples=[1])
-    """Another number makes the deployment build all its images again, under new tags: for an image that was deleted."""
+    """Changing the number makes the deployment build all its images again, under new tags, if an image was deleted."""
     algorithms: tuple[AlgorithmName, ...] = Field(default=(), examples=[["my-algorithm"]])
-    """SageMaker algorithm resources that a manifest may name; in an ARN "{region}" stands for the job's Region."""
+    """SageMaker algorithm resources that a manifest may use; in an ARN, "{region}" is replaced by the job's Region."""
     training: Training = Training()
-    """What holds for every training job, whatever its line says."""
+    """Restrictions of every training job, which no line can change."""
     limits: Limits = Limits()
-    """The most that one submission may ask for."""
+    """Limits of one submission."""
     orchestrator: Orchestrator = Orchestrator()
     """Size and number of the Batch children."""
     network: Network = Field(default=Network(), examples=["private"])
-    """Where the Batch children run: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
+    """Network of the Batch children: `public`, `private`, or `{kind: existing, vpc: …, subnets: […]}`."""
     encryption: Encryption = Field(default=Encryption(), examples=["kms"])
-    """By whose keys data is encrypted at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with keys of your own."""
+    """Keys that encrypt data at rest: `s3`, `kms`, or `{kind: kms, keys: {…}}` with your own keys."""
     alarms: Alarms = Field(default=Alarms(), examples=[{"emails": ["ml-on-call@example.com"]}])
-    """Who hears of what goes wrong, and what a month may cost."""
+    """Addresses that are notified of alarms, and the monthly budget."""
     log_retention_days: int = Field(default=90, strict=True, examples=[90])
-    """Days that logs of the control plane are kept."""
+    """Days for which logs of the control plane are retained."""
 
     @field_validator("regions", mode="before")
     @classmethod
     def _region_without_settings(cls, regions: object) -> object:
-        """Read `us-west-2:` with nothing behind it as a Region without settings of its own."""
+        """Accept a Region without a value, such as `us-west-2:`, as a Region with default settings."""
         if isinstance(regions, dict):
             return {region: {} if settings is None else settings for region, settings in regions.items()}
         return regions
@@ -152,7 +153,7 @@ class Grid(GridPart):
     @field_validator("network", "encryption", mode="before")
     @classmethod
     def _one_word(cls, settings: object) -> object:
-        """Read `network: private` as a mapping that says nothing else."""
+        """Accept `network: private` as short for `network: {kind: private}`."""
         return {"kind": settings} if isinstance(settings, str) else settings
 
     @field_validator("images")
@@ -164,7 +165,7 @@ class Grid(GridPart):
     @field_validator("encryption")
     @classmethod
     def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
-        if "home" in info.data and "regions" in info.data:  # absent if wrong themselves: then that is to tell
+        if "home" in info.data and "regions" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
 
@@ -173,40 +174,40 @@ class Grid(GridPart):
     def _zones_are_at_home(cls, network: Network, info: ValidationInfo) -> Network:
         home = info.data.get("home", "")
         if home and any(zone[:-1] != home for zone in network.zones):
-            raise broken_rule(f"zones must be of the home Region, such as {home}a", at="zones")
+            raise broken_rule(f"zones must be in the home Region, such as {home}a", at="zones")
         return network
 
     @model_validator(mode="after")
     def _key_lies_in_its_account(self) -> Self:
-        """Whoever writes where a key is of another account needs that key's policy to say so; ours do not know it."""
+        """Reject a key in another account than the data that it encrypts, because its key policy cannot be checked."""
         for region, key in self.encryption.keys.items():
             users = {self.account} if region == self.home else set()
             users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
             if self.account and users != {account_of_key(key)}:
                 listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in {account_of_key(key)}, and what it encrypts is in {listed}"
-                raise broken_rule(f"{rule}; give one of that account, or let every stack make its own", "encryption")
+                rule = f"the key of {region} is in account {account_of_key(key)}, but its data is in account {listed}"
+                raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 
     @model_validator(mode="after")
     def _one_replication_rule(self) -> Self:
         others = len(self.replicas())
         if self.replicate_images and others > REPLICATION_LIMIT:
-            rule = f"ECR replicates images to {REPLICATION_LIMIT} other Regions at most, and these are {others}"
-            raise broken_rule(f"{rule}; list fewer, or set `replicate_images: false`", at="regions")
+            rule = f"ECR replicates images to at most {REPLICATION_LIMIT} other Regions; this grid has {others}"
+            raise broken_rule(f"{rule}; list fewer Regions, or set `replicate_images: false`", at="regions")
         return self
 
     @field_validator("abandoned_regions")
     @classmethod
     def _none_is_both(cls, abandoned: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if both := sorted(set(abandoned) & set(info.data.get("regions", ()))):
-            raise broken_rule(f"{', '.join(both)} stands in `regions`, too; take it out of one of them")
+            raise broken_rule(f"{', '.join(both)} is also in `regions`; remove it from one of them")
         return abandoned
 
     @field_validator("regions")
     @classmethod
     def _regions_go_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
-        if "account" in info.data:  # absent if wrong itself: then that is the error to tell
+        if "account" in info.data:  # absent if invalid: then pydantic reports that error
             refuse_accounts(regions, info.data["account"])
         refuse_buckets(regions)
         refuse_data_keys(regions)
@@ -215,7 +216,7 @@ class Grid(GridPart):
     @field_validator("job")
     @classmethod
     def _image_is_described(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
-        images = info.data.get("images")  # absent if wrong itself: then that is the error to tell
+        images = info.data.get("images")  # absent if invalid: then pydantic reports that error
         if images is not None and job.image not in images and "/" not in job.image:
             context = {"choices": tuple(images), "at": "image", "value": job.image}
             raise PydanticCustomError("unknown_image", "`images` has no such alias", context)
@@ -224,7 +225,7 @@ class Grid(GridPart):
     @field_validator("job")
     @classmethod
     def _launch_is_possible(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
-        if "regions" in info.data and "shares" in info.data:  # absent if wrong themselves: then that is to tell
+        if "regions" in info.data and "shares" in info.data:  # absent if invalid: then pydantic reports that error
             queues = {name: region.service_queue for name, region in info.data["regions"].items()}
             refuse_launch(job.launch, job.share, info.data["shares"], queues)
         return job
@@ -238,9 +239,9 @@ class Grid(GridPart):
     @field_validator("training")
     @classmethod
     def _default_run_is_not_too_long(cls, training: Training, info: ValidationInfo) -> Training:
-        job = info.data.get("job")  # absent if wrong itself: then that is the error to tell
+        job = info.data.get("job")  # absent if invalid: then pydantic reports that error
         if job is not None and job.max_runtime > training.max_runtime:
-            rule = f"the max_runtime of `job` is {job.max_runtime}s already; no line without one of its own could start"
+            rule = f"`job` has a longer max_runtime, {job.max_runtime}s, so lines without max_runtime could not start"
             raise broken_rule(rule, at="max_runtime")
         return training
 
@@ -248,32 +249,32 @@ class Grid(GridPart):
     @classmethod
     def _retention_exists(cls, days: int) -> int:
         if days not in LOG_RETENTION_DAYS:
-            raise broken_rule(f"CloudWatch Logs keeps logs for {', '.join(map(str, LOG_RETENTION_DAYS))} days")
+            raise broken_rule(f"CloudWatch Logs retains logs for {', '.join(map(str, LOG_RETENTION_DAYS))} days")
         return days
 
     def allowed_instance_types(self) -> tuple[str, ...]:
-        """Return the instance types that training jobs may have: the default one first, each once."""
+        """Return the instance types that training jobs may have, without duplicates and with the default first."""
         return tuple(dict.fromkeys((self.job.instance_type, *self.instance_types)))
 
     def repositories(self) -> tuple[str, ...]:
-        """Return the short names of the ECR repositories of every training Region, `training` always among them."""
+        """Return the short names of the ECR repositories of every training Region, always including `training`."""
         return tuple(sorted({"training", *(image.repository for image in self.images.values() if image.repository)}))
 
     def targets(self) -> tuple[str, ...]:
-        """Return the targets of the training image that the deployment builds."""
+        """Return the targets for which the deployment builds the training image."""
         return tuple(sorted({image.target for image in self.images.values() if image.build and image.target}))
 
     def service_queue(self, region: str) -> str:
-        """Return the name of a Region's service queue; empty where it has none, or is none of the grid's."""
+        """Return the name of a Region's service queue; empty if the grid has no such Region or queue."""
         queue = self.regions[region].service_queue if region in self.regions else None
         return names.service_queue(self.name, quota=bool(queue.quota_shares)) if queue else ""
 
     def share_of(self, share: str) -> str:
-        """Return the share of a job that was submitted as one of `share`, which may be empty or one of former days."""
+        """Return the share of a job that was submitted with `share`; the default if that is empty or was removed."""
         return share if share in self.shares else next(iter(self.shares), ONLY_SHARE)
 
     def account_of(self, region: str, home: str) -> str:
-        """Return the account of a training Region; `home` is that of the home Region, which may be a CDK token."""
+        """Return the account of a training Region; `home` is the home Region's account, which may be a CDK token."""
         return self.regions[region].account or home
 
     def at_home(self) -> list[str]:
@@ -281,35 +282,46 @@ class Grid(GridPart):
         return [region for region in self.regions if region not in self.elsewhere()]
 
     def elsewhere(self) -> dict[str, str]:
-        """Return the account of every training Region that is not in the account of the home Region."""
+        """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
         named = {region: settings.account for region, settings in self.regions.items() if settings.account}
         return {region: account for region, account in named.items() if account != self.account}
 
     def replicas(self) -> list[str]:
-        """Return the training Regions whose images are in another registry than the home Region's."""
+        """Return the training Regions whose registry is not the home Region's."""
         return [region for region in self.regions if region != self.home or region in self.elsewhere()]
 
     def output_key(self, account: str, region: str) -> str:
-        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty where S3's own keys do.
+        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys.
 
-        `account` is that of the Region, here and below.
+        Args:
+            account: The account of the Region.
+            region: The training Region.
         """
         if self.encryption.kind == "s3":
             return ""
         return self.encryption.keys.get(region) or f"arn:aws:kms:{region}:{account}:{names.data_key(self.name)}"
 
     def data_buckets(self, account: str, region: str) -> tuple[str, ...]:
-        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml."""
+        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml.
+
+        Args:
+            account: The account of the Region.
+            region: The training Region.
+        """
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)
 
     def to_environment(self) -> str:
-        """Return the grid as compact JSON, for the environment variable TRAINGRID_GRID.
+        """Return the grid as compact JSON for the environment variable TRAINGRID_GRID.
 
-        Defaults are left out, and what only the deployment needs to know.
+        Defaults and the fields that only a deployment needs are omitted.
         """
         return self.model_dump_json(exclude_defaults=True, exclude=_OF_DEPLOYMENTS)
 
     @classmethod
     def from_environment(cls, text: str) -> Self:
-        """Return the grid that `to_environment` wrote. Raises pydantic's ValidationError for anything else."""
+        """Return the grid from the JSON of `to_environment`.
+
+        Raises:
+            pydantic.ValidationError: The JSON is not that of a grid of this version.
+        """
         return cls.model_validate_json(text)

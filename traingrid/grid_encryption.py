@@ -1,4 +1,4 @@
-"""What grid.yaml says of the keys that data is encrypted with."""
+"""Encryption: the `encryption` section of grid.yaml, with the keys that encrypt data at rest."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -15,8 +15,8 @@ KeyArn = Annotated[
         strict=True,
     ),
 ]
-"""The ARN of a KMS key (https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id): an alias may point
-elsewhere tomorrow, and no policy can name a key by it."""
+"""The ARN of a KMS key (https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id). Aliases are not
+accepted, because they can be moved to another key, and policies cannot refer to a key by its alias."""
 
 
 def region_of(key: str) -> str:
@@ -30,35 +30,33 @@ def account_of_key(key: str) -> str:
 
 
 class Encryption(GridPart):
-    """By whose keys the grid's buckets, ledger, queues, logs and images are encrypted at rest."""
+    """The keys that encrypt the grid's buckets, ledger, queues, logs and images at rest."""
 
     kind: Literal["s3", "kms"] = Field(default="s3", examples=["kms"])
-    """s3: by keys that AWS owns, without cost. kms: by a key of the account in each Region, whose use CloudTrail
-    records and whose policy says who may decrypt; $1 a month for each key that the grid makes."""
+    """s3: keys that AWS owns, without cost. kms: one KMS key of the account in each Region, whose use CloudTrail
+    records and whose key policy controls decryption; $1 a month for each key that the grid creates."""
     keys: dict[RegionName, KeyArn] = Field(
         default={},
         examples=[{"us-east-1": "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"}],
     )
-    """Keys of your own, one for the home Region and for each training Region; unless given, every stack makes one."""
+    """Your own keys, one for the home Region and for each training Region; by default every stack creates one."""
 
     @model_validator(mode="after")
     def _keys_of_their_regions(self) -> Self:
         if self.keys and self.kind != "kms":
-            raise broken_rule(
-                "keys encrypt nothing while the kind is s3; write `kind: kms` or leave them out", at="keys"
-            )
+            raise broken_rule("keys have no effect with kind s3; write `kind: kms`, or remove keys", at="keys")
         for region, key in self.keys.items():
             if region_of(key) != region:
                 raise broken_rule(
-                    f"the key of {region} lies in {region_of(key)}, and a key encrypts in its Region only", at="keys"
+                    f"the key of {region} is in {region_of(key)}, but a key encrypts only in its own Region", at="keys"
                 )
         return self
 
 
 def refuse_keys(keys: Mapping[str, str], regions: set[str]) -> None:
-    """Raise the error of keys of one's own that are not exactly one for each Region, home among them."""
+    """Raise an error unless custom keys are exactly one for each Region, including the home Region."""
     missing, unused = sorted(regions - set(keys)), sorted(set(keys) - regions)
     if keys and missing:
-        raise broken_rule(f"there is no key for {', '.join(missing)}; give one for every Region, or none", "keys")
+        raise broken_rule(f"no key for {', '.join(missing)}; specify one for every Region, or none", "keys")
     if keys and unused:
-        raise broken_rule(f"the grid has no Region {', '.join(unused)} to use a key in", "keys")
+        raise broken_rule(f"a key for {', '.join(unused)}, which is not a Region of the grid; remove it", "keys")

@@ -1,4 +1,4 @@
-"""Reading grid.yaml: to a checked Grid, or to sentences that say what is wrong, where, why, and what to write."""
+"""Grid file: reads grid.yaml into a validated Grid, or reports all errors with place, rule and next step."""
 
 import json
 from difflib import get_close_matches
@@ -18,11 +18,11 @@ from traingrid.manifest_errors import shown
 from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 
 ENVIRONMENT_LIMIT = 3000
-"""Most bytes of a grid in the environment: Lambda allows 4 KB for all variables of a function together
+"""Maximum size of a grid in the environment, in bytes. Lambda allows 4 KB for all variables of a function together
 (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
 
 SAGEMAKER_ENDPOINTS = "api.sagemaker"
-"""The endpoint prefix of SageMaker's service model: what botocore's endpoint data calls it."""
+"""SageMaker's endpoint prefix, under which botocore's endpoint data lists it."""
 
 
 def check_grid_file(path: Path) -> Grid:
@@ -39,23 +39,23 @@ def check_grid_file(path: Path) -> Grid:
     if grid is None or found:
         raise GridError(tuple(sentence for _, sentence in sorted(found)))
     if len(grid.to_environment().encode()) > ENVIRONMENT_LIMIT:
-        rule = f"beside its defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
-        raise GridError((f"{path}: this grid is too long: {rule}. List fewer data buckets or images.",))
+        rule = f"without defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
+        raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets or images.",))
     return grid
 
 
 @cache
 def sagemaker_regions() -> tuple[str, ...]:
-    """Return the Regions that offer SageMaker, as botocore's endpoint data knows them, without a call to AWS.
+    """Return the Regions that offer SageMaker, from botocore's endpoint data, without a call to AWS.
 
-    boto3 would say the same, but read SageMaker's whole model for the name of its endpoints: half a second of a synth.
+    boto3 returns the same list, but loads SageMaker's whole service model first, which adds half a second to a synth.
     """
     endpoints = EndpointResolver(Loader().load_data("endpoints"))
     return tuple(endpoints.get_available_endpoints(SAGEMAKER_ENDPOINTS))
 
 
 def nearest(word: str, choices: tuple[str, ...]) -> str | None:
-    """Return the one of `choices` that someone who typed `word` most likely meant, or None if nothing is near."""
+    """Return the choice that is most similar to `word`, or None if none is similar."""
     found = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
     return found[0] if found else None
 
@@ -64,29 +64,29 @@ def _read(path: Path) -> YamlDocument:
     try:
         document = read_yaml(path)
     except OSError as error:
-        raise GridError((f"{path}: {error.strerror}. Name a grid.yaml that exists.",)) from error
+        raise GridError((f"{path}: {error.strerror}. Specify a grid.yaml that exists.",)) from error
     except YamlSyntaxError as error:
-        raise GridError((f"{path}:{error.line}: this is not YAML: {error.reason}. Mend that line.",)) from error
+        raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error
     if not isinstance(document.data, dict):
         keys = ", ".join(Grid.model_fields)
-        raise GridError((f"{path}:1: a grid is a mapping with the keys {keys}. Write `name: traingrid` and so on.",))
+        raise GridError((f"{path}:1: a grid must be a mapping with the keys {keys}. Start with `name: traingrid`.",))
     return document
 
 
 def _repeated(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
     first = document.lines[key]
-    return f"{path}:{line}: {_dotted(key)}: this key stands on line {first} already. Keep one of the two."
+    return f"{path}:{line}: {_dotted(key)}: this key is already on line {first}. Remove one of the two."
 
 
 def _key_path(details: ErrorDetails) -> KeyPath:
-    """Return the path of the key that an error is about, as it stands in the file."""
+    """Return the path of the key that an error concerns, as it is in the file."""
     key: KeyPath = tuple(part for part in details["loc"] if part != "[key]")
     at = details.get("ctx", {}).get("at")
     return (*key, at) if at else key
 
 
 def _as_written(data: object, key: KeyPath) -> KeyPath:
-    """Return the key of a mapping's `kind` as it stands in the file: `network: private` has no key of that name."""
+    """Return the path of a mapping's `kind` as it is in the file; `network: private` has no key `kind`."""
     return key[:-1] if key[-1:] == ("kind",) and isinstance(_value(data, key[:-1]), str) else key
 
 
@@ -98,12 +98,12 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
     if details["type"] == "missing":
         return f"{place} this key is missing. {_example(key, field)}"
     context = details.get("ctx", {})
-    refused_key = details["loc"][-1:] == ("[key]",)  # pydantic's mark: not the value of the key but the key itself
+    refused_key = details["loc"][-1:] == ("[key]",)  # pydantic marks errors of a key itself, not of its value
     value = key[-1] if refused_key else context.get("value", _value(document.data, key))
     literal = shown(value) if isinstance(value, str) else repr(value)
     absent = value is None and key not in document.lines
     refused = "" if absent or isinstance(value, dict | list) else f" {literal} is not allowed:"
-    if field is None and details["type"] != "broken_rule":  # one of a list, or of a mapping: ours say what to do
+    if field is None and details["type"] != "broken_rule":  # an entry of a list or mapping; our rules have a next step
         key = key[:-1]
         field = _fields(key[:-1]).get(str(key[-1])) if key else None
     step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
@@ -111,13 +111,13 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
 
 
 def _rule(details: ErrorDetails) -> str:
-    """Return the rule that a value breaks as the end of a sentence: ours as it is, pydantic's in our words."""
+    """Return the violated rule as the end of a sentence; pydantic's messages are reworded."""
     context = details.get("ctx", {})
     match details["type"], details["input"]:
         case "string_type", dict() | list():
             rule = "this must be one value, not a mapping or a list"
         case "string_type", None:
-            rule = "there is no value behind this key"
+            rule = "this key has no value"
         case "string_type", _:
             rule = "this must be text; put it in quotation marks"
         case "string_pattern_mismatch", _:
@@ -137,7 +137,7 @@ def _rule(details: ErrorDetails) -> str:
 
 def _meant(word: str, choices: tuple[str, ...]) -> str:
     near = nearest(word, choices)
-    return f"Did you mean {near}?" if near else f"There are: {', '.join(choices)}."
+    return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
 
 
 def _example(key: KeyPath, field: FieldInfo | None) -> str:
@@ -145,12 +145,12 @@ def _example(key: KeyPath, field: FieldInfo | None) -> str:
         return ""
     example = field.examples[0]
     bare = isinstance(example, str) and not example.replace(".", "").isdigit()
-    text = example if bare else json.dumps(example)  # JSON's flow style is YAML, and quotes what must be quoted
+    text = example if bare else json.dumps(example)  # JSON is valid YAML, and quotes strings that need it
     return f"Write for example `{key[-1]}: {text}`: {' '.join((field.description or '').split())}"
 
 
 def _value(data: object, key: KeyPath) -> object:
-    """Return what stands in the file at `key`, or None if nothing does."""
+    """Return the value in the file at `key`, or None if there is none."""
     value: Any = data
     for part in key:
         try:
@@ -161,16 +161,16 @@ def _value(data: object, key: KeyPath) -> object:
 
 
 def _fields(key: KeyPath) -> dict[str, FieldInfo]:
-    """Return the fields of the model that describes the mapping at `key`, by name; none for a mapping without one."""
+    """Return the fields of the model of the mapping at `key`, by name; none for a mapping without a model."""
     model: type[BaseModel] | None = Grid
     rest = list(key)
     while rest and model is not None:
         field = model.model_fields.get(str(rest.pop(0)))
         annotation: Any = field.annotation if field else None
-        if NoneType in get_args(annotation):  # a mapping that may be left out
+        if NoneType in get_args(annotation):  # an optional mapping
             annotation = get_args(annotation)[0]
         if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and rest:
-            rest.pop(0)  # the alias or the Region: a mapping from names to models
+            rest.pop(0)  # the alias or Region, which is a key of a mapping from names to models
             annotation = get_args(annotation)[-1]
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
     return dict(model.model_fields) if model else {}

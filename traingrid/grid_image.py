@@ -1,4 +1,4 @@
-"""What grid.yaml says of a training image."""
+"""Training images: an entry of the `images` section of grid.yaml."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self, get_args
@@ -9,14 +9,14 @@ from traingrid.fields import ImageTag, Repository, Text, broken_rule
 from traingrid.grid_part import GridPart
 
 Target = Literal["cpu", "gpu"]
-"""The stages of training_container/Dockerfile that are images of their own."""
+"""The stages of training_container/Dockerfile that are separate images."""
 
 EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
 """Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
 
 EFA_TARGETS: tuple[Target, ...] = ("gpu",)
-"""The targets whose stage in training_container/Dockerfile can install EFA."""
+"""The targets whose Dockerfile stage can install EFA."""
 
 BuiltInAlgorithm = Literal[
     "blazingtext",
@@ -37,7 +37,7 @@ BuiltInAlgorithm = Literal[
     "seq2seq",
     "xgboost",
 ]
-"""SageMaker's built-in algorithms that are images of their own, by their names in the SageMaker Python SDK
+"""SageMaker's built-in algorithms that have a separate image, by their names in the SageMaker Python SDK
 (https://docs.aws.amazon.com/sagemaker/latest/dg/algos.html)."""
 
 _FORMS = (
@@ -50,30 +50,30 @@ _FORMS = (
 
 
 class Image(GridPart):
-    """A training image: built by the deployment, pushed to the grid's own ECR by somebody, AWS's, or any by its URI."""
+    """A training image: built by the deployment, pushed to the grid's ECR, AWS's own, or any image by URI."""
 
     build: Literal["training"] | None = Field(default=None, examples=["training"])
-    """What the deployment builds: training_container/ of this checkout. Jobs name it by its digest."""
+    """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""
     target: Target | None = Field(default=None, examples=["gpu"])
-    """For which hosts it is: cpu or gpu."""
+    """Type of hosts that the image is for: cpu or gpu."""
     efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
-    """Version of AWS's EFA installer that a built gpu image gets, for hosts with EFA; none unless it is given."""
+    """Version of AWS's EFA installer in a built gpu image, for hosts with EFA; by default none."""
     repository: Repository | None = Field(default=None, examples=["training"])
-    """Name of a repository that exists in every Region (its full name begins with the grid's)."""
+    """Name of a repository that exists in every Region, without the grid's name, with which its full name begins."""
     tag: ImageTag | None = Field(default=None, examples=["1"])
-    """Tag of the image in that repository; quote it, or YAML reads a number."""
+    """Tag of the image in that repository; quote it, because YAML reads 1 as a number."""
     framework: Text | None = Field(default=None, examples=["tensorflow"])
-    """One of AWS's deep-learning containers for training, by its framework, its version, and a target."""
+    """Framework of one of AWS's deep-learning containers for training; requires `version` and `target`."""
     algorithm: BuiltInAlgorithm | None = Field(default=None, examples=["image-classification"])
-    """One of SageMaker's built-in algorithms, by its name and its version."""
+    """Name of one of SageMaker's built-in algorithms; requires `version`."""
     version: Text | None = Field(default=None, examples=["2.19"])
-    """Version of the framework or algorithm; quote it, or YAML reads a number."""
+    """Version of the framework or algorithm; quote it, because YAML reads 2.19 as a number."""
     python: Text | None = Field(default=None, examples=["py312"])
-    """Python of that container, where it comes with more than one."""
+    """Python version of that container, if it is available with more than one."""
     uri: Text | None = Field(
         default=None, examples=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"]
     )
-    """URI of an image; "{region}" stands for the job's Region, whose registry SageMaker pulls from."""
+    """URI of an image; "{region}" is replaced by the job's Region, from whose registry SageMaker pulls."""
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -86,24 +86,24 @@ class Image(GridPart):
         if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
             forms = "a build with a target, a repository with a tag, a framework with version and target"
             raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
-        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # which takes scripts, too
-            rule = f"it takes no script, so it is no framework; write {{algorithm: {self.framework}, version: ...}}"
+        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # xgboost also runs scripts
+            rule = f"this algorithm does not run scripts; write {{algorithm: {self.framework}, version: ...}}"
             raise broken_rule(rule, at="framework")
         if self.repository == "orchestrator":
-            raise broken_rule("the orchestrator's image has a repository of this name already", at="repository")
+            raise broken_rule("this name is reserved for the repository of the orchestrator's image", at="repository")
         return self
 
     @property
     def is_of_aws(self) -> bool:
-        """Whether it is one of AWS's own, in another registry in each Region."""
+        """True for one of AWS's own images, whose registry depends on the Region."""
         return bool(self.framework or self.algorithm)
 
 
 def refuse_efa(images: Iterable[Image]) -> None:
-    """Refuse two versions of EFA for one target: a deployment builds each target once.
+    """Reject two versions of EFA for one target, because a deployment builds each target once.
 
     Raises:
-        ValueError: Aliases of one target differ in `efa`.
+        ValueError: The aliases of a target differ in `efa`.
     """
     versions: dict[Target, set[str]] = {}
     for image in images:

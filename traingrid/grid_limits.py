@@ -1,4 +1,4 @@
-"""What grid.yaml says of how much one submission may ask for."""
+"""Limits: the `limits` section of grid.yaml, with the limits of one submission."""
 
 from pydantic import Field
 
@@ -7,11 +7,11 @@ from traingrid.grid_part import GridPart
 
 
 class Limits(GridPart):
-    """The most that one submission may ask for; a manifest beyond it is rejected as a whole."""
+    """The limits of one submission. A manifest that exceeds one is rejected as a whole."""
 
     jobs: Count = Field(default=50_000, le=50_000, examples=[1000])
-    """Most jobs of a submission, and so lines of a manifest; at most 50,000, in arrays of 10,000."""
+    """Maximum number of jobs of a submission, and so of lines of a manifest; at most 50,000, in arrays of 10,000."""
     instances: Count | None = Field(default=None, examples=[64])
-    """Most hosts of all jobs of a submission together; no limit unless it is set."""
+    """Maximum number of hosts of all jobs of a submission together; by default unlimited."""
     accelerators: Count | None = Field(default=None, examples=[256])
-    """Most GPUs or other accelerators of all jobs of a submission together; no limit unless it is set."""
+    """Maximum number of GPUs or other accelerators of all jobs of a submission together; by default unlimited."""

@@ -1,4 +1,4 @@
-"""What grid.yaml says of the Batch children: their size, their number, and how long they stay."""
+"""Orchestrator: the `orchestrator` section of grid.yaml, with the size, number and lifetime of Batch children."""
 
 from typing import Literal, Self
 
@@ -14,24 +14,24 @@ FARGATE_MEMORY = {
     2.0: tuple(range(4096, 16385, 1024)),
     4.0: tuple(range(8192, 30721, 1024)),
 }
-"""MiB of memory that Fargate offers by number of vCPUs
+"""Fargate's memory sizes in MiB, by number of vCPUs
 (https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html)."""
 
 
 class Orchestrator(GridPart):
-    """The Batch children that start and watch training jobs, one each."""
+    """The Batch children, each of which starts and watches one training job."""
 
     vcpu: float = Field(default=0.25, strict=True, examples=[0.25])
     """vCPUs of one child: 0.25, 0.5, 1, 2 or 4."""
     memory_mib: Count = Field(default=512, examples=[512])
-    """Memory of one child in MiB; Fargate offers few sizes for each number of vCPUs."""
+    """Memory of one child in MiB; Fargate offers a few sizes for each number of vCPUs."""
     max_vcpus: Count = Field(default=64, examples=[64])
-    """vCPUs of all children that run at once; with 0.25 each, 64 vCPUs watch 256 training jobs."""
+    """vCPUs of all children that run at the same time; with 0.25 each, 64 vCPUs watch 256 training jobs."""
     watch: Literal["until_ended", "until_started"] = Field(default="until_ended", examples=["until_ended"])
-    """How long a child stays: until its training job has ended, with its log, or only until it runs."""
+    """How long a child runs: until its training job has ended, with its log, or only until the training job runs."""
     image_tag: ImageTag | None = Field(default=None, examples=["1"])
-    """Tag of an image that you push to the orchestrator's ECR repository yourself; quote it, or YAML reads a number.
-    Without it the deployment builds the image."""
+    """Tag of an image that you push to the orchestrator's ECR repository; quote it, because YAML reads 1 as a number.
+    By default the deployment builds the image."""
 
     @model_validator(mode="after")
     def _fargate_size(self) -> Self:

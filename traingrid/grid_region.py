@@ -1,4 +1,4 @@
-"""What grid.yaml says of a training Region."""
+"""Training Regions: an entry of the `regions` section of grid.yaml."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -16,61 +16,59 @@ class Region(GridPart):
     """A training Region."""
 
     account: AccountId | None = Field(default=None, examples=["210987654321"])
-    """AWS account that this Region's data, training jobs and results are in; the home Region's unless it is given."""
+    """AWS account of this Region's data, training jobs and results; by default the home Region's."""
     data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
-    """Buckets in this Region, beside the grid's own, that its training jobs may read."""
+    """Buckets in this Region that its training jobs may read, in addition to the grid's own."""
     data_keys: tuple[KeyArn, ...] = Field(
         default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
     )
-    """KMS keys in this Region that those buckets are encrypted with; their policies must let this account's roles."""
+    """KMS keys in this Region that encrypt those buckets; their key policies must allow this account's roles."""
     subnets: tuple[SubnetId, ...] = Field(
         default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
     )
-    """Subnets of a VPC in this Region that its training jobs run in; in none of yours unless they are given."""
+    """Subnets of your VPC in this Region in which its training jobs run; by default they run in none of your VPCs."""
     security_groups: tuple[SecurityGroupId, ...] = Field(
         default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
     )
-    """Security groups of that VPC that its training jobs are in."""
+    """Security groups of that VPC for its training jobs."""
     service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
-    """A service queue of AWS Batch, for lines with `launch: queued`; none unless it is given."""
+    """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
 
     @model_validator(mode="after")
     def _network_is_whole(self) -> Self:
         for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
             if getattr(self, given) and not getattr(self, missing):
-                raise broken_rule(f"a VPC takes both subnets and security_groups, and {missing} is missing", at=given)
+                raise broken_rule(f"a VPC requires both subnets and security_groups; {missing} is missing", at=given)
         for name in ("subnets", "security_groups"):
             listed = getattr(self, name)
             if len(set(listed)) < len(listed):
-                raise broken_rule("each may be listed once", at=name)
+                raise broken_rule("each may be listed only once", at=name)
         return self
 
 
 def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
-    """Raise the error of a Region whose account cannot be another one; `home` is that of the home Region, if given."""
+    """Raise an error for a Region whose account is not possible; `home` is the home Region's account, if given."""
     for region, settings in regions.items():
         if settings.account and not home:
-            rule = "who may act in another account has to be said there: write the home Region's, `account`, too"
+            rule = "roles in that account must trust the home Region's account: set the grid's `account`, too"
             raise broken_rule(rule, region)
         if settings.service_queue and settings.account not in (None, home):
-            rule = "a service queue is one of the home Region's account, and this Region is in another"
-            raise broken_rule(f"{rule}; leave one of the two out, and launch its lines direct", region)
+            rule = "a service queue must be in the home Region's account, but this Region is in another"
+            raise broken_rule(f"{rule}; remove one of the two, and launch its lines direct", region)
 
 
 def refuse_buckets(regions: Mapping[str, Region]) -> None:
-    """Raise the error of a data bucket that stands under two Regions."""
+    """Raise an error for a data bucket that is listed for two Regions."""
     owners: dict[str, str] = {}
     for region, settings in regions.items():
         for bucket in settings.data_buckets:
             if owners.setdefault(bucket, region) != region:
-                raise broken_rule(
-                    f"{bucket} stands under {owners[bucket]} too, and a bucket lies in one Region", region
-                )
+                raise broken_rule(f"{bucket} is also under {owners[bucket]}, but a bucket is in one Region", region)
 
 
 def refuse_data_keys(regions: Mapping[str, Region]) -> None:
-    """Raise the error of a key of data that lies in another Region."""
+    """Raise an error for a data key that is in another Region."""
     for region, settings in regions.items():
         for key in settings.data_keys:
             if region_of(key) != region:
-                raise broken_rule(f"{key} lies in {region_of(key)}, and a key decrypts in its Region only", region)
+                raise broken_rule(f"{key} is in {region_of(key)}, but a key decrypts only in its own Region", region)

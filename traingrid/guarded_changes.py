@@ -1,6 +1,7 @@
-"""Changes of a grid that its open jobs would not survive: network, zones, keys, queues and roles that they hold on to.
+"""Guarded changes: changes of a deployed grid that would break its open jobs.
 
-CloudFormation's question to lambda/guard_regions has the old and the new state of each (stacks/region_guard.py).
+They concern networks, zones, keys, queues and roles that open jobs use. CloudFormation's request to
+lambda/guard_regions contains the old and the new state of each (stacks/region_guard.py).
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedChange:
-    """A change that is refused.
+    """A rejected change.
 
     Attributes:
         what: The change, as the beginning of a sentence.
-        why: What the change does to jobs.
-        way_back: What to do to deploy without the change.
+        why: The effect of the change on jobs.
+        way_back: How to deploy without the change.
         region: The Region whose jobs it concerns; "" for all jobs.
-        always: Whether it is refused without open jobs, too.
+        always: True if it is rejected even without open jobs.
     """
 
     what: str
@@ -32,7 +33,7 @@ class GuardedChange:
 
 
 def guarded_changes(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    """Yield the guarded changes between the properties of two questions; an older version's lack some of them."""
+    """Yield the guarded changes between the properties of two requests; older versions' requests lack some."""
     yield from _zones(before, wanted)
     yield from _network(before, wanted)
     yield from _encryption(before, wanted)
@@ -54,18 +55,18 @@ def _zones(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
 
 
 def _network(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    """A private network's children have no public address, and a public network has no other way to AWS."""
+    """Yield a change of the network: children in private networks have no public address, which public ones require."""
     old, new = before.get("Network"), wanted.get("Network")
     if old and old != new and ("existing" in (old, new) or (old, new) == ("private", "public")):
         yield GuardedChange(
             what=f"The network cannot change from {old} to {new}",
-            why="children that run would lose their way to AWS",
+            why="running children would lose their access to AWS",
             way_back="Put the previous `network` back into grid.yaml",
         )
 
 
 def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    """Roles may use the keys of grid.yaml only, and an object stays encrypted with the key that it was written with.
+    """Yield a change of keys: roles may use only the keys of grid.yaml, and existing objects keep their key.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-bucket-encryption.html
     """
@@ -77,19 +78,19 @@ def _encryption(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterato
     if kind != "kms" or replaced:
         yield GuardedChange(
             what=f"The encryption cannot change from kms to {'other keys' if kind == 'kms' else kind}",
-            why="children and training jobs would lose the keys that their lines and data are encrypted with",
+            why="children and training jobs would lose access to the keys that encrypt their lines and data",
             way_back="Put the previous `encryption` back into grid.yaml",
         )
 
 
 def _roles(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    """A grid of one account had roles with names of CloudFormation's choice before `ChildRole` was in the question."""
+    """Yield a change of roles: before requests had `ChildRole`, CloudFormation named the roles of one-account grids."""
     old = before.get("ChildRole") or (None if not before.get("Elsewhere") else wanted.get("ChildRole"))
     if old != wanted.get("ChildRole"):
         yield GuardedChange(
             what="This version cannot be deployed now",
             why="it gives the control plane's roles fixed names, and running arrays would lose their role",
-            way_back="Stay with the version that is deployed",
+            way_back="Keep the deployed version",
         )
 
 
@@ -97,14 +98,14 @@ def _queue(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Gua
     old, new = before.get("Queue"), wanted.get("Queue")
     if old and old != new:
         yield GuardedChange(
-            what=f"The job queue {old} cannot give way to {new}",
+            what=f"The job queue {old} cannot be replaced by {new}",
             why="AWS Batch ends the jobs of a queue that is deleted",
             way_back="Put the previous `shares` back into grid.yaml",
         )
 
 
 def _service_queues(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[GuardedChange]:
-    """The queue of a Region that leaves the grid is part of the question about that Region."""
+    """Yield removed service queues, except in removed Regions, whose own request includes their queue."""
     others = wanted.get("ServiceQueues") or {}
     for region, queue in (before.get("ServiceQueues") or {}).items():
         if region in wanted["Regions"] and others.get(region) != queue:

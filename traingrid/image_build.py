@@ -1,10 +1,11 @@
-"""Building an image while a stack is deployed: CloudFormation's request starts a build, and the build's end answers it.
+"""Image build: starts a build for a CloudFormation request, and responds to the request when the build has ended.
 
-A build may take longer than a Lambda function lives, so nothing waits for it. The data that the answer needs is an
-environment variable of the build, and returns with CodeBuild's event, which reports every end: also of a build that
-was stopped, ran into its timeout, or never got a host. CodeBuild delivers its events on a best-effort basis
-(https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html), so a build puts an event itself before
-it ends, and then CodeBuild is asked how it ended. CloudFormation takes the first answer to a request.
+A build may take longer than the maximum duration of a Lambda function, so no function waits for it. An environment
+variable of the build contains the data that the response needs. CodeBuild's event returns it at every end of a build,
+including a stopped build, a timeout, and a build that never got a host. CodeBuild delivers its events on a best-effort
+basis (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html), so a build also puts an event
+itself before it ends, after which CodeBuild is polled for the build's status. CloudFormation uses the first response to
+a request.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REQUEST_VARIABLE = "CLOUDFORMATION_REQUEST"
-"""The environment variable of a build that holds the request that its end must answer."""
+"""The environment variable of a build that contains the CloudFormation request."""
 
 _TOO_MANY = "AccountLimitExceededException"
-"""StartBuild's error where the account may not run another build. Recorded texts: "Cannot have more than 1 builds in
-queue for the account" where builds start together
+"""StartBuild's error if the account has reached its quota of builds. Recorded messages: "Cannot have more than 1 builds
+in queue for the account" if builds start at the same time
 (https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12), and "more than 0 builds" in
 new accounts (https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7)."""
 _LIMIT = re.compile(r"more than (\d+) builds")
 
-# A new role is not known everywhere for some seconds; a build that fills the quota may end.
+# These errors may pass: a new role takes some seconds to propagate, and a build that uses up the quota may end.
 _NOT_YET = ("AccessDeniedException", "AccessDenied", _TOO_MANY)
 _AGAIN_SECONDS = 3
 
 
 class BuildRunsError(Exception):
-    """A build reported that it ends, and has not ended yet. Lambda invokes the function again after a minute."""
+    """A build put its last event but has not ended yet. Lambda invokes the function again after a minute."""
 
 
 def begin(event: Mapping[str, Any], within: float) -> None:
-    """Start the build that a request of CloudFormation asks for, or answer why it cannot be started.
+    """Start the build of a CloudFormation request, or respond with the reason if it cannot be started.
 
     Args:
         event: The request (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html)
             with the properties Project, Repository, Tag and Compute.
-        within: Seconds in which a refusal may pass: a permission that is not known everywhere yet, another build that
-            fills the quota. After that the request is answered; CloudFormation would otherwise wait for an hour.
+        within: Seconds for which temporary errors are retried: a permission that has not propagated yet, or a quota
+            that another build uses up. Then the request fails; CloudFormation would otherwise wait for an hour.
     """
     until = time.monotonic() + within
     wanted = event["ResourceProperties"]
     name = f"{wanted['Repository']}:{wanted['Tag']}"
     request = {key: event[key] for key in REPEATED if key in event} | {"PhysicalResourceId": name}
-    if event["RequestType"] == "Delete":  # images go with their repository; jobs of an older one may still pull it
+    if event["RequestType"] == "Delete":  # the repository deletes its images; older jobs may still pull this one
         answer(request | {"PhysicalResourceId": event["PhysicalResourceId"]}, "SUCCESS")
         return
     travelling = json.dumps(request | {"Repository": wanted["Repository"], "Tag": wanted["Tag"]})
@@ -67,7 +68,7 @@ def begin(event: Mapping[str, Any], within: float) -> None:
 
 
 def _start(wanted: Mapping[str, str], token: str, travelling: str, until: float) -> None:
-    """Start a build once, as soon as its project and the quota allow it."""
+    """Start a build once, and retry until its permissions and the quota allow it."""
     variables = {"TAG": wanted["Tag"], REQUEST_VARIABLE: travelling}
     while True:
         try:
@@ -87,18 +88,18 @@ def _start(wanted: Mapping[str, str], token: str, travelling: str, until: float)
 
 
 def _may_pass(error: ClientError) -> bool:
-    """Return True for a refusal that may end within seconds: not where no build at all is allowed."""
+    """Return True for an error that may pass within seconds, which excludes a quota of zero builds."""
     return error.response["Error"]["Code"] in _NOT_YET and _limit(error) != 0
 
 
 def _limit(error: ClientError) -> int | None:
-    """Return how many builds an account may run, as an error of StartBuild has it; None if it has no number."""
+    """Return the account's quota of builds from a StartBuild error; None if its message has no number."""
     found = _LIMIT.search(error.response["Error"].get("Message", ""))
     return int(found[1]) if found else None
 
 
 def _why(error: ClientError, wanted: Mapping[str, str]) -> str:
-    """Return the reason of a refusal, with the next step where a quota is the reason."""
+    """Return the reason of an error, with the next step if a quota caused it."""
     if error.response["Error"]["Code"] != _TOO_MANY or wanted.get("Compute") not in CONCURRENT_BUILDS:
         return f"{error}."
     compute, region = wanted["Compute"], os.environ["AWS_REGION"]
@@ -111,10 +112,10 @@ def _why(error: ClientError, wanted: Mapping[str, str]) -> str:
 
 
 def finish(event: Mapping[str, Any]) -> None:
-    """Answer CloudFormation's request with the digest of the image that was built, or with why there is none.
+    """Respond to CloudFormation's request with the digest of the built image, or with the reason of the failure.
 
     Args:
-        event: CodeBuild's "Build State Change" event of a build that has ended
+        event: CodeBuild's "Build State Change" event of an ended build
             (https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html).
     """
     detail = event["detail"]
@@ -123,14 +124,14 @@ def finish(event: Mapping[str, Any]) -> None:
 
 
 def look(event: Mapping[str, Any], within: float) -> None:
-    """Ask CodeBuild how a build ended that reported that it ends, and answer CloudFormation's request.
+    """Wait for the end of a build that put its last event, and respond to CloudFormation's request.
 
     Args:
         event: The event that the build's script put; its detail has the key `build-id`.
-        within: Seconds in which the build may still end.
+        within: Seconds to wait for the end of the build.
 
     Raises:
-        BuildRunsError: The build has not ended by then.
+        BuildRunsError: The build has not ended within that time.
     """
     identifier, until = event["detail"]["build-id"], time.monotonic() + within
     while True:
@@ -147,7 +148,7 @@ def look(event: Mapping[str, Any], within: float) -> None:
 
 
 def _answer(status: str, variables: list[Mapping[str, str]], log: str | None) -> None:
-    """Answer the request that a build carries among its environment variables."""
+    """Respond to the request in a build's environment variables."""
     given = {entry["name"]: entry["value"] for entry in variables}
     if REQUEST_VARIABLE not in given:  # a person started the project by hand
         return

@@ -1,4 +1,4 @@
-"""Intake: from a manifest in S3 to one array job, or to a report of all that is wrong with it."""
+"""Intake: submits a manifest in S3 as Batch array jobs, or rejects it with a report of all its errors."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 WITHIN_SECONDS = 60.0
-"""For so long a request may be at it, where it does not say; as the intake function may (stacks/event_function.py)."""
-_UNTIL_ITS_EVENT = 30.0  # from an upload until EventBridge has its event with Lambda, and the function's first start
+"""The default time limit of a request, which is the intake function's timeout (stacks/event_function.py)."""
+_UNTIL_ITS_EVENT = 30.0  # from an upload until Lambda has its event from EventBridge, including a cold start
 ANSWERED_WITHIN = _UNTIL_ITS_EVENT + WITHIN_SECONDS * (1 + len(RETRY_DELAYS)) + sum(RETRY_DELAYS)
-"""Seconds after its upload by which a manifest has its report, or is a dead letter."""
-# Two submissions whose 8 digits collide are told apart by trying the next id; more than a few cannot happen.
+"""Seconds after its upload within which a manifest has its report, or its event is in the dead-letter queue."""
+# If the 8 digits of two submission ids collide, the next id is tried; more than a few collisions cannot happen.
 _MAX_COLLISIONS = 4
 
 
 class BusyError(TraingridError):
-    """Another invocation is submitting this manifest right now; the caller's retry will find it done."""
+    """Another invocation is submitting this manifest now; the caller's retry will find it submitted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestVersion:
-    """One version of one object in the manifest bucket.
+    """One version of a manifest in the manifest bucket.
 
     Attributes:
-        uri: Where it lies.
+        uri: The S3 URI.
         version: S3's version id.
-        size: Its bytes, as far as S3 has said.
+        size: The size in bytes; 0 if it is unknown.
     """
 
     uri: S3Uri
@@ -64,10 +64,10 @@ class ManifestVersion:
         """Read S3's "Object Created" event, whose keys are plain text, not URL-encoded.
 
         Returns:
-            None for an object that is no manifest: a folder marker, or a report of our own.
+            None for an object that is not a manifest: a folder marker or a report.
 
         Raises:
-            UsageError: The bucket keeps no versions, so the manifest could change under a running submission.
+            UsageError: The bucket is not versioned, so the manifest could change while it is being submitted.
         """
         detail = event["detail"]
         key, bucket = detail["object"]["key"], detail["bucket"]["name"]
@@ -75,12 +75,12 @@ class ManifestVersion:
             return None
         version = detail["object"].get("version-id")
         if not version:
-            raise UsageError(f"The bucket {bucket} keeps no versions.", "Switch its versioning on and upload again.")
+            raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
         return cls(uri=S3Uri(bucket, key), version=version, size=int(detail["object"].get("size", 0)))
 
     @property
     def report(self) -> S3Uri:
-        """Where the report of this manifest lies: next to it."""
+        """The S3 URI of the manifest's report, which is next to the manifest."""
         return S3Uri(self.uri.bucket, self.uri.key + names.REPORT_SUFFIX)
 
 
@@ -89,10 +89,10 @@ class Intake:
     """Accepts manifests.
 
     Attributes:
-        deployment: The grid they are for.
-        storage: Where they lie.
-        ledger: Where submissions are claimed.
-        batch: Where they are submitted.
+        deployment: The deployment of the grid.
+        storage: The storage with the manifests.
+        ledger: The ledger in which submissions are claimed.
+        batch: The Batch queue to which jobs are submitted.
     """
 
     deployment: Deployment
@@ -107,18 +107,18 @@ class Intake:
 
         Args:
             source: The manifest.
-            owner: Who asks: nobody else gives the same, not even another try of the same request, because Lambda may
-                run one request twice at once
+            owner: The unique name of the caller. Another attempt of the same request needs another name, because Lambda
+                may run one request twice at the same time
                 (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
-            within: Seconds after which the caller has ended, whatever happens. Until then its claim holds.
+            within: Seconds after which the caller has certainly ended. Its claim is valid until then.
 
         Returns:
             The report: state "submitted" with submission and Batch job, or "rejected" with every error.
 
         Raises:
-            BusyError: Another request is submitting it right now.
-            TraingridError: The manifest cannot be read, or Batch does not take the job; then the report has the state
-                "retrying" or, when Lambda does not try the event again, "failed".
+            BusyError: Another request is submitting the manifest now.
+            TraingridError: The manifest cannot be read, or Batch does not accept the job. The report then has the state
+                "retrying", or "failed" if Lambda does not retry the event.
         """
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
@@ -137,7 +137,7 @@ class Intake:
         return report
 
     def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:
-        """Return a manifest's lines and the SHA-256 of its bytes. One that is too large is not read at all."""
+        """Return a manifest's lines and the SHA-256 of its bytes. A manifest that is too large is not read."""
         if source.size > manifest.MAX_BYTES:
             raise too_large(source.size)
         size, pieces = self.storage.pieces(source.uri, source.version)
@@ -160,8 +160,8 @@ class Intake:
                 arrays.append(self._submit_array(submission, chunk, part, retried=bool(claimed)))
             self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:
-            # The next try looks for our arrays by their names. What Batch may have taken only just now is perhaps not
-            # listed yet; then the claim holds for as long again from now, which is a minute in AWS.
+            # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
+            # extended by its duration from now, which is a minute in AWS.
             taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
             tries = failed_tries(claim, claimed)
             self._release(submission, claim, int(time.time() + claim.seconds) if taken else 0, tries)
@@ -173,11 +173,11 @@ class Intake:
         return submission, arrays
 
     def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Item:
-        """Write the jobs of one array and submit it, unless an earlier request has, whose array has its name."""
+        """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name."""
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
         found = self.batch.find(submission, chunk) if retried else None
-        if found:  # its children read what was written for them, by a grid that may have been another one
+        if found:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
             return {"batch_job": found, "file": file, "count": len(jobs)}
         body, index = normalised(jobs)
         self.storage.write(index_uri(target), index, "application/octet-stream")
@@ -188,7 +188,7 @@ class Intake:
         return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
 
     def _claim(self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str) -> tuple[str, Item]:
-        """Return the submission of this manifest and what an earlier request left of it (nothing: we are first)."""
+        """Return the manifest's submission id, and its ledger item if an earlier request claimed it (else empty)."""
         identity = (str(source.uri), source.version)
         facts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
         for collision in range(_MAX_COLLISIONS):
@@ -204,33 +204,33 @@ class Intake:
                 if previous["state"] != "Submitted":
                     self._become_owner(submission, claim, previous)
             except (BotoCoreError, ClientError):
-                self._release(submission, claim)  # it may have been written
+                self._release(submission, claim)  # the claim may have been written
                 raise
             return submission, previous
         raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
 
     def _release(self, submission: str, claim: Claim, at: int = 0, tries: int = 0) -> None:
-        """End our claim, or say when it ends; if that fails as well, it ends when it would have."""
+        """End our claim now or at a given time; if the write fails, the claim ends at its original time."""
         with suppress(BotoCoreError, ClientError):
             self.ledger.release_submission(submission, claim, at, failed_tries=tries)
 
     def _become_owner(self, submission: str, claim: Claim, previous: Item) -> None:
-        """Claim anew what a request before this one has left, which must have ended; our own claim is ours."""
+        """Take over the claim of an earlier request, which must be ours or have ended; otherwise raise BusyError."""
         over = previous["owner"] == claim.owner or time.time() >= previous["claim_ends_at"]
         if not (over and self.ledger.take_over_submission(submission, claim, previous)):
             raise BusyError(
                 f"Submission {submission} is being submitted by another request ({previous['owner']}).",
-                "This one is tried again in a minute.",
+                "This request is retried in a minute.",
             )
 
 
 def _plain(arrays: list[Item]) -> list[Item]:
-    """Return what the ledger has recorded of arrays as JSON can say it."""
+    """Return the ledger's records of arrays with values that JSON can represent."""
     return [array | {"count": int(array["count"])} if "count" in array else array for array in arrays]
 
 
 def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
-    """Yield pieces of a file as they come, each counted into its hash."""
+    """Yield the pieces of a file, and update its hash with each piece."""
     for piece in pieces:
         update(piece)
         yield piece

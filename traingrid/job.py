@@ -1,4 +1,4 @@
-"""A job: one line of a manifest with every default filled in, ready to be launched."""
+"""Job: one line of a manifest with all defaults applied, ready to be launched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Streams = Literal["host", "rank"]
-"""In Pipe mode: whether the ranks of a host share a channel's stream, or each has one of its own."""
+"""In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
 
 
 class Channel(BaseModel):
@@ -31,7 +31,7 @@ Inputs = dict[str, Channel]
 
 
 class Replica(BaseModel):
-    """What of a job is another in another Region, because SageMaker reads, pulls and writes in its own."""
+    """The Region-specific fields of a job in another Region, because SageMaker uses only resources of its Region."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,76 +43,72 @@ class Replica(BaseModel):
 
 
 class Job(BaseModel):
-    """One line of a submission. Everything a child needs to launch it, except what the deployment decides (roles)."""
+    """One line of a submission, with everything that a child needs to launch it except the deployment's roles."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    index: int = Field(ge=0, description="Which job of the submission this is, from 0, over all of its arrays")
-    line: int = Field(ge=1, description="The line of the manifest as the user's editor shows it")
+    index: int = Field(ge=0, description="Index of the job in its submission, from 0, across all arrays")
+    line: int = Field(ge=1, description="Line number in the manifest, as a text editor shows it")
     name: str
     region: str
     inputs: Inputs
     streams: Streams = Field(
-        default="host", description="Whose the streams of Pipe mode are; means nothing where no channel is in it"
+        default="host", description="Streams per host or per rank in Pipe mode; ignored if no channel uses it"
     )
-    image: str = Field(default="", description="Image URI in the job's Region; empty where `algorithm` is given")
-    algorithm: str = Field(
-        default="", description="Name or ARN of a SageMaker algorithm resource, in place of an image"
-    )
-    built_in: bool = Field(default=False, description="Whether the image is one of SageMaker's built-in algorithms")
+    image: str = Field(default="", description="Image URI in the job's Region; empty if `algorithm` is set")
+    algorithm: str = Field(default="", description="Name or ARN of a SageMaker algorithm resource, instead of an image")
+    built_in: bool = Field(default=False, description="True if the image is one of SageMaker's built-in algorithms")
     instance_type: str
     instance_count: int = Field(ge=1)
     volume_gb: int = Field(ge=1)
     max_runtime_seconds: int = Field(ge=1)
-    max_wait_seconds: int = Field(default=0, ge=0, description="With spot: waiting and running together, at most")
+    max_wait_seconds: int = Field(default=0, ge=0, description="With spot: maximum time of waiting and running")
     spot: bool = False
     processes_per_host: int = Field(ge=1)
     mpi_options: str
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")
-    entry_point: str = Field(default="", description="The file of `source` that is run")
+    entry_point: str = Field(default="", description="The file of `source` to run")
     hyperparameters: dict[str, str] = {}
-    metrics: dict[str, str] = Field(default={}, description="Metric name to the regular expression that finds it")
+    metrics: dict[str, str] = Field(default={}, description="Regular expression of each metric, by name")
     environment: dict[str, str] = {}
     tags: dict[str, str] = {}
-    output: str = Field(description="S3 prefix below which SageMaker puts the job's results")
-    tensorboard: bool = Field(default=False, description="Whether the training is told where its TensorBoard data goes")
-    checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty: they are not kept")
-    priority: int = Field(default=0, description="Jobs of a higher one have a smaller index, and so start first")
+    output: str = Field(description="S3 prefix of the job's results")
+    tensorboard: bool = Field(default=False, description="True if the training uploads TensorBoard data")
+    checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
+    priority: int = Field(default=0, description="Jobs with a higher priority get a smaller index and start first")
     retries: int = Field(
-        default=0, ge=0, description="How often a training that failed by no fault of its own is repeated"
+        default=0, ge=0, description="Maximum number of retries after failures that the training did not cause"
     )
     launch: Literal["direct", "queued"] = Field(
-        default="direct", description="Whether a child creates the training job itself, or queues it in its Region"
+        default="direct", description="`direct`: the child creates the training job; `queued`: the service queue does"
     )
-    share: str = Field(default="", description="Whose job it is, where queues are shared")
-    replicas: dict[str, Replica] = Field(
-        default={}, description="Other Regions that hold the same data, in their order"
-    )
+    share: str = Field(default="", description="Share that the job belongs to, if queues are shared")
+    replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
 
     @property
     def ranks(self) -> int:
-        """The world size: hosts x processes per host; an algorithm of somebody else's decides itself: its hosts."""
+        """The world size: hosts x processes per host. An algorithm starts its own processes and counts one per host."""
         return self.instance_count * (1 if self.is_algorithm else self.processes_per_host)
 
     @property
     def is_algorithm(self) -> bool:
-        """Whether an algorithm of somebody else's is trained, which brings hyperparameters and metrics of its own."""
+        """True for a SageMaker algorithm, which defines its own hyperparameters and metrics."""
         return bool(self.algorithm) or self.built_in
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """All Regions that hold the job's data, in the order in which they are to be tried."""
+        """All Regions with the job's data, in the order in which they are tried."""
         return (self.region, *self.replicas)
 
 
 def in_region(job: Job, region: str) -> Job:
-    """Return the same job for another Region that holds a replica of its data.
+    """Return the same job for another Region that has a replica of its data.
 
-    Inputs, image, checkpoints and output are those of that Region; the Region that the job was for becomes the first
-    of its replicas, so nothing is lost and the way back exists. What is trained, and on what, does not change.
+    Inputs, image, algorithm, checkpoints and output become those of the new Region. The previous Region becomes the
+    first replica, so that the job can move back. All other fields stay the same.
 
     Raises:
-        KeyError: The job has no replica there.
+        KeyError: The job has no replica in that Region.
     """
     if region == job.region:
         return job

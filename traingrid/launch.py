@@ -1,17 +1,18 @@
-"""Launching an attempt: exactly one training job of its name, and none after a cancel.
+"""Launch: creates exactly one training job for an attempt, and none after a cancel.
 
-There is no lock. What keeps it to one is that SageMaker takes a name once, and that everybody who wants this training
-job asks for the same name: a child whose predecessor was killed, two children of one index, whoever's reply was lost.
-A name is free again once somebody has deleted its training job (DeleteTrainingJob), which traingrid never does: so
-what the ledger has seen is looked for, and not created again. The state InProgress is written by the first call after
-the creation; the name alone protects a training job only while a child that was killed in between has not come back,
-no event has come, and the reconciler has not looked.
+No lock is needed, because SageMaker accepts a training job's name only once, and all processes that launch an attempt
+use the same name: a child that replaces a killed one, two children with one index, a caller whose reply was lost.
+Deleting a training job (DeleteTrainingJob) frees its name; traingrid never deletes one, but a person may. A training
+job that the ledger has recorded is therefore looked up and never created again. The state InProgress is recorded
+directly after the creation. If the child is killed in between, only the name protects the training job, until the next
+child, an event or the reconciler records it.
 
-While a person has paused the grid nothing is created; what was is found and watched. The pause is read before each
-creation, so that after it is recorded each child sends one CreateTrainingJob at the most, which was on its way.
+While a person has paused the grid, no training job is created, but existing ones are found and watched. The pause is
+read before each creation. After it is recorded, each child sends at most one CreateTrainingJob request, which was in
+flight.
 
-A cancel may be recorded at any moment. It is read before the creation and again right after it, so that either the
-creation is not sent, or whoever has sent it stops what came of it.
+A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
+sent, or the child that sent it stops the training job.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ if TYPE_CHECKING:
     from traingrid.ledger import Item
 
 CREATING = "Creating"
-"""The phase of an attempt whose CreateTrainingJob is about to be sent, or was, and what came of it is not known."""
+"""The phase of an attempt from just before its CreateTrainingJob request is sent until the outcome is known."""
 
 
 class Launched(Enum):
-    """What came of a launch."""
+    """The result of a launch."""
 
-    RUNS = "there is a training job, which may have ended already"
-    OVER = "this attempt has ended in the ledger, or somebody has gone on to the next one"
+    RUNS = "the training job exists, and may have ended already"
+    OVER = "the ledger has a final state of this attempt, or another process has started the next one"
 
 
 def launch(attempt: Attempt, item: Item) -> Launched:
-    """Bring the attempt's training job into being, or find it, or record why there is none.
+    """Create or find the attempt's training job, or record the reason why it has none.
 
-    Waits for as long as a quota, throttling or a fault of the service keeps it from being created.
+    Waits as long as a quota, throttling or a service error prevents the creation.
 
     Args:
         attempt: The attempt.
-        item: What the ledger said of it before.
+        item: The job's ledger item before the launch.
     """
-    # A definite refusal leaves no phase; anything else may have left a training job, though it may not be visible yet.
+    # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, held = bool(item.get("training_job") and item.get("phase")), 0, 0
     claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
     claim |= {} if was_seen(item) else {"phase": CREATING}
@@ -63,7 +64,7 @@ def launch(attempt: Attempt, item: Item) -> Launched:
             held += 1
             if not _hold(attempt, pause, held):
                 return Launched.OVER
-            item = attempt.item()  # an event may have told of a training job whose creation was not answered
+            item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
         if not attempt.record(claim):
             return Launched.OVER
@@ -75,27 +76,27 @@ def launch(attempt: Attempt, item: Item) -> Launched:
             unresolved, tries = error.unresolved or was_seen(item), tries + 1
             if not _wait(attempt, error, tries):
                 return Launched.OVER
-            item = attempt.item()  # another child of this index may have been luckier
+            item = attempt.item()  # another child with this index may have created the training job
             continue
         if seen is None and was_seen(item):
-            return Launched.RUNS  # or was deleted: the watch waits until a new one would be known, and then says so
+            return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
         return _launched(attempt, seen)
 
 
 def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
-    """Record that launching is paused, and wait until it is worth looking again; False if the attempt is over."""
+    """Record that launching is paused, and wait before the next check; return False if the attempt is over."""
     why = f"Launching has been paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
     if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:
-        said = f"{attempt.name}: {why}. It is launched when somebody gives `traingrid resume`."
+        said = f"{attempt.name}: {why}. Waiting for `traingrid resume`."
         attempt.say(said, event="paused")
     attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
     return True
 
 
 def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
-    """Record a refusal and wait until it is worth trying again; False if it never will be."""
+    """Record a launch error, and wait before the next attempt; return False if the error is final."""
     failure = error.failure
     facts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
@@ -104,22 +105,22 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
     if not was_seen(attempt.item()):
         attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
     seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
-    said = f"{attempt.name}: {error.what} {failure.sentence} Trying again in {seconds:.0f} s."
+    said = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     attempt.say(said, event="refused", failure=failure.name, seconds=seconds)
     attempt.clock.sleep(seconds)
     return True
 
 
 def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
-    """Record that there is a training job, unless the attempt was ended or cancelled while it was being created."""
+    """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
     facts: Item = {"state": "InProgress", "phase": "Starting"}
     if seen:
-        attempt.say(f"{attempt.name} exists already: attached to it", event="attached")
+        attempt.say(f"{attempt.name} already exists: attached to it", event="attached")
         if seen.told_by_tag:
-            said = f"{attempt.name} is described in other words than it was asked for; its tag tells that it is ours"
+            said = f"The description of {attempt.name} differs from its request; its tag shows that it is ours"
             attempt.say(said, event="told_by_tag")
         facts = seen.facts()
-    if seen is None or not seen.ended:  # how it has ended is for the watch to record, with its last words
+    if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
         if not attempt.record({"reason": "", "failure": "", **facts}):
             _stop_if_nobody_wants_it(attempt)
             return Launched.OVER
@@ -129,10 +130,10 @@ def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
 
 
 def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
-    """End a cancelled attempt: stop its training job if there is one or may be one, else record that there is none."""
+    """End a cancelled attempt: stop its training job if one exists or may exist, otherwise record the cancel."""
     if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
         return Launched.RUNS
-    reason = "Cancelled before it was started."
+    reason = "It was cancelled before its training job was created."
     if was_seen(attempt.item()):
         reason = deleted(attempt.name)["reason"]
     attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
@@ -140,14 +141,14 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
 
 
 def _stop_if_nobody_wants_it(attempt: Attempt) -> None:
-    """Stop a training job whose attempt somebody has ended in the ledger between our asking and our creating it."""
+    """Stop the training job if another process recorded a final state of the attempt during the creation."""
     item = attempt.item()
     if item["attempt"] == attempt.number and item["state"] in FINAL_STATES:
         _stop_when_visible(attempt)
 
 
 def _stop_when_visible(attempt: Attempt, within: float = VISIBLE_WITHIN) -> bool:
-    """Stop the attempt's training job; return whether there is one. It may take a while until a new one is known."""
+    """Stop the attempt's training job, and wait until a new one is visible; return False if none exists."""
     deadline, tries = attempt.clock.now() + within, 0
     while not attempt.stop():
         if attempt.clock.now() >= deadline:

@@ -1,9 +1,9 @@
-"""The ledger: what is known of submissions and jobs, in one DynamoDB table.
+"""Ledger: the state of submissions and jobs, in one DynamoDB table.
 
-There are no locks; only an intake's claim of a submission holds for a time. Every write is conditional, so that any
-number of processes may write at any time, in any order and more than once: a submission exists once, an attempt at a
-job that has ended never changes again, and a job moves to its next attempt once. A cancel is an item of its own that
-is put and never taken away, so that it cannot be lost.
+The ledger uses no locks, except that an intake's claim of a submission is valid for a limited time. Every write is
+conditional, so that any number of processes may write at any time, in any order and repeatedly: a submission exists
+once, an ended attempt never changes, and a job moves to its next attempt once. A cancel is a separate item that is
+never removed, so that it cannot be lost.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 Item = dict[str, Any]
 SUBMISSION = "submission"
 PENDING = "Pending"
-"""A job that has no training job yet; all states but this and the next are SageMaker's own words."""
+"""The state of a job without training job. All states except this and `WAITING` are SageMaker's."""
 WAITING = "Waiting"
-"""A job that has no training job yet because a quota is used up; `reason` says which."""
+"""The state of a job without training job because a quota is used up, or launching is paused; see its `reason`."""
 FINAL_STATES = frozenset({"Completed", "Failed", "Stopped"})
 CANCEL_ALL = "all"
 _GRID, _LAUNCHING = "grid", "launching"
-"""Where it stands whether anything may be launched: no submission's id, which are hexadecimal, is ever called so."""
+"""The key of the item that records if launching is paused. It never collides with a submission id, which is
+hexadecimal."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
-# A retry's items sort before those of the jobs, so that `items` does not give them.
+# The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _JOB, _CANCEL, _RETRY = "job#", "cancel#", "array#retry-"
-# What belongs to one attempt, and not to the next one.
+# The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("training_seconds", "billable_seconds", "fingerprint", "service_job"),
@@ -42,7 +43,7 @@ _OF_AN_ATTEMPT = (
 
 
 def job_item(index: int) -> str:
-    """Return the sort key of a job, padded so that jobs sort by index."""
+    """Return the sort key of a job, padded with zeros so that jobs sort by index."""
     return f"{_JOB}{index:05d}"
 
 
@@ -62,33 +63,33 @@ def cancel_of_job(index: int) -> str:
 
 
 def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
-    """Return whether one of the recorded cancels is meant for a job in the Region in which it runs, or would."""
+    """Return True if a recorded cancel includes a job that runs, or would run next, in a Region."""
     return any(scope in cancels for scope in (CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)))
 
 
 def was_seen(item: Item) -> bool:
-    """Return whether a job's current attempt is known to have got its training job, whatever became of that."""
+    """Return True if the ledger has recorded the training job of the current attempt, even if it was deleted since."""
     return item["state"] not in (PENDING, WAITING) or bool(item.get("training_job_arn"))
 
 
 def is_of_array(item: Item, array_file: str) -> bool:
-    """Return whether a job's current attempt is for the children of an array: not once it was retried as another one.
+    """Return True if the children of an array may launch the job's current attempt; a retry assigns another array.
 
     Args:
-        item: The job's item; one that a version without array files has opened is everybody's.
-        array_file: The array's file (`traingrid.submission.array_file`); empty for one of no array.
+        item: The job's ledger item; if it has no array file, as in older versions, any array's children may launch it.
+        array_file: The array's file (`traingrid.submission.array_file`); empty for a caller without array.
     """
     return not array_file or item.get("array_file", array_file) == array_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A request's hold on a submission that it is about to submit.
+    """A request's claim of a submission that it is submitting.
 
     Attributes:
-        owner: The request.
-        ends_at: When it has ended, whatever becomes of it, in seconds since 1970; until then the claim is its own.
-        seconds: How long that was when it began.
+        owner: The name of the request.
+        ends_at: The time in seconds since 1970 at which the request has certainly ended and its claim expires.
+        seconds: The duration of the claim.
     """
 
     owner: str
@@ -101,7 +102,7 @@ class Ledger:
 
     Args:
         table: The table's name.
-        region: Its Region; the environment's where none is given.
+        region: The table's Region; by default the environment's.
         make: Makes the client of DynamoDB.
     """
 
@@ -109,30 +110,30 @@ class Ledger:
         self._table = Table(table, region, make)
 
     def claim_submission(self, submission: str, owner: str, facts: Mapping[str, Any]) -> Item | None:
-        """Make a submission exist, once.
+        """Create a submission's item, unless it exists.
 
         Args:
-            submission: Its id.
-            owner: Who claims it: the Lambda request that will submit it, or the Batch job that it is already.
-            facts: What is known of it; source, lines and so on.
+            submission: The submission's id.
+            owner: The claimant: the Lambda request that will submit it, or the Batch job that was submitted by hand.
+            facts: The other fields of the item: manifest, jobs and so on.
 
         Returns:
-            None if it exists from now on and is the caller's; else the item that was there before.
+            None if the caller now owns the submission; otherwise the existing item.
         """
         item = {"submission": submission, "item": SUBMISSION, "state": "Submitting", "owner": owner, **facts}
         item |= {"claimed_at": now()}
         return None if self._table.put_new(item) else self.submission(submission)
 
     def take_over_submission(self, submission: str, claim: Claim, former: Item) -> bool:
-        """Claim a submission anew whose former claim is known to have ended.
+        """Claim a submission whose previous claim has ended.
 
         Args:
-            submission: Its id.
-            claim: The new one.
-            former: The submission as it was when that was found out.
+            submission: The submission's id.
+            claim: The new claim.
+            former: The submission's item with the previous claim, as the caller read it.
 
         Returns:
-            False if another process was faster.
+            False if another process has claimed it first.
         """
         taken = self._table.update(
             (submission, SUBMISSION),
@@ -140,26 +141,30 @@ class Ledger:
             "#owner = :owner AND #claim_ends_at = :claim_ends_at AND #state = :state",
             {f":{field}": former[field] for field in ("owner", "claim_ends_at", "state")},
         )
-        # botocore repeats a write whose reply was lost, and the second finds that the first has changed what was there.
+        # botocore repeats a write whose reply was lost. The repeated write fails its condition, as the first succeeded.
         return taken or (self.submission(submission) or {}).get("owner") == claim.owner
 
     def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
-        """Let one's own claim of a submission that was not submitted end at another time; at once where none is given.
+        """Change the end of the caller's claim of a submission that was not submitted.
 
-        Until then no other process may try; not even if it is later than the claim would have ended. `failed_tries` is
-        how often the request of this claim has failed.
+        Args:
+            submission: The submission's id.
+            claim: The caller's claim.
+            at: The new end, in seconds since 1970, which may be later than before; by default the claim ends at once.
+            failed_tries: The number of failed attempts of the request.
         """
         changes: Item = {"claim_ends_at": at} | ({"failed_tries": failed_tries} if failed_tries else {})
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
         self._table.update((submission, SUBMISSION), changes, condition, values)
 
     def record_submitted(self, submission: str, batch_job: str, arrays: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Record the Batch jobs that a submission became.
+        """Record the Batch jobs of a submission.
 
         Args:
-            submission: Its id.
-            batch_job: The id of the first of them.
-            arrays: All of them: `batch_job`, the `file` that its children read, and the `count` of jobs in it.
+            submission: The submission's id.
+            batch_job: The id of the first Batch job.
+            arrays: All Batch jobs, each with its `batch_job` id, the `file` that its children read, and its `count` of
+                jobs.
         """
         changes: Item = {"state": "Submitted", "batch_job": batch_job, "submitted_at": now()}
         if arrays:
@@ -167,7 +172,7 @@ class Ledger:
         self._table.update((submission, SUBMISSION), changes, "attribute_exists(submission)", {})
 
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
-        """Take the next number for an array that runs jobs of a submission again; nobody else gets the same one."""
+        """Return a number for a new array that retries jobs of a submission. Each call returns another number."""
         taken = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
         number = taken + 1
         while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
@@ -175,22 +180,22 @@ class Ledger:
         return number
 
     def record_array(self, submission: str, array: Mapping[str, Any]) -> None:
-        """Record one more Batch job of a submission: `batch_job`, `file` and `count` as in `record_submitted`."""
+        """Record an additional Batch job of a submission: `batch_job`, `file` and `count` as in `record_submitted`."""
         key = (submission, SUBMISSION)
         self._table.update(
             key, {"updated_at": now()}, "attribute_exists(arrays)", {}, appended={"arrays": [dict(array)]}
         )
 
     def submission(self, submission: str) -> Item | None:
-        """Return a submission, or None if there is none of this id."""
+        """Return a submission's item, or None if it does not exist."""
         return self._table.get(submission, SUBMISSION)
 
     def job(self, submission: str, index: int) -> Item | None:
-        """Return what is known of a job, or None while nothing is."""
+        """Return a job's item, or None if it does not exist."""
         return self._table.get(submission, job_item(index))
 
     def items(self, submission: str) -> Iterator[Item]:
-        """Yield a submission's own item, if any, and those of its jobs in the order of their index."""
+        """Yield the items of a submission's jobs in the order of their index, then the submission's item if any."""
         yield from self._table.query(submission, "#item >= :value", _JOB)
 
     def jobs(self, submission: str) -> Iterator[Item]:
@@ -198,37 +203,37 @@ class Ledger:
         yield from (item for item in self.items(submission) if item["item"] != SUBMISSION)
 
     def submissions(self) -> Iterator[Item]:
-        """Yield every submission, newest first. Reads the whole table: for a person's command, not for a loop."""
+        """Yield every submission, newest first. It reads the whole table, so do not call it in a loop."""
         found = self._table.scan(SUBMISSION)
         yield from sorted(found, key=lambda item: str(item.get("claimed_at", "")), reverse=True)
 
     def everything(self) -> Iterator[Item]:
-        """Yield every item of every submission: for whoever looks after all of them."""
+        """Yield every item of every submission."""
         yield from (item for item in self._table.everything() if item["submission"] != _GRID)
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> Item:
-        """Make a job's item exist, at its first attempt, and return what is known of it now.
+        """Create a job's item with its first attempt unless it exists, and return the item.
 
         Args:
             submission: The submission's id.
             job: The job.
-            regions: Where it may train, in the order to try: its own Region first. Only that one where none are given.
-            array_file: Whose children may launch it; any array's where none is given.
+            regions: The Regions in which it may train, in order, beginning with its own; by default only its own.
+            array_file: The array file whose children may launch it; by default any array's children.
         """
         item = _first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
         return item if self._table.put_new(item) else self.job(submission, job.index) or item
 
     def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: Mapping[str, Any]) -> bool:
-        """Make a job's item exist as one that has ended.
+        """Create a job's item with a final state, unless it exists.
 
         Args:
             submission: The submission's id.
             job: The job.
-            regions: As in `open_job`.
-            facts: Its final state, and why.
+            regions: The Regions, as in `open_job`.
+            facts: The final state and its reason.
 
         Returns:
-            False, and nothing is changed, if somebody has opened it meanwhile.
+            False, without a change, if the item exists.
         """
         return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
 
@@ -244,23 +249,23 @@ class Ledger:
         unless_watched: bool = False,
         as_read: Item | None = None,
     ) -> bool:
-        """Record what was seen of a job's attempt.
+        """Record the observed state of a job's attempt.
 
         Args:
             submission: The submission's id.
             index: The job's index.
-            attempt: Which attempt this was seen of.
-            facts: Fields of the item.
-            fingerprint: Of the training job that this was seen of. Record nothing unless the child that has claimed the
-                attempt has asked for just that; empty where the caller knows that.
-            array_file: Of the child that records. Record nothing if the attempt is for another array's children; empty
-                where no child does.
-            unless_watched: Record nothing while a child says (in `batch_child`) that it watches the job.
-            as_read: Record nothing if somebody has written into the item since the caller has read it.
+            attempt: The number of the observed attempt.
+            facts: The fields to record.
+            fingerprint: The fingerprint of the observed training job. The write requires that the child that claimed
+                the attempt recorded the same one. Empty if the caller has checked that.
+            array_file: The array file of the recording child. The write requires that the attempt is not assigned to
+                another array. Empty if no child records.
+            unless_watched: The write requires that no child watches the job (`batch_child` is empty).
+            as_read: The write requires that the item has not changed since the caller read it.
 
         Returns:
-            False, and nothing is changed, if the attempt has ended, the job is at another attempt, another array's, or
-            watched, or the training job is a stranger's, or the item is not as it was read.
+            False, without a change, if the attempt has ended, the job is at another attempt, or one of the requirements
+            is not met.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         values |= {":attempt": attempt}
@@ -281,7 +286,7 @@ class Ledger:
         return self._table.update((submission, job_item(index)), {**facts, "updated_at": now()}, condition, values)
 
     def record_progress(self, submission: str, index: int, attempt: int, progress: Mapping[str, float]) -> bool:
-        """Record the last values of an attempt's metrics. Its end may have been recorded already: this is no state."""
+        """Record the last values of an attempt's metrics, also after its end, because progress is not a state."""
         changes = {"progress": dict(progress), "progress_at": now()}
         key, condition = (submission, job_item(index)), "#attempt = :attempt"
         return self._table.update(key, changes, condition, {":attempt": attempt})
@@ -296,20 +301,20 @@ class Ledger:
         reopen: str = "",
         array_file: str = "",
     ) -> bool:
-        """Move a job on to its next attempt: one conditional write, which one of many callers wins.
+        """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
         Args:
             submission: The submission's id.
             index: The job's index.
-            tried: What came of the former attempt, whose training job the caller has seen in a final state; kept in the
-                list `tried`: attempt (its number), region, state, failure, reason.
-            region: Where to train next.
-            reopen: Empty while the job goes on, and then one whose end is recorded stays ended. For a person's retry
-                something that no other retry has; then only one whose failure or stop is recorded is tried again.
-            array_file: Whose children launch it from now on; empty while it stays those that had it.
+            tried: The outcome of the previous attempt, whose training job the caller has seen in a final state. The
+                list `tried` keeps it: attempt (its number), region, state, failure, reason.
+            region: The Region of the next attempt.
+            reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
+                Empty for an automatic retry, which requires that no final state is recorded.
+            array_file: The array file whose children launch the next attempt; by default it does not change.
 
         Returns:
-            False, and nothing is changed, if another process was faster or the job is not one to go on with.
+            False, without a change, if another process was faster or the requirement is not met.
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         if reopen:
@@ -327,50 +332,50 @@ class Ledger:
             appended={"tried": [entry]},
             removed=_OF_AN_ATTEMPT,
         )
-        if moved or not reopen:  # a child that is told no looks at the ledger again and goes on from there
+        if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved
-        # botocore repeats a write whose reply was lost, and the second finds that the first has moved the job on.
+        # botocore repeats a write whose reply was lost. The repeated write fails, as the first has moved the job.
         former_ones = (self.job(submission, index) or {}).get("tried", [])
         return any(former_one.get("reopened") == reopen for former_one in former_ones)
 
     def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
-        """Record that a person wants jobs of a submission to end; the same scope twice is the same cancel.
+        """Record a cancel of a submission's jobs. Another cancel with the same scope replaces it.
 
         Args:
             submission: The submission's id.
             scope: CANCEL_ALL, `cancel_of_region(region)` or `cancel_of_job(index)`.
-            facts: Who and why: by, reason.
+            facts: The person and the reason: by, reason.
         """
         item = {"submission": submission, "item": f"{_CANCEL}{scope}", "at": now(), **facts}
         self._table.put(item)
 
     def cancels(self, submission: str) -> dict[str, Item]:
-        """Return the recorded cancels of a submission by their scope; `is_cancelled` says whom they are meant for."""
+        """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job."""
         found = self._table.query(submission, "begins_with(#item, :value)", _CANCEL)
         return {str(item["item"]).removeprefix(_CANCEL): item for item in found}
 
     def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
-        """Record that a person lets children create training jobs, or no longer.
+        """Record that a person has paused or resumed the creation of training jobs.
 
         Args:
-            facts: Who and why: by, reason.
-            allowed: Whether they may.
+            facts: The person and the reason: by, reason.
+            allowed: True to resume; False to pause.
         """
         self._table.put({"submission": _GRID, "item": _LAUNCHING, "allowed": allowed, "at": now(), **facts})
 
     def pause(self) -> Item | None:
-        """Return since when (`at`), by whom and why nothing may be launched; None while everything may."""
+        """Return the pause of launching, with its `at`, `by` and `reason`; None if launching is not paused."""
         item = self._table.get(_GRID, _LAUNCHING)
         return None if item is None or item["allowed"] else item
 
 
 def now() -> str:
-    """Return the time as the ledger writes it: UTC, ISO 8601, whole seconds."""
+    """Return the current time in the ledger's format: UTC, ISO 8601, whole seconds."""
     return time.strftime(_TIME, time.gmtime())
 
 
 def epoch_seconds(timestamp: str) -> int:
-    """Return a time of the ledger as seconds since 1970."""
+    """Return a timestamp of the ledger as seconds since 1970."""
     return calendar.timegm(time.strptime(timestamp, _TIME))
 
 

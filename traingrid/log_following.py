@@ -1,4 +1,4 @@
-"""Following the log of a training job without exceeding CloudWatch Logs' quotas."""
+"""Log follower: reads the log of a running training job without exceeding CloudWatch Logs' quotas."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from traingrid.attempt import Attempt
 
+# Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
 _DISCOVER_SECONDS = 600.0
-# A host that SageMaker starts again logs into another stream.
 _LONGEST_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
 _LAST_TRIES = 8
 
 
 @dataclass(kw_only=True)
 class LogFollower:
-    """Reads the log of one attempt's training job, bit by bit.
+    """Reads the log of one attempt's training job incrementally.
 
     Attributes:
         attempt: The attempt.
-        pace: How often to look.
+        pace: The intervals between reads.
     """
 
     attempt: Attempt
@@ -38,7 +38,7 @@ class LogFollower:
     _trouble: str = field(init=False, default="")
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (host, line) of the new lines if it is time for a look; nothing otherwise, or if AWS refuses."""
+        """Yield (host, line) of new lines if the next read is due and succeeds; otherwise nothing."""
         now, hosts = self.attempt.clock.now(), self.attempt.job.instance_count
         if self._look_at is None:
             self._look_at = now + self.pace.first_log_look(hosts)
@@ -57,7 +57,7 @@ class LogFollower:
         self._look_at = now + spread(max(self.pace.log_seconds(hosts), wait))
 
     def rest(self) -> Iterator[tuple[str, str]]:
-        """Yield (host, line) of all lines to the log's end; tries again for some minutes while AWS throttles."""
+        """Yield (host, line) of all lines up to the log's end; retry for some minutes if AWS throttles."""
         for tries in range(1, _LAST_TRIES + 1):
             try:
                 yield from self.attempt.backend.log_lines(self.attempt.name, self._position)

@@ -1,7 +1,7 @@
-"""A log for machines that a person can still read: one JSON object per line, whose sentence comes first.
+"""Log lines: one JSON object per line, which begins with the message so that a person can read it.
 
-Names and times are those of Lambda's own JSON format
-(https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced), so that one query reads
+Field names and timestamps are those of Lambda's own JSON format
+(https://docs.aws.amazon.com/lambda/latest/dg/python-logging.html#python-logging-advanced), so that one query can read
 the logs of functions and of children.
 """
 
@@ -12,24 +12,24 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 TRAINING = "training"
-"""The event of a line that the training itself has printed."""
+"""The event of a line that the training program printed."""
 
 
 class Say(Protocol):
-    """Takes what a process has to say: a sentence for the person who reads the log, and facts for who searches it."""
+    """Logs a sentence for a person, with fields for queries."""
 
     def __call__(self, sentence: str, **facts: Any) -> None:
-        """Say it; `event` is the fact that tells what kind of sentence it is."""
+        """Log the sentence; the field `event` classifies it."""
 
 
 def log_line(sentence: str, /, *, level: str = "INFO", **facts: Any) -> str:
-    """Return a line of a log.
+    """Return a log line.
 
     Args:
-        sentence: What happened, for a person.
+        sentence: The message for a person.
         level: INFO or ERROR.
-        facts: What else is known, by names that all lines share: event, submission, index, attempt, training_job,
-            region, batch_child, failure. What is empty is left out.
+        facts: Additional fields, with names that all lines share: event, submission, index, attempt, training_job,
+            region, batch_child, failure. Empty fields are omitted.
     """
     known = {name: value for name, value in facts.items() if value not in ("", None)}
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -38,7 +38,7 @@ def log_line(sentence: str, /, *, level: str = "INFO", **facts: Any) -> str:
 
 
 def readable(line: str) -> str:
-    """Return a line of a log as a person reads it: when, and the sentence; a line that is no JSON of ours as it is."""
+    """Return a log line as text with timestamp, message and stack trace; a line in another format is unchanged."""
     try:
         said = json.loads(line)
         text = f"{said['timestamp']} {said['message']}"

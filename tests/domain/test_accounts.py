@@ -63,19 +63,19 @@ def test_a_region_is_elsewhere_only_if_its_account_is_not_homes(two: Deployment)
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "grid.yaml:4: regions.us-east-1: who may act in anoth"),
-        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "write the home Region's, `account`, too"),
+        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "grid.yaml:4: regions.us-east-1: roles in that acc"),
+        (TWO.replace(f'account: "{HOME}"\nregions', "regions"), "set the grid's `account`, too"),
         (TWO.replace(f'"{OTHER}"', OTHER), "regions.us-east-1.account: 210987654321 is not allowed: this must be text"),
         (TWO.replace(OTHER, "2109"), "regions.us-east-1.account: '2109' is not allowed: it must have the form ^[0-9]{"),
-        (TWO.replace(OTHER, "2109"), 'Write for example `account: "210987654321"`: AWS account that this Region'),
+        (TWO.replace(OTHER, "2109"), 'Write for example `account: "210987654321"`: AWS account of this Region'),
         (
             TWO.replace(f' {{account: "{OTHER}"}}', "")
             + KEYS % ", ".join([key("us-east-1", HOME), key("us-west-2", OTHER), key("eu-west-1", HOME)]),
-            f"encryption: the key of us-west-2 is in {OTHER}, and what it encrypts is in {HOME}; give one of that acco",
+            f"encryption: the key of us-west-2 is in account {OTHER}, but its data is in account {HOME}; use a key of",
         ),
         (
             TWO + KEYS % ", ".join([key("us-east-1", HOME), key("us-west-2", HOME), key("eu-west-1", HOME)]),
-            f"the key of us-east-1 is in {HOME}, and what it encrypts is in {HOME}, {OTHER}; give one of that account",
+            f"the key of us-east-1 is in account {HOME}, but its data is in account {HOME}, {OTHER}; use a key of that",
         ),
     ],
 )

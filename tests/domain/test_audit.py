@@ -172,7 +172,7 @@ def test_a_completed_line_whose_training_job_was_deleted_since_is_a_note_and_no_
     world = a_world(lines, [a_job(1)], at_rest=True)
     assert found(world) == []
     (note,) = notes(world)
-    assert note == f"1 training jobs of lines that have ended are not in SageMaker any more: traingrid-{SUBMISSION}-0-1"
+    assert note == f"1 training jobs of ended lines no longer exist in SageMaker: traingrid-{SUBMISSION}-0-1"
     assert notes(a_world(lines, [a_job(0), a_job(1)])) == []
 
 

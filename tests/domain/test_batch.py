@@ -96,8 +96,8 @@ def test_a_submission_that_iam_refuses_names_action_resource_role_and_next_step(
         batch.submit("0123abcd", JOBS, 2)
     assert raised.value.refused
     assert raised.value.what == (
-        "AWS Batch refused the job traingrid-0123abcd: role traingrid-intake is not allowed batch:TagResource on "
-        f"{definition}."
+        "AWS Batch refused the job traingrid-0123abcd: role traingrid-intake is not allowed to perform "
+        f"batch:TagResource on {definition}."
     )
     assert raised.value.next_step.startswith("Deploy the grid again")
 

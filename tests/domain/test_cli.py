@@ -99,7 +99,11 @@ def test_submit_waits_while_the_intake_tries_again_and_ends_with_the_reason_of_t
     uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
     known = {"version": "v", "jobs": 4, "submitted_jobs": 0, "submission": "0123abcd", "tries": 3}
-    refused = {**known, "reason": "role intake is not allowed batch:SubmitJob.", "next_step": "Ask the administrator."}
+    refused = {
+        **known,
+        "reason": "role intake is not allowed to perform batch:SubmitJob.",
+        "next_step": "Ask the administrator.",
+    }
     storage.write_json(where, {**refused, "state": "retrying"})
 
     def sleep(_: float) -> None:
@@ -108,7 +112,9 @@ def test_submit_waits_while_the_intake_tries_again_and_ends_with_the_reason_of_t
     monkeypatch.setattr("traingrid.cli.submit.time.sleep", sleep)
     report = wait_for_report(storage, uri, "v")
     assert report["state"] == "failed"
-    with pytest.raises(TraingridError, match=r"0 of 4 jobs .* not allowed batch:SubmitJob. Ask the administrator."):
+    with pytest.raises(
+        TraingridError, match=r"0 of 4 jobs .* not allowed to perform batch:SubmitJob. Ask the administrator."
+    ):
         _raise_unless_submitted(Path("x.csv"), report)
 
 
@@ -273,4 +279,4 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
     monkeypatch.setattr(audit, "read_world", lambda *_, **__: SimpleNamespace(submissions={}))
     for words in _MISTYPED:
         assert run(monkeypatch, *words) == 2, words
-        assert re.search("There is no submission 00000000|has no job of index 7", capsys.readouterr().err), words
+        assert re.search("There is no submission 00000000|has no job (of|with) index 7", capsys.readouterr().err), words

@@ -41,20 +41,20 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
     [
         ("home:", "homee:", "grid.yaml:2: homee: there is no such key. Did you mean home?"),
         ("home: us-east-1\n", "", "home: this key is missing. Write for example `home: us-east-1`: Region of the con"),
-        ("home: us-east-1", "home: us-esat-1", "grid.yaml:2: home: 'us-esat-1' is not allowed: no Region of that name"),
+        ("home: us-east-1", "home: us-esat-1", "grid.yaml:2: home: 'us-esat-1' is not allowed: no Region with this"),
         (
             "name: traingrid",
             "name: Train_grid",
             "grid.yaml:1: name: 'Train_grid' is not allowed: it must have the form",
         ),
         ("name: traingrid", f"name: {'a' * 25}", "it must have at most 24 characters"),
-        ("name: traingrid", "name: default", 'every account has one called "default" already'),
-        ("name: traingrid", "name: lab-training", "a grid called lab beside it would have things of the same names"),
-        ("name: traingrid", "name: lab-registry", "a grid called lab beside it would have things of the same names"),
-        ("name: traingrid", "name: lab-0123abcd", "a grid called lab beside it would have things of the same names"),
+        ("name: traingrid", "name: default", 'every account already has a bus named "default"'),
+        ("name: traingrid", "name: lab-training", "a grid named lab could have resources with the same names"),
+        ("name: traingrid", "name: lab-registry", "a grid named lab could have resources with the same names"),
+        ("name: traingrid", "name: lab-0123abcd", "a grid named lab could have resources with the same names"),
         ("name: traingrid", "name: 7", "name: 7 is not allowed: this must be text; put it in quotation marks"),
-        ("name: traingrid", "name:", "there is no value behind this key"),
-        ("home:", "name: other\nhome:", "grid.yaml:2: name: this key stands on line 1 already. Keep one of the two."),
+        ("name: traingrid", "name:", "this key has no value"),
+        ("home:", "name: other\nhome:", "grid.yaml:2: name: this key is already on line 1. Remove one of the two."),
         ("job:\n", "jobs:\n", "jobs: there is no such key. Did you mean job?"),
         ("tag:", "tags:", "grid.yaml:7: images.resnet.tags: there is no such key. Did you mean tag?"),
         ('tag: "1"', "tag: 1", 'this must be text; put it in quotation marks. Write for example `tag: "1"`'),
@@ -81,7 +81,7 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
         (
             '{repository: training, tag: "1"}',
             '{framework: image-classification, version: "1", target: gpu}',
-            "it takes no script, so it is no framework; write {algorithm: image-classification, version: ...}",
+            "this algorithm does not run scripts; write {algorithm: image-classification, version: ...}",
         ),
         (
             '{repository: training, tag: "1"}',
@@ -98,7 +98,7 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
             'resnet: {build: training, target: gpu, efa: "1.43.0"}\n  slow: {build: training, target: gpu}',
             "a deployment builds the target gpu once, so its aliases need the same efa; they have 1.43.0, none",
         ),
-        ("repository: training", "repository: orchestrator", "the orchestrator's image has a repository of this name"),
+        ("repository: training", "repository: orchestrator", "reserved for the repository of the orchestrator's image"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_its_rule_and_what_to_write(
@@ -119,16 +119,16 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "grid.yaml:1: a grid is a mapping with the keys name, home"),
-        ("- a\n", "grid.yaml:1: a grid is a mapping"),
-        ("a: [1\nb: 2\n", "this is not YAML"),
-        ("a: b: c\n", "grid.yaml:1: this is not YAML: mapping values are not allowed here"),
-        ("name: !!python/object/apply:os.system [id]\n", "this is not YAML: could not determine a constructor"),
-        ("a: \x00\n", "this is not YAML"),
-        ("[a, b]: 1\n", "this is not YAML: found unhashable key"),
-        ("? {a: 1}\n: 2\n", "this is not YAML: found unhashable key"),
-        ("name: 2026-02-30\n", "this is not YAML: day is out of range for month"),
-        ("[" * 5000, "this is not YAML: maximum recursion depth exceeded"),
+        ("", "grid.yaml:1: a grid must be a mapping with the keys name, home"),
+        ("- a\n", "grid.yaml:1: a grid must be a mapping"),
+        ("a: [1\nb: 2\n", "invalid YAML"),
+        ("a: b: c\n", "grid.yaml:1: invalid YAML: mapping values are not allowed here"),
+        ("name: !!python/object/apply:os.system [id]\n", "invalid YAML: could not determine a constructor"),
+        ("a: \x00\n", "invalid YAML"),
+        ("[a, b]: 1\n", "invalid YAML: found unhashable key"),
+        ("? {a: 1}\n: 2\n", "invalid YAML: found unhashable key"),
+        ("name: 2026-02-30\n", "invalid YAML: day is out of range for month"),
+        ("[" * 5000, "invalid YAML: maximum recursion depth exceeded"),
         ("1: 2\n", "grid.yaml:1: 1:"),
     ],
 )
@@ -137,7 +137,7 @@ def test_what_is_no_grid_at_all_is_a_sentence_too(tmp_path: Path, text: str, sen
 
 
 def test_a_file_that_is_not_there_or_not_text_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(GridError, match=r"No such file or directory\. Name a grid.yaml that exists"):
+    with pytest.raises(GridError, match=r"No such file or directory\. Specify a grid.yaml that exists"):
         load_grid(tmp_path / "nothing.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\xd8")
     with pytest.raises(GridError, match="is not UTF-8"):
@@ -150,7 +150,7 @@ def test_a_mapping_that_contains_itself_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_grid_that_does_not_fit_into_a_functions_environment_is_refused(tmp_path: Path) -> None:
     buckets = ", ".join(f"campaigns-of-the-year-{year}" for year in range(200))
-    assert "this grid is too long" in problems(tmp_path, changed("campaigns-pdx", buckets))[0]
+    assert "this grid is too large" in problems(tmp_path, changed("campaigns-pdx", buckets))[0]
 
 
 def test_each_target_is_built_once(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_more_regions_than_ecr_replicates_to_are_refused_unless_somebody_else_re
     regions = dict.fromkeys(f"eu-west-{number}" for number in range(1, 28))
     given = {"name": "g", "home": "eu-west-1", "regions": regions, "images": {"a": {"uri": "x/y:1"}}}
     given["job"] = {"image": "a", "instance_type": "ml.m5.large"}
-    with pytest.raises(ValidationError, match="ECR replicates images to 25 other Regions at most, and these are 26"):
+    with pytest.raises(ValidationError, match="ECR replicates images to at most 25 other Regions; this grid has 26"):
         Grid.model_validate(given)
     assert not Grid.model_validate({**given, "replicate_images": False}).replicate_images
     del regions["eu-west-27"]

@@ -24,7 +24,7 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
         (
             "images:",
             "training: {max_runtime: 23h}\nimages:",
-            "grid.yaml:6: training.max_runtime: '23h' is not allowed: the max_runtime of `job` is 86400s already",
+            "grid.yaml:6: training.max_runtime: '23h' is not allowed: `job` has a longer max_runtime, 86400s,",
         ),
         ("images:", "training: {encrypt: false}\nimages:", "training.encrypt: there is no such key. Did you mean encr"),
         (
@@ -35,7 +35,7 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
         ("images:", "training: {warm_pools: true}\nimages:", "training.warm_pools: there is no such key."),
         ("images:", "orchestrator: {vcpu: 0.3}\nimages:", "orchestrator.vcpu: 0.3 is not allowed: Fargate offers 0.25"),
         ("images:", "orchestrator: {memory_mib: 9}\nimages:", "with 0.25 vCPU Fargate offers 512, 1024, 2048 MiB"),
-        ("images:", "log_retention_days: 12\nimages:", "CloudWatch Logs keeps logs for 1, 3, 5"),
+        ("images:", "log_retention_days: 12\nimages:", "CloudWatch Logs retains logs for 1, 3, 5"),
         (
             "images:",
             "network: privat\nimages:",
@@ -50,7 +50,7 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
         (
             "images:",
             "network: {kind: private, subnets: [subnet-0a1b2c3d]}\nimages:",
-            "network.subnets: only an existing network has it; this one is private",
+            "network.subnets: this key requires `kind: existing`; this network is private",
         ),
         (
             "images:",
@@ -60,34 +60,34 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
         (
             "images:",
             "network: {kind: private, zones: [eu-west-1a, eu-west-1b]}\nimages:",
-            "network.zones: zones must be of the home Region, such as us-east-1a",
+            "network.zones: zones must be in the home Region, such as us-east-1a",
         ),
         (
             "images:",
             "network: {kind: existing, vpc: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d], zones: [us-east-1a]}\nimages:",
-            "network.zones: an existing network is where its subnets are",
+            "network.zones: an existing network has the zones of its subnets",
         ),
         ("images:", "network: {vpc: vpc-1}\nimages:", "network.vpc: 'vpc-1' is not allowed: it must have the form"),
         ("images:", "encryption: kmss\nimages:", "6: encryption: 'kmss' is not allowed: it must be 's3' or 'kms'"),
         (
             "images:",
             f"encryption: {{kind: kms, keys: {{us-east-1: '{KEY}'}}}}\nimages:",
-            "encryption.keys: there is no key for us-west-2; give one for every Region, or none",
+            "encryption.keys: no key for us-west-2; specify one for every Region, or none",
         ),
         (
             "images:",
             f"encryption: {{kind: kms, keys: {{us-west-2: '{KEY}'}}}}\nimages:",
-            "encryption.keys: the key of us-west-2 lies in us-east-1, and a key encrypts in its Region only",
+            "encryption.keys: the key of us-west-2 is in us-east-1, but a key encrypts only in its own Region",
         ),
         (
             "images:",
             f"encryption: {{keys: {{us-east-1: '{KEY}'}}}}\nimages:",
-            "encryption.keys: keys encrypt nothing while the kind is s3; write `kind: kms` or leave them out",
+            "encryption.keys: keys have no effect with kind s3; write `kind: kms`, or remove keys",
         ),
         (
             "images:",
             "abandoned_regions: [us-west-2]\nimages:",
-            "abandoned_regions: us-west-2 stands in `regions`, too; take it out of one of them",
+            "abandoned_regions: us-west-2 is also in `regions`; remove it from one of them",
         ),
     ],
 )

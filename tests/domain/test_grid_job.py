@@ -19,7 +19,11 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
     ("old", "new", "sentence"),
     [
         ("instance_type:", "instance_typ:", "grid.yaml:10: job.instance_typ: there is no such key. Did you mean inst"),
-        ("job:\n", "job:\n  qqqq: 1\n", "grid.yaml:9: job.qqqq: there is no such key. There are: image, instance_type"),
+        (
+            "job:\n",
+            "job:\n  qqqq: 1\n",
+            "grid.yaml:9: job.qqqq: there is no such key. Choose from: image, instance_type",
+        ),
         ("  image: resnet\n", "", "grid.yaml:8: job.image: this key is missing. Write for example `image: resnet`"),
         ("image: resnet\n", "image: resnett\n", "grid.yaml:9: job.image: 'resnett' is not allowed: `images` has no s"),
         ("image: resnet\n", "image: resnett\n", "Did you mean resnet?"),
@@ -38,7 +42,7 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         (
             "ml.g5.48xlarge",
             "ml.g5.48xlarge\n  mpi_options: |\n    -x A=1\n    -x B=2",
-            "a hyperparameter is one line; in YAML write >-",
+            "a hyperparameter must be a single line; in YAML write >-",
         ),
         (
             "ml.g5.48xlarge",

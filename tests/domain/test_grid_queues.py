@@ -43,18 +43,21 @@ WRONG = {
     "a queue of no size": (GOOD.replace("{data_buckets: [campaigns-pdx]}", "{service_queue: {}}"), "either instances"),
     "a queue of two kinds": (
         SHARED.replace("{instances: 16}", "{instances: 16, quota_shares: {research: {ml.g5.48xlarge: 1}}}"),
-        "regions.us-east-1.service_queue.instances: 16 is not allowed: a service queue has either",
+        "regions.us-east-1.service_queue.instances: 16 is not allowed: a service queue must have either",
     ),
     "a queue in another account": (
         SHARED.replace("home: us-east-1\n", 'home: us-east-1\naccount: "123456789012"\n').replace(
             "{service_queue: {instances: 16}}", '{account: "210987654321", service_queue: {instances: 16}}'
         ),
-        "a service queue is one of the home Region's account, and this Region is in another; leave one of the two out",
+        "a service queue must be in the home Region's account, but this Region is in another; remove one of the two",
     ),
-    "a loan without shares": (SHARED.replace("{instances: 16}", "{instances: 16, lend: true}"), "only quota shares"),
+    "a loan without shares": (
+        SHARED.replace("{instances: 16}", "{instances: 16, lend: true}"),
+        "lend requires quota_shares",
+    ),
     "a share of nothing": (SHARED.replace("{ml.g5.48xlarge: 4}", "{}"), "research has 0 instance types"),
-    "quota shares of nobody": (QUEUES, "shares: quota_shares of us-west-2 and `shares` must name the same ones"),
-    "a type for no job": (SHARED.replace("{ml.g5.48xlarge: 4}", "{ml.p5.48xlarge: 4}"), "no job of the grid may ask"),
+    "quota shares of nobody": (QUEUES, "shares: quota_shares of us-west-2 and `shares` must have the same names"),
+    "a type for no job": (SHARED.replace("{ml.g5.48xlarge: 4}", "{ml.p5.48xlarge: 4}"), "jobs of the grid may not use"),
     "an unknown share": (
         SHARED.replace("  image: resnet\n", "  image: resnet\n  share: reserch\n"),
         "job.share: 'reserch' is not allowed: `shares` has no such share. Did you mean research?",

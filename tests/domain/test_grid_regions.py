@@ -25,25 +25,25 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
     ("old", "new", "sentence"),
     [
         ("data_buckets", "buckets", "grid.yaml:5: regions.us-west-2.buckets: there is no such key. Did you mean data_"),
-        ("us-west-2:", "us-wets-2:", "grid.yaml:5: regions.us-wets-2: 'us-wets-2' is not allowed: no Region of that n"),
+        ("us-west-2:", "us-wets-2:", "grid.yaml:5: regions.us-wets-2: 'us-wets-2' is not allowed: no Region with this"),
         ("us-west-2:", "us-wets-2:", "offers SageMaker. Did you mean us-west-2?"),
-        ("us-west-2:", "cn-north-1:", "regions.cn-north-1: 'cn-north-1' is not allowed: AWS keeps that Region apart"),
+        ("us-west-2:", "cn-north-1:", "regions.cn-north-1: 'cn-north-1' is not allowed: the Region is in another AWS"),
         (
             "[campaigns-pdx]",
             "[Campaigns]",
             '[a-z0-9]$. Write for example `data_buckets: ["my-campaigns-us-west-2"]`: Buck',
         ),
         ("[campaigns-pdx]", "[Campaigns]", "grid.yaml:5: regions.us-west-2.data_buckets.0: 'Campaigns' is not allowed"),
-        ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "and a bucket lies in one Region"),
+        ("  us-east-1:", "  us-east-1: {data_buckets: [campaigns-pdx]}", "but a bucket is in one Region"),
         (
             "{data_buckets: [campaigns-pdx]}",
             "{subnets: [subnet-0123456789abcdef0]}",
-            "grid.yaml:5: regions.us-west-2.subnets: a VPC takes both subnets and security_groups, and security_groups",
+            "grid.yaml:5: regions.us-west-2.subnets: a VPC requires both subnets and security_groups; security_groups",
         ),
         (
             "{data_buckets: [campaigns-pdx]}",
             "{security_groups: [sg-01234567]}",
-            "regions.us-west-2.security_groups: a VPC takes both subnets and security_groups, and subnets is missing",
+            "regions.us-west-2.security_groups: a VPC requires both subnets and security_groups; subnets is missing",
         ),
         (
             "{data_buckets: [campaigns-pdx]}",
@@ -68,15 +68,15 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
         (
             "{data_buckets: [campaigns-pdx]}",
             "{subnets: [subnet-01234567, subnet-01234567], security_groups: [sg-01234567]}",
-            "regions.us-west-2.subnets: each may be listed once",
+            "regions.us-west-2.subnets: each may be listed only once",
         ),
-        ("[campaigns-pdx]", f"[campaigns-pdx], data_keys: ['{KEY}']", "a key decrypts in its Region only"),
+        ("[campaigns-pdx]", f"[campaigns-pdx], data_keys: ['{KEY}']", "a key decrypts only in its own Region"),
         (
             "[campaigns-pdx]",
             "[campaigns-pdx], data_keys: ['arn:aws:kms:us-west-2:111122223333:alias/mine']",
             "regions.us-west-2.data_keys.0: 'arn:aws:kms:us-west-2:111122223333:alias/mine' is not allowed",
         ),
-        ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key stands on line 4 already"),
+        ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key is already on line 4"),
     ],
 )
 def test_a_mistake_of_a_region_is_named_with_its_line_its_rule_and_what_to_write(

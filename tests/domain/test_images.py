@@ -72,7 +72,7 @@ def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
     }
     told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
     assert Deployment.from_environment(told).frameworks == deployment.frameworks
-    with pytest.raises(UsageError, match="no image of tf"):
+    with pytest.raises(UsageError, match="no image for tf"):
         Deployment.from_environment(variables(deployment, BUILT))
 
 
@@ -100,7 +100,7 @@ def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -
     }
     told = {**variables(deployment, BUILT), "TRAINGRID_FRAMEWORKS": to_environment(deployment.frameworks)}
     assert Deployment.from_environment(told).image_uri("classes", "eu-west-1").startswith("222222222222.")
-    with pytest.raises(UsageError, match="no image of classes"):
+    with pytest.raises(UsageError, match="no image for classes"):
         Deployment.from_environment(variables(deployment, BUILT))
 
 
@@ -230,7 +230,7 @@ def test_the_environment_says_what_was_built() -> None:
 
 @pytest.mark.parametrize("built", [None, {}, {"cpu": BUILT["cpu"]}])
 def test_an_environment_that_does_not_say_it_is_refused(built: dict[str, str] | None) -> None:
-    with pytest.raises(UsageError, match=r"no image of (cpu, )?gpu") as refused:
+    with pytest.raises(UsageError, match=r"no image for (cpu, )?gpu") as refused:
         Deployment.from_environment(variables(a_deployment(), built))
     assert "npx cdk deploy" in refused.value.next_step
 

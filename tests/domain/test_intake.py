@@ -411,5 +411,5 @@ def test_folders_and_our_own_reports_are_no_manifests(key: str) -> None:
 
 
 def test_a_bucket_without_versions_is_refused() -> None:
-    with pytest.raises(UsageError, match="keeps no versions"):
+    with pytest.raises(UsageError, match="is not versioned"):
         ManifestVersion.from_event(event("manifests/x.csv", version=None))

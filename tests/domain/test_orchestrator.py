@@ -121,7 +121,7 @@ def test_a_raw_manifest_is_refused_unless_the_array_has_a_child_for_each_line(
         own = {name: value for name, value in environment.items() if "_ARRAY_" not in name or name == "S3_ARRAY_FILE"}
         assert run_child(own | told) == 2
         said = json.loads(capsys.readouterr().err)["message"]
-        assert f"{sentence}. Nothing of it was started." in said
+        assert f"{sentence}. No job was started." in said
         fix = "with an array size of 4" if content == SAMPLE else "as a single job, without an array size"
         assert f"Submit the job definition again {fix}." in said
     assert list(ledger.submissions()) == []

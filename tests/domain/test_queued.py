@@ -123,7 +123,7 @@ def test_a_refusal_is_told_from_a_delay(
     backend: Queued, queue: FakeQueue, job: Job, code: str, meaning: tuple[Failure, bool]
 ) -> None:
     queue.error, queue.takes = answer(code), False
-    with pytest.raises(LaunchError, match="AWS Batch in us-east-1 refuses") as refused:
+    with pytest.raises(LaunchError, match="AWS Batch in us-east-1 rejected") as refused:
         backend.start(NAME, job, {})
     assert (refused.value.failure, refused.value.unresolved) == meaning
 
@@ -153,7 +153,7 @@ def test_a_service_job_of_our_name_that_asks_for_something_else_is_nobody_elses_
 
 def test_a_request_that_has_grown_too_long_is_not_sent(backend: Queued, queue: FakeQueue, job: Job) -> None:
     long = job.model_copy(update={"hyperparameters": {f"x{number}": "y" * 2000 for number in range(6)}})
-    with pytest.raises(LaunchError, match="a service queue carries less") as refused:
+    with pytest.raises(LaunchError, match="a service queue accepts at most 10,240") as refused:
         backend.start(NAME, long, {})
     assert refused.value.failure is INVALID_REQUEST
     assert queue.requests == []

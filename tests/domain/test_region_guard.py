@@ -169,7 +169,7 @@ def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
         ({"Network": "private"}, {"Network": "public"}, "The network cannot change from private to public"),
         ({}, {"Network": "existing"}, "Put the previous `network` back into grid.yaml"),
         ({"Network": "existing"}, {"Network": "private"}, "The network cannot change from existing to private"),
-        ({}, {"Queue": "traingrid-shared"}, "The job queue traingrid cannot give way to traingrid-shared"),
+        ({}, {"Queue": "traingrid-shared"}, "The job queue traingrid cannot be replaced by traingrid-shared"),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {}}, "The service queue q of eu-west-1 cannot be removed"),
         ({"ServiceQueues": {FAR: "q"}}, {"ServiceQueues": {FAR: "r"}}, "`service_queue` of eu-west-1 back"),
         ({"ChildRole": ""}, {}, "This version cannot be deployed now"),

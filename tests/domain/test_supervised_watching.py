@@ -106,7 +106,7 @@ def test_progress_is_written_now_and_then_and_at_the_end(job: Job, ledger: Ledge
 
 def test_a_log_that_cannot_be_read_is_said_once_and_the_job_is_followed_to_its_end(job: Job, ledger: Ledger) -> None:
     said: list[str] = []
-    trouble = LogUnreadableError("ThrottlingException", "The training job goes on.")
+    trouble = LogUnreadableError("ThrottlingException", "The training job continues.")
     backend = FakeBackend(TRAINING, TRAINING, TRAINING, COMPLETED)
     backend.log_trouble = trouble
     assert supervisor(job, backend, ledger, said).run()["state"] == "Completed"

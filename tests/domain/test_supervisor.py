@@ -226,7 +226,7 @@ def test_that_only_its_tag_tells_a_training_job_is_said_once(job: Job, ledger: L
 
     said: list[str] = []
     assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger, said).run()["state"] == "Completed"
-    assert len([line for line in said if "its tag tells that it is ours" in line]) == 1
+    assert len([line for line in said if "its tag shows that it is ours" in line]) == 1
 
 
 @pytest.mark.parametrize("loses_reply", [False, True])
@@ -330,7 +330,10 @@ def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_crea
     assert backend.created == []
     assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
-    assert "SageMaker does not know the training job traingrid-0123abcd-0-1 any more. It was deleted before" in said[-1]
+    assert (
+        "SageMaker does not know the training job traingrid-0123abcd-0-1 any more. The training job was deleted before"
+        in said[-1]
+    )
 
 
 def test_a_training_job_that_is_deleted_while_its_child_watches_ends_the_watch(job: Job, ledger: Ledger) -> None:

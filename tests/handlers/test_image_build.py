@@ -264,7 +264,7 @@ def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     cloudformation.status = 503
-    with pytest.raises(OSError, match="answers 503"):
+    with pytest.raises(OSError, match="HTTP status 503"):
         handle(request("Delete", cloudformation, PhysicalResourceId="x"))
 
 

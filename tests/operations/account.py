@@ -1,6 +1,6 @@
-"""An account with a grid of two Regions, without the CDK and without TensorFlow: made by plain calls in a second.
+"""Account: a grid of two Regions, created within a second by API calls, without the CDK and TensorFlow.
 
-Children and trainings are tiny processes, so that a test decides what each has done before it died.
+Children and trainings are tiny processes, so that a test controls which steps each completes before it dies.
 """
 
 import itertools
@@ -38,7 +38,7 @@ TRAINS = (
 
 
 class Account:
-    """The grid and what tests do in it. The AWS environment must point at a running local AWS."""
+    """The grid and the operations of tests in it. The AWS environment must point at a running localcloud."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -57,7 +57,7 @@ class Account:
         self.training = {region: image(client("ecr", region), "traingrid/training", TRAINS) for region in REGIONS}
 
     def submit(self, regions: tuple[str, ...], code: str = WAITS, *, opened: bool = True, recorded: bool = True) -> str:
-        """Submit a line for each Region, whose children all run this code; return the submission."""
+        """Submit a line for each Region, whose children all run `code`, and return the submission id."""
         submission = f"{next(self._numbers):08x}"
         jobs = [self.job(index, region) for index, region in enumerate(regions)]
         body, index = normalised(jobs)
@@ -74,7 +74,7 @@ class Account:
         return submission
 
     def accept(self, manifest: str) -> str:
-        """Submit a manifest as the intake does, to children that are the real orchestrator; return the submission."""
+        """Submit a manifest through the intake, to children that run the orchestrator; return the submission id."""
         self._orchestrator()
         uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{next(self._numbers)}.csv")
         version = self.storage.write(uri, manifest.encode(), "text/csv")
@@ -90,7 +90,7 @@ class Account:
         return str(report["submission"])
 
     def _orchestrator(self) -> None:
-        """Register the orchestrator's job definition, once, and put data where the manifests' lines say."""
+        """Register the orchestrator's job definition once, and upload the data of the manifests' lines."""
         name = self.deployment.job_definition
         if self.batch.describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]:
             return
@@ -120,7 +120,7 @@ class Account:
         )
 
     def run(self, name: str, code: str, size: int) -> str:
-        """Submit an array of children that run this code, or a plain job; return its id."""
+        """Submit an array of children that run `code`, or a plain job, and return its id."""
         number = next(self._numbers)
         uri = image(client("ecr", HOME), f"child-{number}", code)
         definition = self.batch.register_job_definition(
@@ -167,7 +167,7 @@ class Account:
         seconds: float = 600,
         ours: bool = True,
     ) -> str:
-        """Claim an attempt and create its training job, as a child does; return its name once it trains."""
+        """Claim an attempt and create its training job, as a child does; return the name once it trains."""
         name = names.training_job("traingrid", submission, index, attempt)
         request: dict[str, Any] = {
             "TrainingJobName": name,
@@ -193,7 +193,7 @@ class Account:
         return dict(client("sagemaker", region).describe_training_job(TrainingJobName=name))
 
     def ended(self, name: str, region: str = HOME) -> str:
-        """Wait until a training job has ended and return how."""
+        """Wait until a training job has ended, and return its final status."""
         wait_until(lambda: self.described(name, region)["TrainingJobStatus"] in FINAL_STATES)
         return str(self.described(name, region)["TrainingJobStatus"])
 

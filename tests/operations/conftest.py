@@ -28,7 +28,7 @@ def account(cloud: LocalCloud) -> Iterator[Account]:
 
 @pytest.fixture
 def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands find this account, whatever grid.yaml they are given."""
+    """Let commands find this account for every grid.yaml."""
     plane = ControlPlane(
         deployment=account.deployment,
         ledger=account.ledger,

@@ -1,4 +1,4 @@
-"""Cancelling beside a Batch and a SageMaker that run: the intent is recorded, children and training jobs end."""
+"""Cancel with a running Batch and SageMaker: the intent is recorded, and children and training jobs end."""
 
 import sys
 from dataclasses import replace
@@ -27,7 +27,7 @@ def canceller(account: Account) -> Canceller:
     )
 
 
-def test_a_cancelled_submission_ends_wherever_its_jobs_were(account: Account, canceller: Canceller) -> None:
+def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, OTHER, HOME))
     running = account.train(submission, 0), account.train(submission, 1, region=OTHER)
     told = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
@@ -40,7 +40,7 @@ def test_a_cancelled_submission_ends_wherever_its_jobs_were(account: Account, ca
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_doing_it_again_changes_nothing_and_is_no_error(account: Account, canceller: Canceller) -> None:
+def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME,))
     name = account.train(submission, 0)
     wanted = Wanted(submission=submission, by="Ada")
@@ -49,7 +49,7 @@ def test_doing_it_again_changes_nothing_and_is_no_error(account: Account, cancel
     assert canceller.cancel(wanted).training_jobs == []
 
 
-def test_one_index_is_cancelled_and_the_others_go_on(account: Account, canceller: Canceller) -> None:
+def test_cancelling_one_index_leaves_the_other_jobs_running(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, HOME))
     names = [account.train(submission, index) for index in (0, 1)]
     told = canceller.cancel(Wanted(submission=submission, index=1, by="Ada"))
@@ -62,7 +62,7 @@ def test_one_index_is_cancelled_and_the_others_go_on(account: Account, canceller
 
 
 @pytest.mark.parametrize("opened", [True, False])
-def test_one_region_is_cancelled_also_for_lines_that_no_child_has_opened(
+def test_cancelling_a_region_includes_lines_without_ledger_item(
     account: Account, canceller: Canceller, *, opened: bool
 ) -> None:
     submission = account.submit((HOME, OTHER), opened=opened)
@@ -73,7 +73,7 @@ def test_one_region_is_cancelled_also_for_lines_that_no_child_has_opened(
     assert not is_cancelled(cancels, 0, HOME)
 
 
-def test_the_intent_is_there_before_anything_is_told_to_end(
+def test_the_intent_is_recorded_before_any_job_is_stopped(
     account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submission = account.submit((HOME,))
@@ -87,10 +87,10 @@ def test_the_intent_is_there_before_anything_is_told_to_end(
         with pytest.raises(KeyboardInterrupt):
             canceller.cancel(Wanted(submission=submission, by="Ada"))
     assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
-    assert name in account.reconciler().sweep().stopped, "what the command no longer did, the reconciler does"
+    assert name in account.reconciler().sweep().stopped, "the reconciler completes an interrupted cancel"
 
 
-def test_what_costs_money_is_stopped_before_the_children_are_ended_and_looked_for_once_more(
+def test_training_jobs_are_stopped_before_and_after_the_children_are_terminated(
     account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submission = account.submit((HOME, OTHER))
@@ -99,7 +99,7 @@ def test_what_costs_money_is_stopped_before_the_children_are_ended_and_looked_fo
 
     def ends(job: str, reason: str) -> None:
         states.append(account.described(first)["TrainingJobStatus"])
-        if len(states) == 1:  # its create was on its way, and it is ended before it could read the intent
+        if len(states) == 1:  # its create request was in flight, and it is terminated before it reads the intent
             account.train(submission, 1, region=OTHER)
         terminate(job, reason)
 
@@ -110,7 +110,7 @@ def test_what_costs_money_is_stopped_before_the_children_are_ended_and_looked_fo
     assert account.ended(f"traingrid-{submission}-1-1", OTHER) == "Stopped"
 
 
-def test_what_cannot_be_told_to_end_keeps_nothing_else_from_its_end(
+def test_a_job_that_cannot_be_stopped_does_not_prevent_stopping_others(
     account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submission = account.submit((HOME, OTHER))
@@ -130,7 +130,7 @@ def test_what_cannot_be_told_to_end_keeps_nothing_else_from_its_end(
     assert canceller.cancel(Wanted(submission=submission, by="Ada")).errors == {}
 
 
-def test_a_command_that_batch_does_not_answer_at_all_ends_soon(
+def test_a_cancel_gives_up_after_20_errors_of_batch(
     account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submission = account.submit((HOME,) * 30)
@@ -145,16 +145,16 @@ def test_a_command_that_batch_does_not_answer_at_all_ends_soon(
     monkeypatch.setattr(canceller.children, "terminate", lost)
     told = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
     assert len(asked) == len(told.errors) == 20
-    assert told.training_jobs == [name], "what costs money is looked for all the same"
+    assert told.training_jobs == [name], "training jobs are stopped nevertheless"
     monkeypatch.undo()
     canceller.cancel(Wanted(submission=submission, by="Ada"))
 
 
-def test_what_does_not_exist_cannot_be_cancelled_and_leaves_no_intent(account: Account, canceller: Canceller) -> None:
+def test_cancelling_an_unknown_target_fails_and_records_no_intent(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME,))
     with pytest.raises(TraingridError, match="no submission ffffffff"):
         canceller.cancel(Wanted(submission="ffffffff"))
-    with pytest.raises(UsageError, match="no job of index 1"):
+    with pytest.raises(UsageError, match="no job with index 1"):
         canceller.cancel(Wanted(submission=submission, index=1))
     with pytest.raises(UsageError, match="not a training Region"):
         canceller.cancel(Wanted(submission=submission, region="mars"))
@@ -162,7 +162,7 @@ def test_what_does_not_exist_cannot_be_cancelled_and_leaves_no_intent(account: A
 
 
 @pytest.mark.parametrize("region", ["", OTHER])
-def test_a_region_that_the_grid_has_no_more_is_cancelled_and_audited_while_lines_live_there(
+def test_lines_in_a_removed_region_can_be_cancelled_and_audited(
     account: Account, canceller: Canceller, region: str
 ) -> None:
     submission = account.submit((HOME, OTHER))
@@ -182,7 +182,7 @@ def test_a_region_that_the_grid_has_no_more_is_cancelled_and_audited_while_lines
 
 
 @pytest.mark.usefixtures("commanded")
-def test_the_command_says_what_it_did(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_the_stopped_jobs(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     submission = account.submit((HOME,))
     name = account.train(submission, 0)
     assert cancel.name in cli.commands
@@ -202,7 +202,7 @@ def test_the_command_says_what_it_did(account: Account, capsys: pytest.CaptureFi
         (EndpointConnectionError(endpoint_url="batch"), 1, "Batch job "),
     ],
 )
-def test_the_command_says_that_it_is_recorded_whatever_goes_wrong_after_that(
+def test_the_command_reports_the_recorded_cancel_even_if_a_later_step_fails(
     *,
     account: Account,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""Children as processes of their own, beside a SageMaker that lags, has no room, loses replies and throttles."""
+"""Children as separate processes, with a SageMaker that lags, lacks capacity, loses replies and throttles."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FOREVER = Plan(stubs=(Stub(seconds=600),))
 
 
 class Line:
-    """A line of its own submission, and the children that run it."""
+    """The only line of a submission, and the children that run it."""
 
     def __init__(self, account: Account, submission: str, job: Job) -> None:
         self.account, self.submission = account, submission
@@ -60,7 +60,7 @@ class Line:
 
 
 def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
-    """Wait for a child; return its exit code and what it said."""
+    """Wait for a child, and return its exit code and output."""
     try:
         said, _ = child.communicate(timeout=within)
     finally:
@@ -69,7 +69,7 @@ def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
 
 
 def created(cloud: LocalCloud, line: Line) -> list[tuple[str, str]]:
-    """Return Region and name of every training job of a line that was ever created."""
+    """Return the Region and name of every training job that was created for a line."""
     return [
         (entry["region"], entry["parameters"]["TrainingJobName"])
         for entry in cloud.record.entries()
@@ -79,7 +79,7 @@ def created(cloud: LocalCloud, line: Line) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def line(account: Account, request: pytest.FixtureRequest) -> Line:
-    """A line whose data lies in both Regions."""
+    """A line with data in both Regions."""
     for region in (HOME, OTHER):
         account.storage.write(S3Uri(account.data(region), "x/shard"), b"x", "application/x")
     number = zlib.crc32(request.node.name.encode())
@@ -94,7 +94,7 @@ def _no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
     cloud.faults.set(Plan())
 
 
-def test_a_creation_whose_reply_is_lost_and_whose_job_lags_is_not_repeated(cloud: LocalCloud, line: Line) -> None:
+def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cloud: LocalCloud, line: Line) -> None:
     lost: Any = {"effect": "lose_reply", "service": "sagemaker", "action": "CreateTrainingJob", "times": 1}
     cloud.faults.set(Plan(calls=(CallFault(**lost),), lags=(Lag(seconds=3),), stubs=(Stub(),)))
     code, said = ended(line.child())
@@ -104,7 +104,7 @@ def test_a_creation_whose_reply_is_lost_and_whose_job_lags_is_not_repeated(cloud
     assert "this child's own cost" in said
 
 
-def test_every_line_of_a_childs_log_is_json_that_says_whose_it_is(cloud: LocalCloud, line: Line) -> None:
+def test_every_line_of_a_childs_log_is_json_with_its_submission_and_index(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(stubs=(Stub(),)))
     code, said = ended(line.child())
     assert code == 0, said
@@ -120,7 +120,7 @@ def test_every_line_of_a_childs_log_is_json_that_says_whose_it_is(cloud: LocalCl
     assert end["state"] == "Completed"
 
 
-def test_two_children_of_one_line_move_on_together_and_train_it_once(cloud: LocalCloud, line: Line) -> None:
+def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(capacity=(Capacity(region=HOME, seconds=1),), stubs=(Stub(seconds=1),)))
     ends = [ended(child) for child in [line.child(), line.child()]]
     assert [code for code, _ in ends] == [0, 0], ends
@@ -130,7 +130,7 @@ def test_two_children_of_one_line_move_on_together_and_train_it_once(cloud: Loca
     assert [(former["region"], former["failure"]) for former in item["tried"]] == [(HOME, "capacity")]
 
 
-def test_a_quota_is_waited_for_and_shown(cloud: LocalCloud, line: Line) -> None:
+def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(quotas=(Quota(instances=0),), stubs=(Stub(),)))
     child = line.child()
     wait_until(lambda: line.item().get("state") == "Waiting")
@@ -140,7 +140,7 @@ def test_a_quota_is_waited_for_and_shown(cloud: LocalCloud, line: Line) -> None:
     assert (line.item()["state"], line.item()["attempt"]) == ("Completed", 1)
 
 
-def test_throttling_does_not_end_a_child(cloud: LocalCloud, line: Line) -> None:
+def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(Plan(seed=3, calls=(CallFault(effect="throttle", share=0.5),), stubs=(Stub(),)))
     code, said = ended(line.child(), within=120)
     assert code == 0, said
@@ -148,7 +148,7 @@ def test_throttling_does_not_end_a_child(cloud: LocalCloud, line: Line) -> None:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_child_that_is_told_to_end_stops_the_training_only_if_it_is_cancelled(
+def test_a_terminated_child_stops_its_training_only_if_the_job_is_cancelled(
     cloud: LocalCloud, line: Line, cancelled: bool
 ) -> None:
     cloud.faults.set(FOREVER)
@@ -165,7 +165,7 @@ def test_a_child_that_is_told_to_end_stops_the_training_only_if_it_is_cancelled(
     assert state in (("Stopping", "Stopped") if cancelled else ("InProgress",))
 
 
-def test_a_child_whose_job_is_cancelled_stops_it_and_says_so(cloud: LocalCloud, line: Line) -> None:
+def test_a_child_stops_its_cancelled_job_and_records_it(cloud: LocalCloud, line: Line) -> None:
     cloud.faults.set(FOREVER)
     child = line.child()
     wait_until(line.training)

@@ -1,4 +1,4 @@
-"""Whoever looks after the grid may be killed before or after any of its calls; doing it again puts all of it right."""
+"""Deaths: a sweep or cancel may be killed before or after any call, and a repetition completes it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -17,17 +17,17 @@ DIES = "raise SystemExit('no')"
 
 
 class KilledError(BaseException):
-    """Stands for SIGKILL: nothing may catch it, nothing runs after it but `finally`."""
+    """Simulates SIGKILL: no code may catch it, and only `finally` blocks run after it."""
 
 
 @contextmanager
 def dying(at: int, *, after: bool) -> Iterator[None]:
-    """Die at one call to AWS, the first being 1: before it is sent or after it is answered."""
+    """Raise KilledError at one call to AWS, counted from 1: before it is sent or after it is answered."""
     client: Any = botocore.client.BaseClient
     original, numbers = client._make_api_call, itertools.count(1)
 
     def call(self: Any, operation: str, arguments: Any) -> Any:
-        number = next(numbers)  # Regions are asked in threads
+        number = next(numbers)  # atomic, because Regions are called in threads
         if number == at and not after:
             raise KilledError
         answer = original(self, operation, arguments)
@@ -41,7 +41,7 @@ def dying(at: int, *, after: bool) -> Iterator[None]:
 
 
 def killed_everywhere(work: Callable[[], object]) -> int:
-    """Do something once for each of its calls, killed there before and after, and at last to its end."""
+    """Run `work` twice for each of its calls, killed before and after the call, and finally to its end."""
     at = 0
     while True:
         at += 1
@@ -54,7 +54,7 @@ def killed_everywhere(work: Callable[[], object]) -> int:
             return at
 
 
-def test_a_sweep_killed_at_every_call_converges_and_stops_or_closes_nothing_twice(account: Account) -> None:
+def test_a_sweep_killed_at_every_call_converges_without_stopping_running_jobs(account: Account) -> None:
     left = account.submit((HOME, OTHER), DIES, opened=False)
     living = account.submit((HOME,))
     ended, running = account.submit((HOME,), DIES), account.train(living, 0)
@@ -71,7 +71,7 @@ def test_a_sweep_killed_at_every_call_converges_and_stops_or_closes_nothing_twic
     assert audit(account.world(living)) == []
 
 
-def test_a_cancel_killed_at_every_call_leaves_nothing_running_once_it_has_been_recorded(account: Account) -> None:
+def test_a_cancel_killed_at_every_call_stops_all_jobs_once_it_is_recorded(account: Account) -> None:
     submission = account.submit((HOME, OTHER))
     names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
     canceller = Canceller(

@@ -1,4 +1,4 @@
-"""The check-up: what is missing is named with the command that mends it, before a deployment and after."""
+"""Doctor: missing resources are reported with the command that creates them, before and after a deployment."""
 
 import json
 import re
@@ -43,7 +43,7 @@ Doctor = Callable[..., tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A cloud in which us-west-2 grants two instances, and three jobs of it never fit."""
+    """A localcloud whose quota in us-west-2 is two instances, too few for a job with three."""
     quotas = [{"region": "us-west-2", "instance_type": "ml.p4d.24xlarge", "instances": 2}]
     plan = json.dumps({"quotas": quotas})
     settings = Settings(data_dir=tmp_path_factory.mktemp("doctored"), faults=plan)
@@ -55,7 +55,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 def doctor(
     cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Doctor:
-    """Give the command a grid whose second Region is `region`; return its exit status and what it printed."""
+    """Return a function that runs the command on a grid with a second Region, and returns exit status and output."""
     for name, value in user_environment(cloud.endpoint_url).items():
         monkeypatch.setenv(name, value)
 
@@ -83,7 +83,7 @@ def doctor(
 
 
 def deploy(regions: tuple[str, ...], bucket: str) -> None:
-    """Make what a deployment makes, as far as the check-up looks at it."""
+    """Create the resources of a deployment that the doctor checks."""
     template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
     iam = client("iam", "us-east-1")
     for region in regions:
@@ -121,7 +121,7 @@ def deploy(regions: tuple[str, ...], bucket: str) -> None:
 
 
 def queue() -> None:
-    """Make the grid's job queue and its compute environment."""
+    """Create the grid's job queue and its compute environment."""
     batch, ec2 = client("batch", "us-east-1"), client("ec2", "us-east-1")
     resources = {
         "type": "FARGATE",
@@ -139,7 +139,7 @@ def queue() -> None:
 
 
 def run(command: str) -> None:
-    """Run a command of the AWS CLI that a finding names, as far as the tests need it."""
+    """Run the AWS CLI command of a finding, as far as the tests need it."""
     service, operation, *options = command.partition("  #")[0].removeprefix("aws ").split()
     given = dict(zip(options[::2], options[1::2], strict=True))
     region = given.pop("--region", "us-east-1")
@@ -154,7 +154,7 @@ def run(command: str) -> None:
     getattr(model, method)(**arguments)
 
 
-def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor) -> None:
+def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doctor) -> None:
     code, said = doctor()
     assert code == 1
     for mend in (
@@ -170,17 +170,17 @@ def test_before_a_deployment_all_that_is_missing_has_its_command(doctor: Doctor)
     ):
         assert mend in said
     assert "2 granted, and one job needs 3: it could never start" in said
-    assert "bucket" not in said, "what a stack makes is not looked for where there is none"
+    assert "bucket" not in said, "the resources of a missing stack are not checked"
 
 
-def test_in_a_young_account_each_quota_and_role_has_its_command(doctor: Doctor, cloud: LocalCloud) -> None:
+def test_in_a_new_account_each_quota_and_role_has_its_command(doctor: Doctor, cloud: LocalCloud) -> None:
     iam = client("iam", "us-east-1")
     young = {quota: quota.young for quota in QUOTAS}
     for quota, value in {**young, LAMBDA_CONCURRENCY: 5, FARGATE_VCPUS: 6}.items():
         cloud.limits.set(ACCOUNT, quota, value)
     for name in LINKED_ROLES:
         iam.delete_role(RoleName=name)
-    for number in range(4):  # and the default one
+    for number in range(4):  # in addition to the default VPC
         client("ec2", "us-east-1").create_vpc(CidrBlock=f"10.{number}.0.0/16")
     code, said = doctor(target="gpu")
     assert code == 1
@@ -195,30 +195,30 @@ def test_in_a_young_account_each_quota_and_role_has_its_command(doctor: Doctor, 
     ):
         assert f"us-east-1 {mend}" in said or mend in said
         run(re.search(rf"{re.escape(mend)}.*", mend)[0].partition(": ")[2])  # type: ignore[index]
-    assert "Linux/Small environment:" not in said, "one build at a time is enough"
-    assert "doctored: aws batch" not in said, "nothing is deployed"
+    assert "Linux/Small environment:" not in said, "a quota of one build suffices"
+    assert "doctored: aws batch" not in said, "the grid is not deployed"
     _, said = doctor(target="gpu")
     assert "AWSServiceRoleForECS: aws" not in said
-    assert "0 granted, 1 needed" in said, "a request is not granted yet"
+    assert "0 granted, 1 needed" in said, "the request has not been granted yet"
     cloud.limits.grant()
     _, said = doctor(target="gpu")
     assert "request-service-quota-increase --region us-east-1" not in said
 
 
-def test_a_region_that_is_not_opted_in_is_named_and_not_looked_into(doctor: Doctor) -> None:
+def test_a_region_that_is_not_opted_in_is_reported_and_not_checked(doctor: Doctor) -> None:
     code, said = doctor(region="me-central-1")
     assert code == 1
     assert "me-central-1 Region: aws account enable-region --region-name me-central-1" in said
     assert "me-central-1 bootstrap" not in said
 
 
-def test_an_instance_type_that_a_region_does_not_offer_is_named(doctor: Doctor) -> None:
+def test_an_instance_type_that_a_region_does_not_offer_is_reported(doctor: Doctor) -> None:
     code, said = doctor(kind="ml.p9.48xlarge")
     assert code == 1
     assert "us-west-2 ml.p9.48xlarge for training job usage: choose another instance type" in said
 
 
-def test_quotas_are_compared_with_what_a_manifests_jobs_need(doctor: Doctor) -> None:
+def test_quotas_are_compared_with_the_needs_of_a_manifests_jobs(doctor: Doctor) -> None:
     line = "us-west-2,s3://campaigns-pdx/a,{}\n"
     one = "region,s3_uri,instance_count\n" + line.format(2)
     assert "2 granted, 2 needed" in doctor(manifest=one)[1]
@@ -228,7 +228,7 @@ def test_quotas_are_compared_with_what_a_manifests_jobs_need(doctor: Doctor) -> 
     assert "--desired-value 3" in said
 
 
-def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: Doctor) -> None:
+def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) -> None:
     deploy(("us-east-1", "ca-central-1"), bucket="campaigns-yul")
     code, said = doctor(region="ca-central-1", bucket="campaigns-yul")
     assert (code, "0 wrong" in said) == (0, True), said
@@ -259,7 +259,7 @@ def test_after_a_deployment_everything_is_there_but_what_was_taken_away(doctor: 
     assert "4 wrong" in doctor(region="ca-central-1", bucket="campaigns-yul")[1]
 
 
-def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_mended(doctor: Doctor) -> None:
+def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor: Doctor) -> None:
     batch, iam = client("batch", "us-east-1"), client("iam", "us-east-1")
     role = names.execution_role("doctored", "us-east-1")
     iam.delete_role_policy(RoleName=role, PolicyName="p")
@@ -274,7 +274,7 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_mended(docto
     assert "DISABLED" not in doctor()[1]
 
 
-def test_a_command_names_the_grids_file_unless_that_is_the_default() -> None:
+def test_a_command_includes_the_grid_file_unless_it_is_the_default() -> None:
     mend = "delete it, then npx cdk deploy --all --revert-drift; else npx cdk destroy --all"
     assert of_grid_file(mend, Path("grid.yaml")) == mend
     assert of_grid_file(mend, Path("my grids/a.yaml")) == (
@@ -284,7 +284,7 @@ def test_a_command_names_the_grids_file_unless_that_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("a: 1", 1), ("rebuild: 3\na: 1\n", 4)])
-def test_the_command_for_a_deleted_image_changes_one_line_of_the_grids_file(
+def test_the_command_for_a_deleted_image_changes_one_line_of_the_grid_file(
     tmp_path: Path, before: str, after: int
 ) -> None:
     grid = tmp_path / "my grid.yaml"
@@ -295,7 +295,7 @@ def test_the_command_for_a_deleted_image_changes_one_line_of_the_grids_file(
     assert deploys == f"npx cdk deploy --all -c grid='{grid}'"
 
 
-def test_a_region_that_grid_yaml_has_lost_is_named_with_the_command_that_deletes_its_stacks(doctor: Doctor) -> None:
+def test_the_stacks_of_a_removed_region_have_the_command_that_deletes_them(doctor: Doctor) -> None:
     template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
     cloudformation = client("cloudformation", "eu-north-1")
     for name in ("doctored-eu-north-1", "doctored-registry-eu-north-1", "somebodys-eu-north-1"):
@@ -307,7 +307,7 @@ def test_a_region_that_grid_yaml_has_lost_is_named_with_the_command_that_deletes
     assert "somebodys" not in said
 
 
-def test_a_stack_whose_deletion_was_refused_can_be_kept_or_deleted(doctor: Doctor) -> None:
+def test_a_stack_whose_deletion_failed_can_be_kept_or_deleted(doctor: Doctor) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-of-data"}}
     cloudformation = client("cloudformation", "us-west-2")
     cloudformation.create_stack(StackName="doctored-us-west-2", TemplateBody=json.dumps({"Resources": {"B": bucket}}))

@@ -1,4 +1,4 @@
-"""The check-up of a grid of two accounts before its first deployment: each account's people see their own half."""
+"""Doctor on a grid of two accounts before its first deployment: the users of each account see their own half."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 def doctor(
     cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[[str], str]]:
-    """Run the command as a user of an account, and return what it prints."""
+    """Return a function that runs the command as a user of an account, and returns its output."""
 
     def of(account: str) -> str:
         for name, value in user_environment(cloud.endpoint_url, account_id=account).items():
@@ -52,7 +52,7 @@ def doctor(
     renew()
 
 
-def test_home_looks_at_its_own_regions_and_names_whose_profile_looks_at_the_other(
+def test_the_home_account_checks_its_regions_and_names_the_other_accounts_profile(
     doctor: Callable[[str], str],
 ) -> None:
     said = doctor("")
@@ -60,21 +60,21 @@ def test_home_looks_at_its_own_regions_and_names_whose_profile_looks_at_the_othe
     assert f"us-west-2 bootstrap: npx cdk bootstrap aws://{HOME}/us-west-2\n" in said
     assert f"us-east-1 account {OTHER}: AWS_PROFILE=<a profile of account {OTHER}> traingrid doctor" in said
     assert f"aws://{OTHER}" not in said
-    assert "us-east-1 stack doctored-us-east-1" not in said, "it is not home's to look for"
+    assert "us-east-1 stack doctored-us-east-1" not in said, "the other account has this stack"
     assert "1 could not be checked" in said
 
 
-def test_stacks_that_a_region_left_where_it_was_before_are_named(doctor: Callable[[str], str]) -> None:
+def test_stacks_in_the_previous_account_of_a_region_are_reported(doctor: Callable[[str], str]) -> None:
     doctor("")
     template = '{"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}}'
     for name in ("doctored-us-east-1", "doctored-us-west-2"):
         client("cloudformation", name.removeprefix("doctored-")).create_stack(StackName=name, TemplateBody=template)
     said = doctor("")
     assert "stack doctored-us-east-1: aws cloudformation delete-stack --region us-east-1" in said
-    assert "delete-stack --region us-west-2" not in said, "where the grid has it still"
+    assert "delete-stack --region us-west-2" not in said, "the grid still has this Region in the account"
 
 
-def test_the_other_account_sees_its_half_and_how_it_lets_home_deploy_there(doctor: Callable[[str], str]) -> None:
+def test_the_other_account_sees_its_half_and_how_to_trust_the_home_account(doctor: Callable[[str], str]) -> None:
     said = doctor(OTHER)
     assert f"us-east-1 bootstrap: npx cdk bootstrap aws://{OTHER}/us-east-1 {TRUSTING}\n" in said
     assert "us-east-1 stack doctored-us-east-1: npx cdk deploy --all" in said

@@ -1,4 +1,4 @@
-"""The switch by its commands, beside a ledger that is DynamoDB's."""
+"""Pause and resume: the commands, with a ledger in DynamoDB."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from traingrid.cli.main import cli
 
 
 @pytest.mark.usefixtures("commanded")
-def test_a_pause_says_who_why_and_what_to_do_and_every_status_shows_it(
+def test_a_pause_is_reported_with_its_reason_and_shown_by_every_status(
     account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cli.main(["pause", "--reason", "the bill"], standalone_mode=False)
@@ -30,7 +30,7 @@ def test_a_pause_says_who_why_and_what_to_do_and_every_status_shows_it(
 
 
 @pytest.mark.usefixtures("commanded")
-def test_the_reconciler_and_the_list_of_submissions_take_the_switch_for_no_submission(
+def test_the_reconciler_and_the_list_of_submissions_ignore_the_pause_item(
     account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     account.ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)

@@ -1,4 +1,4 @@
-"""The reconciler beside a Batch and a SageMaker that run: it closes what is left and stops what nobody owns."""
+"""Reconciler with a running Batch and SageMaker: it closes abandoned lines and stops orphaned training jobs."""
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
@@ -11,7 +11,7 @@ from traingrid.recording import record_seen
 DIES = "raise SystemExit('no')"
 
 
-def test_a_training_job_whose_child_died_and_whose_event_was_lost_is_recorded(account: Account) -> None:
+def test_a_training_job_with_a_dead_child_and_a_lost_event_is_recorded(account: Account) -> None:
     submission = account.submit((HOME,), DIES)
     name = account.train(submission, 0, seconds=0)
     account.ended(name)
@@ -23,7 +23,7 @@ def test_a_training_job_whose_child_died_and_whose_event_was_lost_is_recorded(ac
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_a_line_whose_child_died_before_it_created_anything_is_closed_once_nothing_can_be_on_its_way(
+def test_a_line_whose_child_died_before_creating_a_job_is_closed_after_the_grace(
     account: Account,
 ) -> None:
     submission = account.submit((HOME, OTHER), DIES)
@@ -33,11 +33,11 @@ def test_a_line_whose_child_died_before_it_created_anything_is_closed_once_nothi
     assert sorted(closed) == [f"traingrid-{submission}-0-1", f"traingrid-{submission}-1-1"]
     assert account.line(submission, 0)["state"] == "Failed"
     assert "is FAILED" in account.line(submission, 0)["reason"]
-    assert account.reconciler().sweep().closed == [], "what has ended never changes"
+    assert account.reconciler().sweep().closed == [], "an ended line never changes"
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_a_line_that_no_child_ever_opened_is_opened_and_closed(account: Account) -> None:
+def test_a_line_without_ledger_item_is_created_as_failed(account: Account) -> None:
     submission = account.submit((HOME, OTHER), DIES, opened=False)
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     account.reconciler().sweep()
@@ -45,7 +45,7 @@ def test_a_line_that_no_child_ever_opened_is_opened_and_closed(account: Account)
     assert account.line(submission, 1)["region"] == OTHER
 
 
-def test_what_runs_under_a_living_line_is_left_alone_with_its_child_or_without(account: Account) -> None:
+def test_the_training_job_of_an_open_line_continues_with_or_without_its_child(account: Account) -> None:
     submission = account.submit((HOME, OTHER))
     name = account.train(submission, 0)
     other = account.train(submission, 1, region=OTHER)
@@ -55,20 +55,20 @@ def test_what_runs_under_a_living_line_is_left_alone_with_its_child_or_without(a
     wait_until(lambda: account.child(submission, 1) == "FAILED")
     done = account.reconciler().sweep()
     assert not {name, other} & {*done.stopped, *done.closed}
-    assert account.line(submission, 1)["state"] == "InProgress", "the child died before it could say so"
+    assert account.line(submission, 1)["state"] == "InProgress", "the child died before it recorded this"
     assert audit(account.world(submission)) == []
 
 
-def test_a_training_job_of_no_submission_is_stopped_and_a_strangers_is_not(account: Account) -> None:
+def test_an_orphan_is_stopped_and_a_foreign_training_job_is_not(account: Account) -> None:
     orphan = account.train("ffffffff", 0)
     strangers = account.train("ffffffff", 1, ours=False)
-    assert account.reconciler(grace_seconds=60).sweep().stopped == [], "it may be found before its line is"
+    assert account.reconciler(grace_seconds=60).sweep().stopped == [], "its line may not be visible yet"
     assert account.reconciler().sweep().stopped == [orphan]
     assert account.ended(orphan) == "Stopped"
     assert account.described(strangers)["TrainingJobStatus"] == "InProgress"
 
 
-def test_a_training_job_of_a_former_attempt_is_stopped_in_its_region(account: Account) -> None:
+def test_a_training_job_of_a_previous_attempt_is_stopped_in_its_region(account: Account) -> None:
     submission = account.submit((HOME,))
     former = account.train(submission, 0)
     tried = {"attempt": 1, "region": HOME, "state": "Failed", "failure": "capacity"}
@@ -79,26 +79,26 @@ def test_a_training_job_of_a_former_attempt_is_stopped_in_its_region(account: Ac
     assert account.described(current, OTHER)["TrainingJobStatus"] == "InProgress"
 
 
-def test_what_is_cancelled_is_stopped_though_whoever_cancelled_it_died_right_after(account: Account) -> None:
+def test_cancelled_jobs_are_stopped_if_the_cancel_command_died_after_recording(account: Account) -> None:
     submission = account.submit((HOME, OTHER))
     names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
     account.ledger.request_cancel(submission, "region#eu-west-1", {"by": "Ada", "reason": ""})
-    assert account.reconciler(grace_seconds=60).sweep().stopped == [names[1]], "a cancel knows no grace"
+    assert account.reconciler(grace_seconds=60).sweep().stopped == [names[1]], "a cancel takes effect without grace"
     assert account.ended(names[1], OTHER) == "Stopped"
     assert account.described(names[0])["TrainingJobStatus"] == "InProgress"
 
 
-def test_a_line_that_waits_with_its_child_is_asked_nothing(account: Account) -> None:
+def test_a_line_that_waits_with_its_child_is_left_unchanged(account: Account) -> None:
     submission = account.submit((HOME,), WAITS)
     done = account.reconciler().sweep()
     assert account.line(submission, 0)["state"] == "Pending"
     assert not [name for name in (*done.recorded, *done.closed, *done.stopped) if submission in name]
 
 
-def test_a_submission_whose_intake_died_before_it_wrote_its_array_down_gets_it_written_down(account: Account) -> None:
+def test_an_array_that_the_intake_did_not_record_is_recorded(account: Account) -> None:
     submission = account.submit((HOME, OTHER), DIES, opened=False, recorded=False)
     wait_until(lambda: account.batch.list_jobs(jobQueue="traingrid", jobStatus="FAILED")["jobSummaryList"])
-    assert account.reconciler(grace_seconds=60).sweep().recorded == [], "the intake may still be at it"
+    assert account.reconciler(grace_seconds=60).sweep().recorded == [], "the intake may still be running"
     assert submission in account.reconciler().sweep().recorded
     head = account.ledger.submission(submission)
     assert head is not None
@@ -108,7 +108,7 @@ def test_a_submission_whose_intake_died_before_it_wrote_its_array_down_gets_it_w
     assert [account.line(submission, index)["state"] for index in (0, 1)] == ["Failed", "Failed"]
 
 
-def test_a_submission_that_batch_never_got_is_left_to_its_dead_letter(account: Account) -> None:
+def test_a_submission_without_batch_job_is_left_to_its_dead_letter(account: Account) -> None:
     account.ledger.claim_submission("dddddddd", "test", {"manifest": "s3://x/y", "version": "1", "jobs": 2})
     account.reconciler().sweep()
     head = account.ledger.submission("dddddddd")
@@ -117,7 +117,7 @@ def test_a_submission_that_batch_never_got_is_left_to_its_dead_letter(account: A
     assert [str(violation)[:8] for violation in audit(account.world("dddddddd", at_rest=True))] == ["I1 lost:"]
 
 
-def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_taken_for_its_end(account: Account) -> None:
+def test_a_foreign_training_job_with_a_lines_name_is_not_its_outcome(account: Account) -> None:
     submission = account.submit((HOME, HOME))
     account.ledger.record_job(submission, 0, 1, {"fingerprint": "what the child has asked for"})
     for index, claim in ((0, "claimed"), (1, "not yet claimed")):
@@ -136,7 +136,7 @@ def test_what_a_stranger_has_created_under_the_name_of_a_living_line_is_not_take
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_what_was_asked_for_something_else_under_the_name_of_a_line_is_stopped_and_accounted_for(
+def test_our_training_job_with_a_different_request_is_stopped_and_recorded(
     account: Account,
 ) -> None:
     submission = account.submit((HOME,), DIES)
@@ -155,7 +155,7 @@ def test_what_was_asked_for_something_else_under_the_name_of_a_line_is_stopped_a
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_a_strangers_training_job_is_never_stopped_though_the_line_of_its_name_is_cancelled(account: Account) -> None:
+def test_a_foreign_training_job_is_never_stopped_by_a_cancel(account: Account) -> None:
     submission = account.submit((HOME,))
     strangers = account.train(submission, 0, ours=False)
     canceller = Canceller(
@@ -171,7 +171,7 @@ def test_a_strangers_training_job_is_never_stopped_though_the_line_of_its_name_i
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_a_line_whose_training_job_was_deleted_before_anybody_saw_its_end_is_closed_and_says_so(
+def test_a_line_whose_training_job_was_deleted_early_is_closed_with_that_reason(
     account: Account,
 ) -> None:
     submission = account.submit((HOME, HOME), DIES)

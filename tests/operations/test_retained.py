@@ -1,4 +1,4 @@
-"""What outlives a grid is listed with its size, its price and what removes it: also when all stacks are gone."""
+"""Retained: the resources that outlive a grid are listed with size, price and the command that removes them."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 def retained(
     cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """The command over this grid; it returns what it printed."""
+    """Return a function that runs the command on this grid, and returns its output."""
     for name, value in user_environment(cloud.endpoint_url).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", "250")
@@ -60,19 +60,19 @@ def make_bucket(name: str, region: str) -> None:
 
 
 def command_for(said: str, what: str) -> str:
-    """Return the command that is to remove something."""
+    """Return the command that removes a resource, from the output."""
     (line,) = [line for line in said.splitlines() if f" {what}: " in line]
     return line.split(f" {what}: ", 1)[1]
 
 
-def test_of_a_grid_that_never_was_nothing_is_left(retained: Command) -> None:
+def test_a_grid_that_was_never_deployed_has_no_retained_resources(retained: Command) -> None:
     assert retained() == "nothing is left of gone\n"
 
 
-def test_buckets_ledger_and_keys_are_found_with_nothing_but_grid_yaml(retained: Command) -> None:
+def test_buckets_ledger_and_keys_are_found_without_stacks(retained: Command) -> None:
     make_bucket(names.manifest_bucket("gone", ACCOUNT, "us-east-1"), "us-east-1")
     make_bucket(names.data_bucket("gone", ACCOUNT, "eu-west-1"), "eu-west-1")
-    make_bucket(names.output_bucket("gone", ACCOUNT, "ap-southeast-2"), "ap-southeast-2")  # once one of its Regions
+    make_bucket(names.output_bucket("gone", ACCOUNT, "ap-southeast-2"), "ap-southeast-2")  # a removed Region
     make_bucket("gone-data-of-somebody", "us-east-1")
     client("s3", "us-east-1").put_object(
         Bucket=names.manifest_bucket("gone", ACCOUNT, "us-east-1"), Key="manifests/a.csv", Body=b"x"
@@ -100,7 +100,7 @@ def test_buckets_ledger_and_keys_are_found_with_nothing_but_grid_yaml(retained: 
     assert re.search(r"gone-data-123456789012-eu-west-1 .* 0\.00 +0\.00", said)
 
 
-def test_a_bucket_has_the_size_that_cloudwatch_knows_and_its_price(retained: Command) -> None:
+def test_a_bucket_has_the_size_from_cloudwatch_and_its_price(retained: Command) -> None:
     name = names.data_bucket("gone", ACCOUNT, "eu-west-1")
     client("cloudwatch", "eu-west-1").put_metric_data(
         Namespace="AWS/S3",
@@ -120,7 +120,7 @@ def test_a_bucket_has_the_size_that_cloudwatch_knows_and_its_price(retained: Com
     assert re.search(rf"{name} +data that was uploaded +100\.00 +2\.30", retained())
 
 
-def test_while_stacks_are_there_it_says_what_a_destruction_will_keep(retained: Command) -> None:
+def test_while_stacks_exist_the_resources_that_destroy_keeps_are_listed(retained: Command) -> None:
     template = json.dumps({"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}})
     for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
         client("cloudformation", region).create_stack(StackName=name, TemplateBody=template)
@@ -132,7 +132,7 @@ def test_while_stacks_are_there_it_says_what_a_destruction_will_keep(retained: C
         client("cloudformation", region).delete_stack(StackName=name)
 
 
-def test_the_command_of_a_bucket_removes_it_with_all_versions(retained: Command) -> None:
+def test_the_command_for_a_bucket_removes_it_with_all_versions(retained: Command) -> None:
     name = names.manifest_bucket("gone", ACCOUNT, "us-east-1")
     s3 = client("s3", "us-east-1")
     s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
@@ -145,7 +145,7 @@ def test_the_command_of_a_bucket_removes_it_with_all_versions(retained: Command)
     assert name not in retained()
 
 
-def test_a_key_that_is_scheduled_for_deletion_costs_nothing_and_is_left_no_more(retained: Command) -> None:
+def test_a_key_that_is_scheduled_for_deletion_is_not_listed(retained: Command) -> None:
     kms = client("kms", "eu-west-1")
     arguments = shlex.split(command_for(retained(), _key(retained())))
     assert arguments[:3] == ["aws", "kms", "schedule-key-deletion"]
@@ -158,7 +158,7 @@ def _key(said: str) -> str:
     return str(found)
 
 
-def test_regions_in_another_account_are_named_with_it(retained: Command, tmp_path: Path) -> None:
+def test_regions_in_another_account_are_listed_with_that_account(retained: Command, tmp_path: Path) -> None:
     text = GRID.replace("home:", f'account: "{ACCOUNT}"\nhome:').replace(
         "eu-west-1: ", 'eu-west-1: {account: "210987654321"}'
     )

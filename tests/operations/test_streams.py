@@ -1,4 +1,4 @@
-"""A line with a stream for each rank on real children, which are killed wherever they touch its ManifestFiles."""
+"""Streams: a line with one stream per rank, whose children are killed around each access to its ManifestFiles."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from traingrid.submission import jobs_of_lines
 from traingrid.world_reading import read_world
 
 RANKS = 2
-# A child's calls of S3, by its attempt: two read its line, three read, list and write the shares, then come the files.
+# A child's S3 calls, by attempt: two read its line, three read, list and write the shares, the others write the files.
 DEATHS = (
     CallFault(effect="kill_after", service="s3", caller="batch/*/1", nth=4, host_lost=False),
     CallFault(effect="kill_after", service="s3", caller="batch/*/2", nth=5, host_lost=False),
@@ -45,7 +45,7 @@ def manifest(account: Account) -> str:
     return "\n".join((header, *rows)) + "\n"
 
 
-def test_children_killed_around_their_manifest_files_make_one_training_job_each(
+def test_children_killed_around_their_manifest_files_create_one_training_job_each(
     account: Account, cloud: LocalCloud
 ) -> None:
     cloud.faults.set(Plan(calls=DEATHS))
@@ -75,7 +75,7 @@ def test_children_killed_around_their_manifest_files_make_one_training_job_each(
 
 
 def listed(region: str, uri: str) -> list[str]:
-    """Return the objects that a ManifestFile lists; they and it are in the job's own Region."""
+    """Return the objects that a ManifestFile lists, after asserting that all are in the job's Region."""
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     assert bucket == names.output_bucket("traingrid", ACCOUNT, region)
     start, *keys = json.loads(client("s3", region).get_object(Bucket=bucket, Key=key)["Body"].read())

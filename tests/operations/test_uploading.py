@@ -27,7 +27,7 @@ def versions(account: Account, key: str) -> list[str]:
 
 
 @pytest.mark.parametrize("effect", ["lose_reply", "error_before", "error_after", "throttle"])
-def test_an_upload_is_one_version_whatever_becomes_of_it(account: Account, cloud: LocalCloud, effect: Effect) -> None:
+def test_an_upload_creates_one_version_despite_faults(account: Account, cloud: LocalCloud, effect: Effect) -> None:
     former = upload(account, f"manifests/{effect}.csv")
     upload(account, f"manifests/{effect}.csv.report.json")
     cloud.faults.set(Plan(calls=(CallFault(effect=effect, action="PutObject", times=1),)))
@@ -36,12 +36,12 @@ def test_an_upload_is_one_version_whatever_becomes_of_it(account: Account, cloud
     assert cloud.faults.struck() == {"calls/0": 1}
 
 
-def test_what_s3_refuses_is_not_sent_again(account: Account, cloud: LocalCloud) -> None:
+def test_an_upload_that_s3_rejects_is_not_retried(account: Account, cloud: LocalCloud) -> None:
     with pytest.raises(ClientError, match="NoSuchBucket"):
         account.storage.write_new(S3Uri("nobody-has-it", "x"), b"", "text/csv")
 
 
-def test_an_upload_that_never_succeeds_says_so(
+def test_an_upload_that_never_succeeds_raises_the_error(
     account: Account, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traingrid.storage.backoff_seconds", lambda _tries, _cap: 0.0)

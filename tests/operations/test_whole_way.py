@@ -1,4 +1,4 @@
-"""The commands on real children: a manifest through the intake, the orchestrator, trainings; then cancel and retry."""
+"""End to end with children: a manifest passes the intake, orchestrator and trainings, then is cancelled or retried."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ from traingrid.world_reading import read_world
 
 
 def manifest(account: Account, *lines: tuple[str, str]) -> str:
-    """Return a manifest of these Regions, whose trainings last so many seconds, or fail if that is no number."""
+    """Return a manifest of (Region, seconds) lines; a training fails if its seconds are not a number."""
     rows = [f"{region},s3://{account.data(region)}/x,{seconds}" for region, seconds in lines]
     return "\n".join(["region,s3_uri,hp.seconds", *rows]) + "\n"
 
@@ -59,7 +59,7 @@ def retrier(account: Account) -> Retrier:
 
 @pytest.fixture
 def plane(account: Account, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
-    """What the commands find deployed."""
+    """The control plane that the commands find."""
     made = ControlPlane(
         deployment=account.deployment,
         ledger=account.ledger,
@@ -71,7 +71,7 @@ def plane(account: Account, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     return made
 
 
-def test_what_failed_is_tried_again_and_what_completed_is_not(
+def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud, tmp_path: Path
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never"), (HOME, "never")))
@@ -79,7 +79,7 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     retried = retrier.retry(submission, "Ada")
     assert (retried.indices, retried.left) == ([1, 2], {})
     again = {"attempt": 1, "region": HOME, "state": "Failed"}
-    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen="again"), "somebody else was faster"
+    assert not account.ledger.next_attempt(submission, 2, again, HOME, reopen="again"), "the retry was faster"
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
     assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 2, 2]
     (former,) = account.line(submission, 1)["tried"]
@@ -102,7 +102,7 @@ def test_what_failed_is_tried_again_and_what_completed_is_not(
     assert plane.ledger is account.ledger
 
 
-def test_what_is_cancelled_ends_with_its_children_and_is_not_tried_again(
+def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
     account: Account, retrier: Retrier, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "600"), (OTHER, "600")))
@@ -127,7 +127,7 @@ def test_what_is_cancelled_ends_with_its_children_and_is_not_tried_again(
     assert plane.deployment is account.deployment
 
 
-def test_a_person_reads_what_the_child_of_a_line_says(account: Account, plane: ControlPlane) -> None:
+def test_logs_prints_the_log_of_a_lines_child(account: Account, plane: ControlPlane) -> None:
     submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never")))
     ended(account, submission, 2)
     said = CliRunner().invoke(cli, ["logs", "--child", submission, "1"]).output
@@ -140,9 +140,7 @@ def test_a_person_reads_what_the_child_of_a_line_says(account: Account, plane: C
     assert plane.ledger is account.ledger
 
 
-def test_a_training_job_that_is_refused_has_no_log_and_says_where_to_read_on(
-    account: Account, plane: ControlPlane
-) -> None:
+def test_logs_of_a_rejected_training_job_refers_to_the_childs_log(account: Account, plane: ControlPlane) -> None:
     submission = account.submit((HOME,))
     refused = {"state": "Failed", "training_job": "traingrid-never-made", "reason": "SageMaker refuses it."}
     account.ledger.record_job(submission, 0, 1, refused)
@@ -153,7 +151,7 @@ def test_a_training_job_that_is_refused_has_no_log_and_says_where_to_read_on(
     assert plane.ledger is account.ledger
 
 
-def test_the_audit_ends_with_1_and_names_what_is_unaccounted_for(account: Account, plane: ControlPlane) -> None:
+def test_the_audit_exits_with_1_and_reports_orphans(account: Account, plane: ControlPlane) -> None:
     orphan = account.train("eeeeeeee", 0)
     result = CliRunner().invoke(cli, ["audit"])
     assert result.exit_code == 1

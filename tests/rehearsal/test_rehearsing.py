@@ -137,7 +137,7 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     assert isinstance(result.exception, TraingridError), result.output
     assert result.exception.exit_code == 1
     assert re.search(
-        r"^I4 other: grid-[0-9a-f]{8}-\d+-1 in \S+ was Completed, and the ledger says Failed$", result.output, re.M
+        r"^I4 other: grid-[0-9a-f]{8}-\d+-1 in \S+ ended as Completed, but the ledger has Failed$", result.output, re.M
     )
     counted = re.search(r"violations (\d+), seed 1$", result.output.rstrip())
     assert counted

@@ -1,1 +1,1 @@
-"""What runs a training job: one small protocol, one module per service."""
+"""Backends: the services that run training jobs, one module per service behind one protocol."""

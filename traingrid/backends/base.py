@@ -1,4 +1,4 @@
-"""The protocol between the supervisor and whatever runs training jobs."""
+"""Backend: the protocol between the supervisor and a service that runs training jobs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 QUEUED = "Queued"
-"""The phase of a job whose training job does not exist yet, because its service queue, or SageMaker, has no room."""
+"""The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""
 
-# Where each log stream was read up to: stream name to the service's own token.
+# The position up to which each log stream was read: stream name to the service's own token.
 LogPosition = dict[str, str]
 
 
 class LaunchError(TraingridError):
-    """The service did not take the job.
+    """The service did not accept the job, or its reply was lost.
 
     Args:
-        failure: What that means, and whether the same request may be taken later.
-        what: What happened and where, in the service's own words.
-        unresolved: Whether the job may exist nevertheless, because the answer was lost or the name is taken by a job
-            that cannot be described yet.
+        failure: The class of the failure, which determines if the request is retried.
+        what: The error with the service's own message, as a sentence.
+        unresolved: True if the job may exist nevertheless, because the reply was lost or a job that cannot be described
+            yet has the name.
     """
 
     def __init__(self, failure: Failure, what: str, *, unresolved: bool = False) -> None:
@@ -41,8 +41,8 @@ class LogUnreadableError(TraingridError):
     """The log cannot be read now; the training job continues.
 
     Args:
-        what: The cause.
-        next_step: The next step.
+        what: The cause, as a sentence.
+        next_step: The next step, as a sentence.
         passes: True if reading may succeed in a while without any change.
     """
 
@@ -53,20 +53,20 @@ class LogUnreadableError(TraingridError):
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a service says of a training job.
+    """A service's description of a training job.
 
     Attributes:
-        state: Its status in SageMaker's words: InProgress, Stopping, Completed, Failed, Stopped.
-        phase: The finer secondary status: Starting, Downloading, Training, Uploading, ...
+        state: SageMaker's status: InProgress, Stopping, Completed, Failed, Stopped.
+        phase: SageMaker's secondary status: Starting, Downloading, Training, Uploading, ...
         arn: The training job's ARN.
-        reason: Why it failed; empty otherwise.
-        artifact: The S3 URI of the model; empty before there is one.
-        metrics: The last value of each metric, once it has ended.
-        training_seconds: How long it trained, once it has ended.
-        billable_seconds: What it is billed for, once it has ended.
-        fingerprint: Of what was asked for, to tell one's own job from a stranger of the same name.
-        told_by_tag: Whether only its tag tells one's own job: the service describes it in other words than it got.
-        service_job: The id of the service job that queues it; empty for one that was created directly.
+        reason: The failure reason; empty if the job has not failed.
+        artifact: The S3 URI of the model; empty until it exists.
+        metrics: The last value of each metric, once the job has ended.
+        training_seconds: The training time, once the job has ended.
+        billable_seconds: The billable time, once the job has ended.
+        fingerprint: The fingerprint of the request, which distinguishes this job from another one with the same name.
+        told_by_tag: True if only the job's tag identifies it, because its description differs from the request.
+        service_job: The id of the service job that queues it; empty if it was created directly.
     """
 
     state: str
@@ -83,11 +83,11 @@ class Seen:
 
     @property
     def ended(self) -> bool:
-        """Whether the state is final."""
+        """True if the state is final."""
         return self.state in FINAL_STATES
 
     def facts(self) -> dict[str, Any]:
-        """Return what the ledger keeps of this; nothing that is not known yet."""
+        """Return the fields that the ledger records; unknown fields are omitted."""
         known: dict[str, Any] = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
         known |= {"reason": self.reason} if self.reason else {}
         known |= {"service_job": self.service_job} if self.service_job else {}
@@ -99,50 +99,50 @@ class Seen:
 
 
 class Backend(Protocol):
-    """Runs training jobs in one Region. The name is the idempotency token of everything here."""
+    """Runs training jobs in one Region. The training job's name is the idempotency token of every method."""
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
-        """Create the training job, or attach to the one that this very job has created before.
+        """Create the training job, or attach to the one that this job created before.
 
-        The request is sent once. It may be sent again at any time by calling this again: the name is taken once.
+        Each call sends the request at most once. Calling it again is safe, because the name is unique.
 
         Returns:
-            None if it was created now; else what is known of the one that exists.
+            None if the training job was created now; otherwise the description of the existing one.
 
         Raises:
-            LaunchError: It was not taken, or it is not known whether it was, or another training job has the name.
+            LaunchError: The service rejected the request, its reply was lost, or another training job has the name.
         """
 
     def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
-        """Return what is known of the training job that this very job has created before, or None if none is known.
+        """Return the description of the training job that this job created before, or None if none is known.
 
         Raises:
-            LaunchError: It is not known whether there is one, or another training job has the name.
+            LaunchError: The service did not answer, or another training job has the name.
         """
 
     def describe(self, name: str) -> Seen | None:
-        """Return what is known of a training job, or None if none of this name is known (yet)."""
+        """Return the description of a training job, or None if the service does not know the name (yet)."""
 
     def tags(self, seen: Seen) -> dict[str, str] | None:
-        """Return the tags of a training job, or None if it is not known (yet, or any more)."""
+        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
     def stop(self, name: str) -> None:
-        """Ask for a training job to be stopped, and return at once. One that has ended stays as it is."""
+        """Request that a training job stop, without waiting. A training job that has ended does not change."""
 
     def fingerprint(self, name: str, job: Job) -> str:
-        """Return the fingerprint of the training job of this name that this very job becomes."""
+        """Return the fingerprint of the training job that this job creates under this name."""
 
     def log_lines(
         self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
     ) -> Iterable[tuple[str, str]]:
-        """Yield (host, line) of log lines since `position`, and update `position`.
+        """Yield (host, line) of the log lines after `position`, and update `position`.
 
         Args:
-            name: The training job.
-            position: How far the log was read.
-            whole: Read to the end of the log; otherwise one page of each stream, and more only if a page is large.
-            discover: List the streams; otherwise only those in `position` are read.
+            name: The training job's name.
+            position: The position up to which the log was read.
+            whole: Read to the end of the log; otherwise read one page of each stream, and more only if a page is large.
+            discover: List the streams; otherwise read only those in `position`.
 
         Raises:
-            LogUnreadableError: It cannot be read now; `position` stays where reading goes on.
+            LogUnreadableError: The log cannot be read now. The next call continues from `position`.
         """

@@ -1,7 +1,8 @@
-"""SageMaker training jobs that AWS Batch creates from a service queue, as a backend.
+"""Queued backend: SageMaker training jobs that AWS Batch creates from a service queue.
 
-The service job has the name that the training job would have, and that name is its client token: sent twice it is one
-service job, and so at most one training job at a time. The training job's own name is AWS Batch's; it is asked for.
+The service job has the name that a direct training job would have, and uses it as its client token. A repeated request
+is therefore the same service job, with at most one training job at a time. AWS Batch chooses the training job's own
+name, which is read from the service job.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 _REFUSED = "ClientException"
-"""Batch's answer to a request that it will never take, and perhaps to one that it has taken under the same token: the
-API reference says that "the second request is rejected"."""
+"""Batch's error for a request that it never accepts, and perhaps for a repeated client token: according to the API
+reference, "the second request is rejected"."""
 
 
 class Queued(SageMaker):
-    """Training jobs of one Region that wait in its service queue. What reads and describes them is SageMaker's.
+    """Training jobs of one Region that wait in its service queue. SageMaker describes them and has their logs.
 
     Args:
-        deployment: Whose execution role the jobs get.
+        deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid that has a service queue.
-        make: Makes the clients that describe and end.
+        make: Makes the clients that describe and terminate jobs.
         make_logs: Makes the client that reads logs.
     """
 
@@ -54,9 +55,10 @@ class Queued(SageMaker):
     def _send(self, request: dict[str, Any], job: Job) -> None:
         asked = service_job_request(request, job, self._deployment.grid)
         size = len(asked["serviceRequestPayload"].encode())
-        if size > MAX_PAYLOAD_BYTES:  # the intake refuses such a line; its streams may have become more since
-            what = f"The request of {asked['jobName']} has {size:,} bytes, and a service queue carries less."
-            raise LaunchError(INVALID_REQUEST, f"{what} Launch the line direct.")
+        if size > MAX_PAYLOAD_BYTES:  # the intake rejects such a line, but its streams may have increased since then
+            what = f"The request of {asked['jobName']} has {size:,} bytes"
+            rule = f"a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
+            raise LaunchError(INVALID_REQUEST, f"{what}; {rule}. Set `launch: direct` for the line.")
         self._submitting = self._submitting or once("batch", self._region)
         self._submitting.submit_service_job(**asked)
 
@@ -65,13 +67,13 @@ class Queued(SageMaker):
             raise refusal from error
         seen = self.describe(name)
         if seen is None:
-            # Not before it would be listed: till then it may be that an earlier request was taken and not answered.
+            # Until a new service job is certainly listed, an earlier request may have been accepted without a reply.
             late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
             raise LaunchError(INVALID_REQUEST if late else SERVICE_ERROR, refusal.what, unresolved=not late) from error
         return seen
 
     def describe(self, name: str) -> Seen | None:
-        """See `Backend.describe`; `name` is that of the service job."""
+        """See `Backend.describe`; `name` is the service job's name."""
         found = self._described(name)
         if found is None:
             return None
@@ -79,11 +81,11 @@ class Queued(SageMaker):
         return seen_of(found, next((seen for seen in spelled if seen), None))
 
     def tags(self, seen: Seen) -> dict[str, str] | None:
-        """See `Backend.tags`. They are the service job's; Batch gives them to what it makes of it."""
+        """See `Backend.tags`. Returns the service job's tags, which Batch copies to its training jobs."""
         return dict(self._jobs.described(seen.service_job).get("tags", {})) if seen.service_job else super().tags(seen)
 
     def stop(self, name: str) -> None:
-        """See `Backend.stop`: the service job is ended, and Batch stops what it has made of it."""
+        """See `Backend.stop`. Terminates the service job; Batch then stops its training job."""
         job = self._jobs.find(name)
         if job:
             self._jobs.terminate(job)
@@ -91,7 +93,7 @@ class Queued(SageMaker):
     def log_lines(
         self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
     ) -> Iterator[tuple[str, str]]:
-        """See `Backend.log_lines`; none while the job waits."""
+        """See `Backend.log_lines`. Yields nothing while the job is queued."""
         found = self._described(name)
         for training_job in training_job_names(found or {}):
             yield from super().log_lines(training_job, position, whole=whole, discover=discover)
@@ -102,10 +104,10 @@ class Queued(SageMaker):
 
 
 class Either(Queued):
-    """Training jobs of one Region for whoever does not know how each was launched: recorder, reconciler, a person."""
+    """Training jobs of one Region, launched directly or queued: for the recorder, the reconciler and the commands."""
 
     def describe(self, name: str) -> Seen | None:
-        """See `Backend.describe`. No name is both: a line's next attempt has another one."""
+        """See `Backend.describe`. A name is never used for both, because each attempt of a line has its own name."""
         return SageMaker.describe(self, name) or super().describe(name)
 
     def stop(self, name: str) -> None:
@@ -124,22 +126,22 @@ class Either(Queued):
 
 
 def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
-    """Return the backend by which a child launches its job.
+    """Return the backend with which a child launches its job.
 
-    It reads logs without botocore's retries: a child that is throttled looks again later (traingrid/log_following.py).
+    It reads logs without botocore's retries, because a throttled child reads again later (traingrid/log_following.py).
 
     Raises:
-        UsageError: The job is to be queued, and its Region has no queue.
+        UsageError: The job must be queued, but its Region has no service queue.
     """
     if launch == "direct":
         return SageMaker(deployment, region, make, once)
     if not deployment.grid.service_queue(region):
-        text = f"The job is to be queued in {region}, which has no service queue."
-        raise UsageError(text, "Give the Region a service_queue in grid.yaml, deploy, and submit the line again.")
+        text = f"The job must be queued in {region}, which has no service queue."
+        raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
     return Queued(deployment, region, make, once)
 
 
 def watching(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
-    """Return the backend of a Region for whoever looks after training jobs that others have launched."""
+    """Return the backend of a Region for processes that manage training jobs that children have launched."""
     made = Either if deployment.grid.service_queue(region) else SageMaker
     return made(deployment, region, make)

@@ -1,4 +1,4 @@
-"""SageMaker training jobs as a backend."""
+"""SageMaker backend: creates, describes and stops training jobs, and reads their logs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 _LARGE_PAGE = 1000
-"""Events of a page after which more are read at once. A page has up to 10,000 events or 1 MB (GetLogEvents)."""
-# After these, CreateTrainingJob may have been carried out nevertheless.
+"""After a page with this many events the next page is read at once. A page has up to 10,000 events or 1 MB
+(GetLogEvents)."""
+# After these errors, CreateTrainingJob may have created the training job nevertheless.
 _MAYBE_TAKEN = ("ResourceInUse", "InternalFailure", "InternalServerError", "ServiceUnavailable", "InternalError")
 
 
@@ -35,9 +36,9 @@ class SageMaker:
     """Training jobs of one Region.
 
     Args:
-        deployment: Whose execution role the jobs get.
+        deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid.
-        make: Makes the client that describes and stops.
+        make: Makes the client that describes and stops training jobs.
         make_logs: Makes the client that reads logs.
     """
 
@@ -74,12 +75,12 @@ class SageMaker:
             raise self._outage(name, error) from error
 
     def _own(self, name: str, seen: Seen, wanted: str, tags: dict[str, str]) -> Seen:
-        """Return a training job of our name that exists, if it is the one that is wanted."""
+        """Return the existing training job with this name if its fingerprint is `wanted`; otherwise raise."""
         if seen.fingerprint == wanted:
             return seen
         found = self.tags(seen)
         if found is None:
-            what = f"SageMaker in {self._region} does not say yet whose training job {name} is."
+            what = f"SageMaker in {self._region} does not return the tags of training job {name} yet."
             raise LaunchError(SERVICE_ERROR, what, unresolved=True)
         if found.get(names.TAG_FINGERPRINT) == wanted and tags.items() <= found.items():
             return replace(seen, fingerprint=wanted, told_by_tag=True)
@@ -90,7 +91,7 @@ class SageMaker:
         return tags_at(self._sagemaker, seen.arn)
 
     def _write_manifests(self, name: str, job: Job) -> None:
-        """Write what the request names and nobody else makes: the ManifestFiles of a stream for each rank."""
+        """Write the ManifestFiles that the request refers to: one for each rank's stream."""
         if not by_rank(job.inputs, job.streams):
             return
         self._storage = self._storage or Storage(self._region, role=self._role)
@@ -100,26 +101,26 @@ class SageMaker:
             raise LaunchError(DATA, str(error)) from error
         except ClientError as error:
             if is_outage(error):
-                raise  # nothing is lost, and the whole is done again
+                raise  # a later call repeats all of this
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             failure = PERMISSION if of_refusal(code) is PERMISSION else DATA
             what = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, what) from error
 
     def _create(self, name: str, request: dict[str, Any], job: Job) -> Seen | None:
-        """Send the request once; if it is not clear what came of that, see whether there is such a job now."""
+        """Send the request once; if its outcome is unknown, look for the training job."""
         try:
             self._send(request, job)
         except HTTPClientError as error:
-            return self._found(name, f"does not answer {self._asked} for {name}: {error}", error)
+            return self._found(name, f"did not answer {self._asked} for {name}: {error}", error)
         except ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if is_expired(error):
-                raise  # nothing was read of the request; it is sent again with new credentials
+                raise  # the service did not process the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
-            what = f"{self._service} in {self._region} refuses the training job {name}: {code}: {message.rstrip('.')}."
+            what = f"{self._service} in {self._region} rejected the training job {name}: {code}: {message.rstrip('.')}."
             return self._refused(name, LaunchError(of_refusal(code, message), what), error)
         return None
 
@@ -128,26 +129,26 @@ class SageMaker:
         self._creating.create_training_job(**request)
 
     def _refused(self, _name: str, refusal: LaunchError, error: ClientError) -> Seen:
-        """Raise a refusal, unless it may mean something else."""
+        """Raise the error of a rejected request; a subclass may return the job that exists instead."""
         raise refusal from error
 
     def _found(self, name: str, trouble: str, error: Exception) -> Seen:
         seen = self.describe(name)
-        if seen is None:  # perhaps not yet: a job that was just created is not visible everywhere at once
+        if seen is None:  # a job that was just created is not visible everywhere at once
             what = f"{self._service} in {self._region} {trouble}."
             raise LaunchError(SERVICE_ERROR, what, unresolved=True) from error
         return seen
 
     def _outage(self, name: str, error: BotoCoreError | ClientError) -> Exception:
-        """Return what to raise where SageMaker does not even say whether the training job exists.
+        """Return the error to raise if it is unknown whether the training job exists.
 
-        That the line is cancelled must not go unread while SageMaker is asked again, however long that takes; so the
-        caller decides when it is. Only expired credentials are left to whoever can renew them.
+        The caller decides when to retry, so that it reads cancels between retries, however long the outage lasts.
+        Errors of expired credentials are returned unchanged, for the caller that can renew them.
         """
         if is_expired(error) or not is_outage(error):
             return error
         failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
-        what = f"AWS in {self._region} does not say now whether {name} exists, or what its data is: {error}."
+        what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, what, unresolved=True)
 
     def stop(self, name: str) -> None:
@@ -155,7 +156,7 @@ class SageMaker:
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
-            if error.response["Error"]["Code"] not in UNKNOWN_CODES:  # so is refused what has ended, too
+            if error.response["Error"]["Code"] not in UNKNOWN_CODES:  # SageMaker uses them for ended jobs too
                 raise
 
     def fingerprint(self, name: str, job: Job) -> str:
@@ -191,7 +192,7 @@ class SageMaker:
     def log_lines(
         self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
     ) -> Iterator[tuple[str, str]]:
-        """See `Backend.log_lines`. Hosts are named as SageMaker names them: algo-1, algo-2, ..."""
+        """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
         self._logs = self._logs or self._make_logs("logs", self._region, self._role)
         try:
             known = sorted(stream for stream in position if stream.startswith(f"{name}/"))
@@ -201,7 +202,7 @@ class SageMaker:
                     yield host, message
         except (BotoCoreError, ClientError) as error:
             message = f"The log of {name} in {self._region} cannot be read now: {error}."
-            raise LogUnreadableError(message, "The training job goes on.", passes=is_outage(error)) from error
+            raise LogUnreadableError(message, "The training job continues.", passes=is_outage(error)) from error
 
     def _streams(self, name: str) -> list[str]:
         try:
@@ -211,7 +212,7 @@ class SageMaker:
             return sorted(stream["logStreamName"] for page in pages for stream in page["logStreams"])
         except ClientError as error:
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return []  # the group is made by the first training job that ever logs in this Region
+                return []  # the first training job that logs in a Region creates the log group
             raise
 
     def _new_messages(self, stream: str, position: LogPosition, *, whole: bool) -> Iterator[str]:
@@ -223,10 +224,10 @@ class SageMaker:
             for event in page["events"]:
                 yield event["message"].rstrip("\n")
             token = page["nextForwardToken"]
-            # The same token again means the end of the stream, and an empty page does not (GetLogEvents in the
-            # CloudWatch Logs API reference).
+            # A repeated token marks the end of the stream; an empty page does not (GetLogEvents in the CloudWatch Logs
+            # API reference).
             if token == position.get(stream):
                 return
             position[stream] = token
             if not whole and len(page["events"]) < _LARGE_PAGE:
-                return  # a call more would only show the end of the stream
+                return  # another call would only return the end of the stream

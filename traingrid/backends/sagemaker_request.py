@@ -1,7 +1,7 @@
-"""From a job to a CreateTrainingJob request: pure functions, whose answer for a job that was submitted never changes.
+"""CreateTrainingJob requests: pure functions that build them from jobs, and their fingerprints.
 
-The fingerprint of the training job that a former version of this program has made of it must stay the same: a field of
-`Job` that asks for more leaves the request as it is by default.
+The result for a submitted job must never change, because the fingerprint of a training job that a previous version
+created must stay the same. The default of every new field of `Job` must therefore leave the request unchanged.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from traingrid.grid_training import Training
     from traingrid.job import Job
 
-# The hyperparameters by which AWS's own containers are told to start MPI; see `distribution` of the SageMaker Python
-# SDK and https://github.com/aws/sagemaker-training-toolkit (environment.py and params.py). Ours reads the same ones.
+# The hyperparameters that make AWS's own containers start MPI; see `distribution` of the SageMaker Python SDK and
+# https://github.com/aws/sagemaker-training-toolkit (environment.py and params.py). Our container reads the same ones.
 MPI_ENABLED = "sagemaker_mpi_enabled"
 MPI_PROCESSES_PER_HOST = "sagemaker_mpi_num_of_processes_per_host"
 MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
-# And by which they are told what to run: an archive in S3, and a file in it.
+# The hyperparameters with the program to run: an archive in S3, and a file in it.
 SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 PROGRAM = "sagemaker_program"
 TENSORBOARD = "TRAINGRID_TENSORBOARD"
-"""The environment variable by which our training image is told the S3 prefix of its TensorBoard data."""
+"""The environment variable with the S3 prefix to which our training image uploads TensorBoard data."""
 
 
 def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
 
     Args:
         name: The training job's name.
-        job: What to train.
+        job: The job to train.
         role_arn: The execution role of the job's Region.
         tags: Tags in addition to the job's own.
     """
@@ -64,19 +64,19 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
     if environment:
         request["Environment"] = environment
-    if job.retries:  # SageMaker repeats by itself what failed by an internal error of its own, and nothing else
+    if job.retries:  # SageMaker itself retries after its internal errors, and after no other failure
         request["RetryStrategy"] = {"MaximumRetryAttempts": job.retries}
     return request
 
 
 def confined(request: Mapping[str, Any], training: Training, region: Region, key: str = "") -> dict[str, Any]:
-    """Return a request for CreateTrainingJob with what the grid, and no line, decides: network, isolation, encryption.
+    """Return a CreateTrainingJob request with the grid's network, isolation and encryption, which no line can change.
 
     Args:
         request: The arguments of CreateTrainingJob.
-        training: What grid.yaml says of all training jobs.
-        region: What it says of the job's Region.
-        key: The KMS key, or its alias, that results are encrypted with; the bucket's own way if empty.
+        training: The `training` section of grid.yaml.
+        region: The section of the job's Region in grid.yaml.
+        key: The KMS key, or its alias, that encrypts results; the bucket's default encryption if empty.
     """
     made = dict(request)
     if key:
@@ -93,11 +93,11 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
 
 
 def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is different where a container reaches nothing, S3 neither: SageMaker brings its code as a channel.
+    """Return the changes to a request for a container without network: SageMaker provides its code as a channel.
 
-    The channel's name and the path in the hyperparameter are those of the SageMaker Python SDK's estimators
-    (`CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`), so AWS's own containers understand them. TensorBoard data stays on the
-    host: nothing could send it.
+    Such a container cannot access S3 either. The channel's name and the path in the hyperparameter are those of the
+    SageMaker Python SDK's estimators (`CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`), so AWS's own containers accept them.
+    TensorBoard data remains on the host, because the container cannot upload it.
     """
     hyperparameters, inputs = dict(request["HyperParameters"]), list(request["InputDataConfig"])
     archive = hyperparameters.get(SUBMIT_DIRECTORY, "")
@@ -109,9 +109,9 @@ def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _algorithm(job: Job) -> dict[str, Any]:
-    """Return what is run: an image of ours or AWS's, or an algorithm, which brings metrics of its own.
+    """Return the AlgorithmSpecification: a training image with its metrics, or an algorithm, which defines its own.
 
-    A built-in algorithm reports its own, too
+    A built-in algorithm also defines its own metrics
     (https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-define-metrics.html).
     """
     if job.algorithm:
@@ -126,7 +126,7 @@ def _algorithm(job: Job) -> dict[str, Any]:
 
 
 def _launch(job: Job) -> dict[str, str]:
-    """Return the hyperparameters that tell a container how to start; an algorithm accepts none but its own."""
+    """Return the hyperparameters that configure a container's start; an algorithm accepts only its documented ones."""
     if job.is_algorithm:
         return {}
     program = {SUBMIT_DIRECTORY: job.source, PROGRAM: job.entry_point} if job.source else {}
@@ -158,10 +158,10 @@ def _channel(name: str, channel: Channel) -> dict[str, Any]:
 
 
 def fingerprint(training_job: Mapping[str, Any]) -> str:
-    """Return a hash of what a training job is asked to do.
+    """Return a hash of the parameters that determine a training job's work.
 
-    The same for a CreateTrainingJob request and for the description of the job that it made, so that a job found under
-    our name can be told from a stranger's.
+    A CreateTrainingJob request and the description of the training job that it created have the same fingerprint. It
+    distinguishes our training job from another one with the same name.
 
     Args:
         training_job: A CreateTrainingJob request or a DescribeTrainingJob reply.
@@ -186,7 +186,10 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
 
 
 def _confinement(training_job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `confined` has added; nothing for a job without any, whose fingerprint is older than that."""
+    """Return the settings that `confined` added.
+
+    It is empty without such settings, because fingerprints recorded before `confined` existed must stay valid.
+    """
     network = training_job.get("VpcConfig") or {}
     found = {
         "subnets": sorted(network.get("Subnets", [])),

@@ -1,4 +1,4 @@
-"""From a CreateTrainingJob request to a SubmitServiceJob request, by which AWS Batch makes it when there is room."""
+"""SubmitServiceJob requests: wrap a CreateTrainingJob request, which AWS Batch sends when there is capacity."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from traingrid.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024
-"""Longest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
+"""Largest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
 
 def service_job_request(request: Mapping[str, Any], job: Job, grid: Grid) -> dict[str, Any]:
     """Return the arguments of SubmitServiceJob that queue a training job.
 
-    The service job has the name of the training job, and so has its client token: AWS Batch takes two requests of one
-    token for one (https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitServiceJob.html). It is tried once
-    by Batch; what has no capacity waits and does not count
-    (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html), and anything else is traingrid's to
-    decide. How long it may run is in the request itself. Tags go to the service job, as in the SageMaker Python SDK
-    (`sagemaker.aws_batch`): Batch gives them to the training job.
+    The service job's name and client token are the training job's name: AWS Batch treats two requests with the same
+    token as one (https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitServiceJob.html). Batch makes one
+    attempt; waiting for capacity does not count as one
+    (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html), and traingrid handles every other
+    failure. The maximum runtime is in the request itself. The service job gets the tags, as in the SageMaker Python SDK
+    (`sagemaker.aws_batch`), and Batch copies them to the training job.
 
     Args:
         request: The arguments of CreateTrainingJob.
         job: The job.
-        grid: Says which queue its Region has, and whose share it is.
+        grid: The grid, with the service queue of the job's Region and the default share.
     """
     queue, share = grid.regions[job.region].service_queue, grid.share_of(job.share)
     name = request["TrainingJobName"]
@@ -46,5 +46,5 @@ def service_job_request(request: Mapping[str, Any], job: Job, grid: Grid) -> dic
 
 
 def payload(request: Mapping[str, Any]) -> str:
-    """Return a CreateTrainingJob request as a service job carries it: without tags, as short as JSON can say it."""
+    """Return a CreateTrainingJob request as the payload of a service job: compact JSON without tags."""
     return json.dumps({name: value for name, value in request.items() if name != "Tags"}, separators=(",", ":"))
