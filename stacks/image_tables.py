@@ -1,4 +1,4 @@
-"""Which of AWS's images an alias of grid.yaml is, by Region: the SageMaker Python SDK's tables, read offline."""
+"""Image tables: resolves aliases of AWS's own images for each Region, offline, from the SageMaker Python SDK's data."""
 
 import json
 import os
@@ -16,15 +16,15 @@ PYTHON = ROOT / ".venv-images/bin/python"
 
 
 def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
-    """Return the images of the aliases that name a framework or an algorithm; nothing is run where there is none.
+    """Return the images of the aliases that name a framework or an algorithm. Without such aliases, run nothing.
 
     Args:
         grid: The grid.
-        python: The interpreter that has the SDK.
+        python: The Python interpreter of the environment in which the SDK is installed.
 
     Raises:
-        UsageError: The SDK is not installed, it knows no such image in one of the Regions, or the answer is too long
-            for what is told to Lambda functions.
+        UsageError: The SDK is not installed, it has no such image for a Region of the grid, or the result exceeds the
+            size limit of a Lambda function's environment variables.
     """
     aliases = {alias: image for alias, image in grid.images.items() if image.is_of_aws}
     if not aliases:
@@ -55,16 +55,16 @@ def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
 
 
 def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
-    """Return the answers of stacks/retrieve_images.py, which says what it takes and gives.
+    """Return the answers of stacks/retrieve_images.py, which documents the format of both.
 
-    The SDK looks for credentials when it is imported: it gets none, and no network to look in.
+    The SDK looks for credentials when it is imported, so the process gets none, and no access to instance metadata.
 
     Args:
-        python: The interpreter that has the SDK.
-        wanted: What it is asked.
+        python: The Python interpreter of the environment in which the SDK is installed.
+        wanted: One question for each image.
 
     Raises:
-        UsageError: It cannot be run.
+        UsageError: The script failed.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}

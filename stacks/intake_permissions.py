@@ -1,4 +1,4 @@
-"""What the intake may do: read manifests, write submissions, and submit to this grid's queue."""
+"""Permissions of the intake: read manifests, write submissions, and submit to this grid's queue."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
@@ -30,9 +30,9 @@ def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> No
 
 
 def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
-    """Allow a role to submit to this grid's queue only.
+    """Allow a role to submit jobs to this grid's queue only.
 
-    It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
+    It can neither register a job definition nor pass a role, so it can only run the orchestrator.
     """
     batch = f"arn:aws:batch:{grid.home}:{Aws.ACCOUNT_ID}"
     submitted = [
@@ -44,13 +44,13 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         "Batch chooses the ids of jobs, and a deployment registers another revision of the orchestrator's definition"
     )
     grant(role, ["batch:SubmitJob"], submitted, because=because)
-    # SubmitJob with tags is authorized as TagResource on the resources of SubmitJob, not on the new job alone: refusals
+    # For SubmitJob with tags, IAM also checks TagResource on SubmitJob's resources, not only on the new job: errors
     # name the job definition (https://github.com/wri/gfw-data-api/pull/175, tests/policies/refusals/batch.yaml).
     grant(
         role,
         ["batch:TagResource"],
         submitted,
-        # ForAllValues also matches a request without tags; the intake has no reason to send one.
+        # ForAllValues also matches a request without tags; Null excludes it, as the intake always sends tags.
         conditions={
             "ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]},
             "Null": {"aws:TagKeys": "false"},

@@ -1,4 +1,4 @@
-"""A training Region: where data lies, models train, and results are kept."""
+"""Region stack: the data, training and results of one training Region."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from traingrid.grid import Grid
 
 
 class RegionStack(Stack):
-    """Data bucket, output bucket, execution role, and the rule that reports home."""
+    """Data bucket, output bucket, execution role, and the rule that sends state changes to the home Region."""
 
     def __init__(self, scope: Construct, *, grid: Grid, region: str, frameworks: Sequence[FrameworkImage] = ()) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What a person of the home Region's account may do in a Region of another one, by the command line's own calls."""
+"""Permissions of users of the home account in a Region of another account, for calls of the command line."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -10,7 +10,7 @@ from traingrid.grid import Grid
 
 
 def let_use(role: iam.Role, grid: Grid, region: str) -> None:
-    """Allow a role to bring data, to take results, to read logs, and to see which images there are."""
+    """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
     own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
@@ -31,7 +31,7 @@ def let_use(role: iam.Role, grid: Grid, region: str) -> None:
 
 
 def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
-    """Allow a role what `traingrid doctor` looks at beside that; it changes nothing."""
+    """Allow a role the additional read-only calls of `traingrid doctor`."""
     account = Aws.ACCOUNT_ID
     stacks = [names.region_stack(grid.name, region), names.registry_stack(grid.name, region)]
     grant(
