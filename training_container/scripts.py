@@ -1,8 +1,8 @@
-"""A script of the user's: its archive is fetched and unpacked on every host, and what it requires is installed there.
+"""Scripts: downloads and unpacks the archive of a custom script on every host, and installs its requirements.
 
-As AWS's sagemaker-training toolkit does it (entry_point.py, modules.py, files.py): the archive goes into /opt/ml/code,
-and a requirements.txt in it is given to pip once per host, before any rank starts. Unlike there, pip installs into an
-environment of the job, and not into the image's Python.
+This follows AWS's sagemaker-training toolkit (entry_point.py, modules.py, files.py): the archive is unpacked in
+/opt/ml/code, and pip installs its requirements.txt once per host, before any rank starts. Unlike the toolkit, pip
+installs into an environment of the job, not into the image's Python.
 """
 
 import importlib.metadata
@@ -14,15 +14,15 @@ from training_container.contract import ContractError, Folders
 from training_container.launch_options import Script
 from training_container.safe_tarfile import tarfile
 
-# What Horovod was compiled against: with another version of one of these no rank would load it.
+# Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
 _FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")
 
 
 def prepare(script: Script, folders: Folders) -> None:
-    """Bring a script and what it requires onto this host.
+    """Download and unpack a script on this host, and install its requirements.
 
     Raises:
-        ContractError: the archive cannot be had or unpacked, holds no such program, or pip cannot install.
+        ContractError: The archive cannot be read or unpacked or lacks the program, or pip fails.
     """
     if script.archive.startswith("s3://"):
         with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
@@ -43,13 +43,13 @@ def prepare(script: Script, folders: Folders) -> None:
 
 
 def folder(script: Script, folders: Folders) -> Path:
-    """Return the folder on this host that a script lies and runs in."""
+    """Return the folder on this host that contains a script, and in which it runs."""
     named = folders.here(script.archive)
     return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
 
 
 def _fetch(uri: str, target: Path) -> None:
-    import boto3  # noqa: PLC0415  # a second that only scripts need
+    import boto3  # noqa: PLC0415  # the import takes a second, and only scripts need it
     from boto3.exceptions import Boto3Error  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def _fetch(uri: str, target: Path) -> None:
 
 
 def _unpack(archive: Path, named: str, target: Path) -> None:
-    """Unpack a .tar.gz; nothing in it may lie or lead outside (tarfile's filter `data`, PEP 706)."""
+    """Unpack a .tar.gz. Nothing in it may be placed, or link, outside the folder (tarfile's filter `data`, PEP 706)."""
     try:
         with tarfile.open(archive, "r:gz") as opened:
             target.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
 
 
 def _install(code: Path, base: Path) -> None:
-    """Install requirements.txt into the job's own environment."""
+    """Install requirements.txt into the job's environment."""
     print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
