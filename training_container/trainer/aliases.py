@@ -1,9 +1,9 @@
-"""The names that the original ResNet-50 recipe gave its flags, as hyperparameters and on the command line.
+"""Aliases: accepts the flag names of the original ResNet-50 recipe, as hyperparameters and on the command line.
 
     train --num_epochs 90 --b 256 --lr_decay_mode poly --warmup_epochs 10 --data_dir FOLDER --clear_log true
 
-Source: train_imagenet_resnet_hvd.py of AWS's deep-learning-models, whose users bring these names along. Imports no
-TensorFlow.
+Source: train_imagenet_resnet_hvd.py of AWS's deep-learning-models, whose users know these names. This module does not
+import TensorFlow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ VALUES = {("lr_schedule", "poly"): "polynomial"}
 
 
 def resolved(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return hyperparameters under their own names and with their own values.
+    """Return hyperparameters with aliases replaced by the trainer's own names and values.
 
     Args:
-        texts: each hyperparameter's name or alias, and its value as text.
+        texts: Each hyperparameter's value as text, by name or alias.
 
     Raises:
-        HyperparameterError: a hyperparameter is given under two names with different values.
+        HyperparameterError: A hyperparameter is given under two names with different values.
     """
     values: dict[str, str] = {}
     given_as: dict[str, str] = {}
@@ -41,10 +41,10 @@ def from_flags(arguments: Sequence[str]) -> dict[str, str]:
     """Return hyperparameters from a command line: `--name value`, `--name=value`, or `--name` alone for true.
 
     Args:
-        arguments: what follows the program's name. Names are left as they are given; Config resolves aliases.
+        arguments: The arguments after the program's name. Aliases are not replaced; Config does that.
 
     Raises:
-        HyperparameterError: an argument is no flag, or a flag is there twice.
+        HyperparameterError: An argument is not a flag, or a flag is repeated.
     """
     texts: dict[str, str] = {}
     for name, value in _pairs(arguments):

@@ -1,4 +1,4 @@
-"""The trainer's hyperparameters: text from SageMaker, checked and typed once. Imports no TensorFlow."""
+"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -13,9 +13,9 @@ __all__ = ["Config", "HyperparameterError"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a user may set. Defaults train ResNet-50 v1.5 on ImageNet as Goyal et al. 2017 (arXiv:1706.02677) do.
+    """The trainer's hyperparameters. Defaults train ResNet-50 v1.5 on ImageNet as in Goyal et al. 2017 (1706.02677).
 
-    Batch size and learning rate are those of ONE rank; the rate is multiplied by the number of ranks.
+    Batch size and learning rate are those of ONE rank. The rate is multiplied by the number of ranks.
     """
 
     # The network
@@ -78,7 +78,7 @@ class Config:
     hierarchical_allreduce: bool = switch(False, "reduce within each host first; for several hosts of GPUs")
     stall_seconds: float = number(300.0, 0.0, 86_400.0, "how long ranks wait for one that is stalled before they fail")
 
-    # What is kept and shown
+    # Checkpoints and output
     validation_every: int = number(1, 1, 100_000, "epochs from one validation to the next")
     checkpoint_every: int = number(1, 1, 100_000, "epochs from one checkpoint to the next")
     checkpoint_every_steps: int = number(0, 0, 10**9, "steps from one checkpoint to the next; 0: only by epochs")
@@ -90,13 +90,13 @@ class Config:
 
     @classmethod
     def from_hyperparameters(cls, texts: Mapping[str, str]) -> Self:
-        """Return the typed configuration.
+        """Return the validated configuration.
 
         Args:
-            texts: each hyperparameter's name and value as text; the names of aliases.py are understood too.
+            texts: Each hyperparameter's value as text, by name or by an alias of aliases.py.
 
         Raises:
-            HyperparameterError: names every hyperparameter that is unknown, malformed or out of range.
+            HyperparameterError: Hyperparameters are unknown, malformed or out of range; the text names all of them.
         """
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
         values: dict[str, object] = {}
@@ -113,13 +113,13 @@ class Config:
         config = cls(**values)  # type: ignore[arg-type]  # parsed() returns what each field's type says
         if problems := _contradictions(config, values):
             raise HyperparameterError("\n".join(problems))
-        if "warmup_epochs" not in values:  # a short training must reach its peak, too
+        if "warmup_epochs" not in values:  # so that a short training reaches its peak rate, too
             config = dataclasses.replace(config, warmup_epochs=min(config.warmup_epochs, config.epochs / 2))
         return config
 
 
 def _contradictions(config: Config, given: Collection[str]) -> list[str]:
-    """Return a sentence for each hyperparameter that another one contradicts, where a user has given it."""
+    """Return a message for each hyperparameter of the user that contradicts another one."""
     found = []
     if config.warmup_epochs > config.epochs and "warmup_epochs" in given:
         found.append(

@@ -1,8 +1,8 @@
-"""The metrics that training prints, as `name=value` in a line, declared once. Imports no TensorFlow.
+"""Metric lines: the metrics that training prints, as `name=value` in a line. Does not import TensorFlow.
 
-SageMaker finds a value by a regular expression per metric, which traingrid makes from the name
-(traingrid/manifest_values.py). A job has the metrics BY_DEFAULT unless its manifest line or grid.yaml names others of
-these. tests/domain/test_metrics.py holds that both sides agree.
+SageMaker extracts each metric with a regular expression, which traingrid derives from the name
+(traingrid/manifest_values.py). A job has the metrics in BY_DEFAULT unless its manifest line or grid.yaml selects others
+from this module. tests/domain/test_metrics.py checks that both sides agree.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ EPOCH_METRICS = {
     "ranks": "ranks that take part",
     "corrupt_records": "records left out so far, being corrupt or holding no image that decodes, of all ranks",
 }
-"""Printed once an epoch."""
+"""Printed once per epoch."""
 
 TIME_METRICS = {
     "step_seconds": "time of a step, on rank 0",
@@ -29,43 +29,43 @@ TIME_METRICS = {
     "gpu_percent": "time in which rank 0's GPU computed",
     "gpu_memory_mb": "memory of rank 0's GPU in use, in MB",
 }
-"""Printed once an epoch as means over it, and in every line of progress as means since the last one (timing.py)."""
+"""Printed once per epoch as means over it, and in every progress line as means since the last one (timing.py)."""
 
 PROGRESS_METRICS = {
     "step": "steps done of the whole training",
     "recent_loss": "mean loss since the last line of progress",
     "recent_images_per_second": "training images of all ranks, by the step_seconds of the same line",
 }
-"""Printed in every line of progress."""
+"""Printed in every progress line."""
 
 METRICS = EPOCH_METRICS | TIME_METRICS | PROGRESS_METRICS
-"""Name to meaning."""
+"""Descriptions by name."""
 
 BY_DEFAULT = (
     *("epoch", "train_loss", "validation_loss", "validation_top1", "validation_top5", "learning_rate"),
     *("images_per_second", "ranks", "step_seconds", "input_seconds"),
 )
-"""What a job's metric definitions hold unless told otherwise: few, because a submission repeats them in every line."""
+"""The default metric definitions of a job: only a few, because a submission repeats them in every line."""
 
 
 def line(epoch: int, values: Mapping[str, float]) -> str:
     """Return the line of an epoch.
 
     Args:
-        epoch: whole epochs done.
-        values: the other metrics, by name.
+        epoch: The number of completed epochs.
+        values: The other metrics, by name.
 
     Raises:
-        KeyError: a name is not declared here, so that nobody would find its value.
+        KeyError: A name is not declared here, so SageMaker could not extract its value.
     """
     return pairs({"epoch": epoch, **values})
 
 
 def pairs(values: Mapping[str, float]) -> str:
-    """Return values as `name=value`, numbers that are not whole in six digits.
+    """Return values as `name=value`; numbers that are not whole have six significant digits.
 
     Raises:
-        KeyError: a name is not declared here, so that nobody would find its value.
+        KeyError: A name is not declared here, so SageMaker could not extract its value.
     """
     for name in values:
         if name not in METRICS:
