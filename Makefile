@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 PYTHON ?= python3.11
 export PYTHON
-# jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old; the CDK CLI pinned in package.json supports it.
+# jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old, but the CDK CLI in package.json supports it.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
 PIP := .venv/bin/pip --disable-pip-version-check
@@ -34,7 +34,7 @@ test: setup setup-scanners setup-images  ## Format, lint, types, tests and end-t
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
-# Beside each other: the tests of the control plane mostly wait.
+# In parallel, because the tests of the control plane mostly wait.
 test-control:
 	.venv/bin/python -m pytest
 
@@ -80,7 +80,7 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
-# ACCOUNT counts only on the command line of make: a variable of the shell must not lead to an account.
+# ACCOUNT is only read from make's command line, so that a shell variable cannot select an account by accident.
 REGIONS ?= us-east-1,eu-west-1
 BUDGET ?= 5
 conformance: setup-control  ## Check what we believe of AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
@@ -126,7 +126,7 @@ help:  ## Show this list
 		/^[a-z -]+:.*## / { count = split($$1, names, " "); \
 			for (i = 1; i <= count; i++) printf "  make %-18s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
-# Each environment is a stamp file that is newer than what it was made from.
+# Each environment has a stamp file, which make compares with the environment's inputs.
 .venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
 	@setup/prerequisites.sh control
 	$(PYTHON) -m venv .venv
@@ -139,21 +139,21 @@ node_modules/.installed: package.json package-lock.json
 	npm ci --silent --no-fund --no-audit
 	@touch $@
 
-# The IAM simulator of the policy matrix, which nothing but those tests uses.
+# The IAM simulator, which only the tests of the policy matrix use.
 tests/policies/node_modules/.installed: tests/policies/package.json tests/policies/package-lock.json
 	npm ci --silent --no-fund --no-audit --prefix tests/policies
 	@touch $@
 
-# What AWS Lambda's runtime lacks, for Lambda's Linux and for this machine side by side: the compiled files' names differ.
+# The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.
 build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 	@setup/layer.sh build/layer
 	@touch $@
 
-# What batch_job/Dockerfile puts into the orchestrator's image.
+# The service models that batch_job/Dockerfile puts into the orchestrator's image.
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv/bin/python -m batch_job.service_models build/models
 
-# Holds the MPI that Horovod is built with. It changes when Open MPI is installed, updated or removed, and at no other time.
+# Records the MPI that Horovod is built with. It only changes when Open MPI is installed, updated or removed.
 build/mpi: FORCE
 	@mkdir -p build
 	@setup/training.sh --mpi | cmp -s - $@ || setup/training.sh --mpi >$@
@@ -164,25 +164,25 @@ build/mpi: FORCE
 	@setup/training.sh .venv-training
 	@touch $@
 
-# An environment of its own: what checkov depends on would not go with what the CDK and moto depend on.
+# A separate environment, because checkov's dependencies conflict with those of the CDK and moto.
 .venv-scanners/.installed: requirements-scanners.txt
 	$(PYTHON) -m venv .venv-scanners
 	.venv-scanners/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-scanners.txt
 	@touch $@
 
-# What traingrid is measured against: the SageMaker Python SDK v2, which nothing else here uses.
+# The SageMaker Python SDK v2, with which bench/ compares traingrid. Nothing else uses it.
 .venv-bench/.installed: bench/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
 	@touch $@
 
-# The SageMaker Python SDK v3, which knows where AWS keeps its own training images.
+# The SageMaker Python SDK v3, which contains the addresses of AWS's own training images.
 .venv-images/.installed: requirements-images.txt
 	$(PYTHON) -m venv .venv-images
 	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt
 	@touch $@
 
-# scikit-learn's scans as TFRecords: what the demo and the end-to-end run train on.
+# scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@

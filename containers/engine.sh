@@ -1,6 +1,6 @@
-# Sourced by the other scripts: podman and buildah with storage and settings of their own, in traingrid's cache.
-# Nothing of the machine's other images and containers is seen or touched. Deleting the folder is safe while nothing runs
-# (as root; `podman --root ~/.cache/traingrid/containers/storage system reset` where files resist).
+# Sourced by the other scripts: podman and buildah with their own storage and settings, in traingrid's cache.
+# They cannot see or change other images and containers of the machine. The folder can be deleted while nothing runs
+# (as root; `podman --root ~/.cache/traingrid/containers/storage system reset` if files cannot be deleted).
 # shellcheck shell=sh
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/containers

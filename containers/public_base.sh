@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes a base image like the public python:3.11-slim-bookworm, where no registry can be reached, and prints its name.
+# Creates a base image similar to the public python:3.11-slim-bookworm, without a registry, and prints its name.
 # Usage: containers/public_base.sh
 #
-# Debian 12 without a Python of its own, and a shared CPython 3.11 in /usr/local: a copy of this machine's ($PYTHON), where
-# the public image has one that was compiled for it, of another patch version. Its apt and pip are set up to reach what this
-# machine's reach, so that a Dockerfile builds without secrets or arguments. No image that is pushed is made from it.
+# It has Debian 12 without Debian's Python, and a shared CPython 3.11 in /usr/local: a copy of this machine's ($PYTHON).
+# The public image has one that was compiled for it, with another patch version. apt and pip use the same mirrors as
+# this machine, so that a Dockerfile builds without secrets or arguments. No published image is based on it.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"

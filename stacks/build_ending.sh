@@ -1,5 +1,5 @@
-# Reports that a build ends, beside CodeBuild's own event, which may be lost. lambda/build_image then asks CodeBuild how
-# it ended.
+# Sends an event that a build is ending, because CodeBuild's own event may be lost. lambda/build_image then asks
+# CodeBuild for the result.
 detail="{\"build-status\": \"ENDING\", \"project-name\": \"${CODEBUILD_BUILD_ID%%:*}\", \"build-id\": \"$CODEBUILD_BUILD_ID\"}"
 escaped=$(echo "$detail" | sed 's/"/\\"/g')
 aws events put-events --entries \

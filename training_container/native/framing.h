@@ -1,5 +1,5 @@
-// A stream's TFRecord framing, followed as its bytes pass: where records start, and everything that is wrong.
-// trainer/framing.py is the same in Python, and says the same sentences.
+// Follows a stream's TFRecord framing: finds the start of records, and detects every error.
+// trainer/framing.py implements the same in Python, with the same messages.
 #ifndef TRAINGRID_NATIVE_FRAMING_H_
 #define TRAINGRID_NATIVE_FRAMING_H_
 
@@ -15,14 +15,14 @@ namespace traingrid {
 
 constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
 constexpr size_t kFooter = 4;                // CRC of the data
-constexpr uint64_t kLongest = 1ull << 30;    // bytes of data of a record: a forged length would be allocated
+constexpr uint64_t kLongest = 1ull << 30;    // maximum bytes of data: a corrupt length would be allocated
 
 class Framing {
  public:
   Framing(std::string channel, std::string source) : channel_(std::move(channel)), source_(std::move(source)) {}
 
-  // Follows `size` more bytes and returns how many of them may be handed on: all, or those before the one that would
-  // complete a broken header or record. Then failure() says why, and nothing behind counts.
+  // Processes `size` more bytes. Returns how many of them may be passed on: all, or those before the last byte of an
+  // invalid header or record. In that case failure() has the reason, and the rest is ignored.
   size_t Accept(const char* data, size_t size) {
     size_t at = 0;
     while (at < size && failure_.empty()) {
@@ -37,7 +37,7 @@ class Framing {
     return at;
   }
 
-  // Says whether the stream may end here; if not, failure() has the reason.
+  // Returns true if the stream may end here; otherwise failure() has the reason.
   bool Finish() {
     if (!failure_.empty()) return false;
     const uint64_t end = position();
@@ -58,7 +58,7 @@ class Framing {
   const std::string& channel() const { return channel_; }
   const std::string& source() const { return source_; }
 
-  // Checks a whole header and sets the length of its data; false where it is broken.
+  // Checks a complete header, and sets the length of its data. Returns false if the header is invalid.
   bool Length(const char* header, uint64_t* length) {
     uint32_t crc;
     std::memcpy(length, header, sizeof *length);
@@ -74,13 +74,13 @@ class Framing {
     return false;
   }
 
-  // Counts a record of `length` bytes of data that was handed on by other means.
+  // Counts a record with `length` bytes of data that was passed on by other means.
   void Passed(uint64_t length) {
     start_ += kHeader + length + kFooter;
     ++record_;
   }
 
-  // Notes that a stream has ended inside a record, after its header and `size` bytes that were handed on by other means.
+  // Records that a stream ended inside a record, after its header and `size` bytes that were passed on by other means.
   void Cut(const char* header, uint64_t size) {
     Accept(header, kHeader);
     done_ = size;
@@ -137,10 +137,10 @@ class Framing {
 
   const std::string channel_, source_;
   std::string failure_;
-  uint64_t start_ = 0;   // the byte at which the record starts
-  uint64_t record_ = 0;  // its number
-  uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: all, still to come, passed
-  size_t held_ = 0, footer_held_ = 0;          // bytes of its header and footer that have passed
+  uint64_t start_ = 0;   // byte at which the record starts
+  uint64_t record_ = 0;  // number of the record
+  uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: total, remaining, processed
+  size_t held_ = 0, footer_held_ = 0;          // processed bytes of its header and footer
   uint32_t crc_ = ~0u;
   char header_[kHeader], stored_[kFooter];
 };
