@@ -44,15 +44,13 @@ def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App
         UsageError: An image of the grid cannot be resolved.
     """
     if not (layer / "python").is_dir():
-        raise MissingLayerError(
-            f"{layer}/python: the Lambda functions' libraries are not there. Run `make setup` once."
-        )
+        raise MissingLayerError(f"{layer}/python: the libraries of the Lambda functions are missing. Run `make setup`.")
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
     acknowledge(
         app,
         "NIST.800.53.R5-IAMNoInlinePolicy",
-        "Each policy is one role's alone and goes with it; a managed one could be attached to others",
+        "Each policy belongs to one role and is deleted with it; a managed policy could be attached to other roles",
     )
     frameworks = framework_images(grid)
     images = ImagesStack(app, grid=grid)

@@ -69,5 +69,5 @@ class ActingRoles(Construct):
             part.capitalize(),
             role_name=names.acting_role(self._grid.name, part, self._region),
             assumed_by=whole.with_conditions({"ArnEquals": {"aws:PrincipalArn": only}}) if only else whole,
-            description=f"What account {home} does in {self._region}: {part}",
+            description=f"Lets account {home} act in {self._region}: {part}",
         )

@@ -30,7 +30,7 @@ class AlarmTopic(Construct):
             acknowledge(
                 self.topic,
                 "NIST.800.53.R5-SNSEncryptedKMS",
-                "CloudWatch cannot publish to a topic with the key of SNS itself; messages name alarms, nothing else",
+                "CloudWatch cannot publish to a topic that uses SNS's own key; messages only contain names of alarms",
                 checkov="CKV_AWS_26",
             )
         self.topic.add_to_resource_policy(
@@ -64,7 +64,7 @@ class AlarmTopic(Construct):
             self,
             name,
             alarm_name=f"{self.grid.name}-{name}",
-            alarm_description=f"{description} What to do: docs/operations.md, {kind}.",
+            alarm_description=f"{description} Response: docs/operations.md, {kind}.",
             metric=metric,
             comparison_operator=operator,
             threshold=threshold,

@@ -27,7 +27,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "undelivered",
             what,
-            f"Events for {what} could not be delivered or handled; they lie in a dead-letter queue for 14 days.",
+            f"Events for {what} were not delivered or handled. A dead-letter queue retains them for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 
@@ -40,7 +40,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "failing",
             what,
-            f"The {what} fails or is throttled again and again; its log says why.",
+            f"The {what} function repeatedly fails or is throttled. Its log contains the reason.",
             cloudwatch.MathExpression(
                 # FILL, because a sum is missing if one of its metrics is: throttled invocations report no errors.
                 expression="FILL(errors, 0) + FILL(throttles, 0)",
@@ -56,7 +56,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "no-sweep",
             "",
-            "The reconciler has not swept for 15 minutes: training jobs that nobody wants are not stopped.",
+            "The reconciler has not completed a sweep for 15 minutes, so unwanted training jobs are not stopped.",
             self._swept(SWEPT),
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             threshold=1,
@@ -69,7 +69,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "stopped-by-sweep",
             "",
-            "The reconciler stopped training jobs that nobody wants any more; see which in its log.",
+            "The reconciler stopped training jobs that were cancelled or orphaned. Its log names them.",
             self._swept(STOPPED_JOBS),
         )
 
@@ -78,7 +78,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "unreachable",
             "",
-            "The reconciler cannot look at some Region or submission; its log says which and why.",
+            "The reconciler could not check a Region or submission for 15 minutes. Its log names it and the reason.",
             self._swept(UNREACHABLE),
             periods=3,
         )
@@ -88,7 +88,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "late",
             what,
-            f"Events have waited for the {what} for more than 15 minutes.",
+            f"Events have been waiting for the {what} function for more than 15 minutes.",
             function.metric("AsyncEventAge", period=_PERIOD, statistic="Maximum"),
             threshold=_LATE.to_milliseconds(),
         )
@@ -98,7 +98,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             "long-wait",
             "",
-            "For 24 hours there have been lines that wait for a quota, or because somebody has paused the grid.",
+            "Lines have been waiting continuously for 24 hours, for a quota or because the grid is paused.",
             self._swept(WAITING_LINES, period=Duration.hours(1), statistic="Minimum"),
             periods=24,
         )
@@ -114,7 +114,7 @@ class Alarms(AlarmTopic):
             "detail": {"jobQueue": [queue.job_queue_arn]},
         }
         self._noticed(
-            "queue-blocked", "QueueBlocked", pattern, "Batch says that a job blocks the queue of the children."
+            "queue-blocked", "QueueBlocked", pattern, "Batch reports that a job blocks the queue of the children."
         )
 
     def key_in_danger(self, of: str) -> None:
@@ -136,7 +136,7 @@ class Alarms(AlarmTopic):
                 "resources": {"ARN": [self.key.key_arn]},
             },
         }
-        what = "The key of this stack was disabled, or is to be deleted: what it has encrypted will not be readable."
+        what = "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
         self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
 
     def throttled_ledger(self, table: dynamodb.ITable) -> None:
@@ -159,7 +159,7 @@ class Alarms(AlarmTopic):
             self.alarm(
                 "throttled-ledger",
                 what,
-                f"DynamoDB throttles {what} of the ledger: children wait, and are late to record.",
+                f"DynamoDB throttles {what} of the ledger: children wait, and record states late.",
                 cloudwatch.MathExpression(
                     expression=f"FILL({what}, 0)", using_metrics={what: throttled}, period=_PERIOD, label=what
                 ),
@@ -171,13 +171,13 @@ class Alarms(AlarmTopic):
         failures = (THROTTLED, SERVICE_ERROR)
         refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
         pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
-        description = "For 15 minutes AWS has throttled children, or has not answered them: they wait."
+        description = "AWS has throttled children, or has not responded to them, for 15 minutes. They are waiting."
         self._said("outage", pattern, log, description, periods=3)
 
     def denied(self, log: logs.ILogGroup) -> None:
         """Alarm when a child, or the execution role of its training job, lacks a permission."""
         pattern = f'{{ ($.failure = "{PERMISSION.name}") || ($.failure = "AccessDenied*") }}'
-        self._said("denied", pattern, log, "A child, or a training job's role, was not allowed what it has to do.")
+        self._said("denied", pattern, log, "A child, or the execution role of a training job, lacks a permission.")
 
     def _said(self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1) -> None:
         """Alarm when the children's log has matching lines in each of `periods` consecutive periods.
@@ -199,7 +199,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             kind,
             of,
-            f"{what} The event, with its reason, lies in a queue for 14 days.",
+            f"{what} A queue retains the event, with its reason, for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 

@@ -56,14 +56,14 @@ def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
 def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:
     """Record why a bucket has no access logs, no copy in another Region and, without `key`, no key in KMS."""
     logs = (
-        "Who reads which object is recorded by the account's CloudTrail data events, for all buckets in one place; "
-        "server access logs would add a log bucket, best-effort, to every Region"
+        "The account's CloudTrail data events record access to objects, for all buckets in one place; server access "
+        "logs are best-effort, and would require another bucket in every Region"
     )
     reasons = {
         "AwsSolutions-S1": logs,
         "NIST.800.53.R5-S3BucketLoggingEnabled": logs,
         "NIST.800.53.R5-S3BucketReplicationEnabled": (
-            "What lies in a Region may have to stay in its jurisdiction, so nothing is copied to another one"
+            "The data of a Region may have to stay in its jurisdiction, so nothing is copied to another Region"
         ),
     }
     acknowledge_all(bucket, reasons if key else {**reasons, "NIST.800.53.R5-S3DefaultEncryptionKMS": KEYS_OF_AWS})

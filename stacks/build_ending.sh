@@ -4,4 +4,4 @@ detail="{\"build-status\": \"ENDING\", \"project-name\": \"${CODEBUILD_BUILD_ID%
 escaped=$(echo "$detail" | sed 's/"/\\"/g')
 aws events put-events --entries \
     "[{\"Source\": \"$EVENT_SOURCE\", \"DetailType\": \"Build Ending\", \"Detail\": \"$escaped\"}]" ||
-    echo "The event that this build ends was not put; CodeBuild's own event has to arrive."
+    echo "The event for the end of this build could not be sent; only CodeBuild's own event can report it."

@@ -84,7 +84,7 @@ class BuildProject(Construct):
         )
         self.project.node.add_dependency(self.role)
         acknowledge(
-            self.project, "AwsSolutions-CB4", "It leaves no artifacts that a key would encrypt; ECR encrypts images"
+            self.project, "AwsSolutions-CB4", "It has no artifacts that a key would encrypt; ECR encrypts images"
         )
 
     @property
@@ -94,7 +94,7 @@ class BuildProject(Construct):
 
     def _grant(self) -> None:
         stream = f"arn:aws:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{self._log_group}:log-stream:{self.node.id}/*"
-        because = "Each build writes a log stream of a name that CodeBuild makes from its id"
+        because = "CodeBuild derives the name of each build's log stream from its id"
         grant(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], [stream], because=because)
         grant(
             self.role,

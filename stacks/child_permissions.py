@@ -20,7 +20,7 @@ def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable
         role,
         ["s3:GetObject", "s3:GetObjectVersion"],
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", f"{bucket.bucket_arn}/{names.BY_HAND_PREFIX}*"],
-        because="Any submission, and any manifest that somebody submits in the Batch console",
+        because="Any submission, and any manifest that a user submits in the Batch console",
     )
     items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
     grant(role, items, [ledger.table_arn])
@@ -69,7 +69,7 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]
         role,
         ["s3:GetObject", "s3:PutObject"],
         [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
-        because="The ManifestFiles of any training job lie below its own output, and nothing else is called so",
+        because="The manifest files of any training job are below its own output; no other object has such a name",
     )
 
 
@@ -87,11 +87,11 @@ def let_read_training_logs(role: iam.Role, grid: Grid, regions: Iterable[str]) -
         role,
         ["logs:GetLogEvents"],
         [f"{group}:log-stream:{names.training_job_pattern(grid.name)}" for group in groups],
-        because="The streams of this grid's jobs: SageMaker names them after job and host",
+        because="SageMaker names the log streams of this grid's jobs after job and host",
     )
     grant(
         role,
         ["logs:DescribeLogStreams"],
         [f"{group}:*" for group in groups],
-        because="The ARN of a log group ends in an asterisk; the action cannot be narrowed to some streams",
+        because="The ARN of a log group ends with an asterisk; the action cannot be limited to single streams",
     )

@@ -143,7 +143,7 @@ class ControlStack(Stack):
         """Record why checkov finds secrets in environment variables with account numbers."""
         for part in (self.intake, self.job_events, self.reconciler, self.guard):
             skip_in_checkov(
-                part.function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret"
+                part.function, "CKV_AWS_45", "The twelve digits are an account number, which is not a secret"
             )
 
     def _watch(self) -> None:

@@ -47,7 +47,7 @@ def noticed(
         key: The key that the queue encrypts with; None for SQS's own keys.
     """
     queue = _kept_for_a_person(
-        scope, identifier, key, "No program reads it that could fail on a message; a person does"
+        scope, identifier, key, "An operator reads it; no program could fail to process a message"
     )
     # The CDK's SqsQueue target would let any rule of the account send to an encrypted queue.
     target = events.CfnRule.TargetProperty(
@@ -81,5 +81,5 @@ def _kept_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, 
     )
     acknowledge(queue, "AwsSolutions-SQS3", why_no_other)
     if key is None:
-        skip_in_checkov(queue, "CKV_AWS_27", f"{KEYS_OF_AWS}: SqsManagedSseEnabled, which checkov does not look at")
+        skip_in_checkov(queue, "CKV_AWS_27", f"{KEYS_OF_AWS}: SqsManagedSseEnabled, which checkov does not check")
     return queue

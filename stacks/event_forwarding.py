@@ -50,7 +50,7 @@ class EventForwarding(Construct):
             "Role",
             role_name=names.forwarding_role(grid.name, region),
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=conditions),
-            description=f"Sends state changes of training jobs from {region} home",
+            description=f"Sends state changes of training jobs from {region} to the home Region",
         )
         home = grid.account if region in grid.elsewhere() else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
@@ -72,7 +72,7 @@ class EventForwarding(Construct):
             self,
             "QueuedRule" if kind == "queued" else "Rule",
             rule_name=self._rules[kind],
-            description=f"Sends state changes of {kind} jobs home",
+            description=f"Sends state changes of {kind} jobs to the home Region",
             event_pattern=pattern,
         )
         # The CDK's target grants the role events:PutEvents on the home bus, and nothing else.

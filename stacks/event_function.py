@@ -59,7 +59,7 @@ def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
             str(folder), exclude=["/*", "!/python", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         ),
         compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
-        description="What traingrid needs beyond the Python runtime of Lambda",
+        description="Libraries that traingrid requires in addition to Lambda's Python runtime",
     )
 
 
@@ -120,7 +120,7 @@ class EventFunction(Construct):
     ) -> lambda_.Function:
         log_group = runtime.keeping.log_group(self, "Log")
         log_group.grant_write(self.role)
-        grant(self.role, _TRACE, ["*"], because="The actions know no resource: traces are the account's")
+        grant(self.role, _TRACE, ["*"], because="The actions do not support resources: traces belong to the account")
         function = lambda_.Function(
             self,
             "Function",
@@ -155,15 +155,13 @@ class EventFunction(Construct):
 
 def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
     """Record why a function deviates from the scanners' rules."""
-    concurrency = "A young account has 10 concurrent invocations in all, of which none can be reserved"
+    concurrency = "A new account has only 10 concurrent invocations, and none of them can be reserved"
     letters = (
-        "Its on-failure destination is the queue, and gets the error with the event; a dead-letter queue would not"
+        "The queue is its on-failure destination, which gets the error with the event; a dead-letter queue would not"
     )
-    network = (
-        "It speaks to AWS APIs only, in every training Region; from a VPC that would take a NAT gateway at $32 a month"
-    )
+    network = "It only calls AWS APIs, in every training Region; in a VPC it would need a NAT gateway for $32 per month"
     reasons = {
-        "AwsSolutions-L1": "Python 3.11 is what all of traingrid is built and tested on, the training image included",
+        "AwsSolutions-L1": "All of traingrid, including the training image, is built and tested with Python 3.11",
         "NIST.800.53.R5-LambdaConcurrency": concurrency,
         "NIST.800.53.R5-LambdaDLQ": letters,
         "NIST.800.53.R5-LambdaInsideVPC": network,
@@ -171,7 +169,7 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
     acknowledge_all(function, reasons)
     skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters, "CKV_AWS_117": network}
     if has_variables:
-        skips["CKV_AWS_173"] = "Its variables are names of resources, no secrets"
+        skips["CKV_AWS_173"] = "Its variables are names of resources, not secrets"
     skip_all_in_checkov(function, skips)
 
 

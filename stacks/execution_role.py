@@ -44,7 +44,7 @@ class ExecutionRole(Construct):
             assumed_by=iam.ServicePrincipal(
                 "sagemaker.amazonaws.com", conditions=same_account(f"arn:aws:sagemaker:{region}:{account}:*")
             ),
-            description=f"What training jobs of {grid.name} may do in {region}",
+            description=f"Execution role of training jobs of {grid.name} in {region}",
         )
         self._read_data(grid.data_buckets(account, region))
         self._write_output(output)
@@ -64,7 +64,7 @@ class ExecutionRole(Construct):
             self.role,
             ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
             [f"{bucket.bucket_arn}/*"],
-            because="Every job writes below its own prefix, and reads its checkpoints back after an interruption",
+            because="Every job writes below its own prefix, and restores its checkpoints after an interruption",
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
 
@@ -74,7 +74,7 @@ class ExecutionRole(Construct):
         if registries:
             because = "image_registries of grid.yaml: a manifest line may name any image in them"
             grant(self.role, pull, registries, because=because)
-        because = "The token is the account's: the action has no resource"
+        because = "The token is valid for the account: the action does not support resources"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
     def _write_logs_and_metrics(self, region: str) -> None:
@@ -89,7 +89,7 @@ class ExecutionRole(Construct):
             ["cloudwatch:PutMetricData"],
             ["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}},
-            because="The action has no resource; the condition names the one namespace",
+            because="The action does not support resources; the condition allows a single namespace",
         )
 
     def _join_network(self, settings: Region, region: str) -> None:
@@ -120,7 +120,9 @@ class ExecutionRole(Construct):
             because=because,
         )
         looks = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
-        because = "EC2's Describe actions know no resource; SageMaker checks the network before it starts a host"
+        because = (
+            "EC2's Describe actions do not support resources; SageMaker checks the network before it starts a host"
+        )
         grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
 
 

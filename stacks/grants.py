@@ -7,7 +7,7 @@ from aws_cdk import Acknowledgment, Aws, CfnResource, Stack, Validations
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-KEYS_OF_AWS = "Encrypted with keys that AWS keeps, which cost nothing; IAM alone decides who reads"
+KEYS_OF_AWS = "Encrypted with keys that AWS owns, which are free of charge; IAM alone controls access"
 """Reason for not encrypting a resource with a customer managed key."""
 
 
@@ -35,7 +35,7 @@ def grant(
     wildcards = [resource for resource in resources if "*" in resource]
     if bool(wildcards) != bool(because):
         raise ValueError(
-            f"{role.node.path}: {list(actions)} on {list(resources)}: a wildcard needs `because`, only that"
+            f"{role.node.path}: {list(actions)} on {list(resources)}: a wildcard requires `because`, others forbid it"
         )
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions))
     if wildcards:  # one call for all: every call crosses to Node.js and back, and grids of many Regions have many
@@ -112,4 +112,4 @@ def _flat(node: Any) -> str:
             return f"<{resource}.{attribute}>"
         case {"Ref": name}:
             return f"<{name}>"
-    raise TypeError(f"no flat form of {node!r}: cdk-nag would write something that nobody can predict")
+    raise TypeError(f"{node!r} has no flat form: the id of cdk-nag's finding cannot be predicted")

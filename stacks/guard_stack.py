@@ -21,7 +21,7 @@ class GuardStack(Stack):
             scope,
             names.guard_stack(grid.name),
             env=home_environment(grid),
-            description=f"traingrid {grid.name}: keeps the grid while jobs run",
+            description=f"traingrid {grid.name}: prevents deletion while jobs run",
         )
         function = f"arn:aws:lambda:{grid.home}:{Aws.ACCOUNT_ID}:function:{names.guard_function(grid.name)}"
         CustomResource(

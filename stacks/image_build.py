@@ -122,7 +122,7 @@ class ImageBuild(BuildProject):
         push = ["ecr:BatchCheckLayerAvailability", "ecr:InitiateLayerUpload", "ecr:UploadLayerPart"]
         push += ["ecr:CompleteLayerUpload", "ecr:PutImage", "ecr:BatchGetImage", "ecr:DescribeImages"]
         grant(self.role, push, [self.repository_arn])
-        because = "The token is the account's: the action has no resource"
+        because = "The token is valid for the account: the action does not support resources"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
 

@@ -40,7 +40,7 @@ class ImageBuilder(Construct):
             self,
             "Build",
             handler="lambda.build_image.handler",
-            description="Starts builds of images for a deployment, and answers it when they have ended",
+            description="Starts image builds for a deployment, and responds to it when they have ended",
             runtime=runtime,
             pattern=events.EventPattern(
                 source=["aws.codebuild", names.BUILD_EVENTS],

@@ -30,26 +30,26 @@ def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, Framewor
     if not aliases:
         return {}
     if not python.exists():
-        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which knows these images, is not there."
-        raise UsageError(what, "Install it: make setup-images.")
+        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which is required, is not installed."
+        raise UsageError(what, "Install it with `make setup-images`.")
     asked = {"framework", "algorithm", "version", "target", "python"}
     wanted = [{**image.model_dump(include=asked), "regions": list(grid.regions)} for image in aliases.values()]
     answers = zip(aliases, ask(python, wanted), strict=True)
     found = {alias: FrameworkImage.of_uris(_uris(alias, answer)) for alias, answer in answers}
     length = len(grid.to_environment().encode()) + len(to_environment(found).encode())
     if length > ENVIRONMENT_LIMIT:
-        rule = f"with the registries of its images it takes {length} of {ENVIRONMENT_LIMIT} bytes"
-        raise UsageError(f"images: this grid is too long for a Lambda function's environment: {rule}.", "List fewer.")
+        rule = f"the grid and the registries of its images have {length} bytes, but the limit is {ENVIRONMENT_LIMIT}"
+        raise UsageError(f"images: too large for a Lambda function's environment: {rule}.", "List fewer images.")
     return found
 
 
 def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
-    newer = "a newer SDK may know more: requirements-images.in, make lock"
+    newer = "a newer SDK may know more images: change requirements-images.in and run `make lock`"
     if "problem" in answer:
-        raise UsageError(f"images.{alias}: {answer['problem']}.", f"Mend it in grid.yaml; {newer}.")
+        raise UsageError(f"images.{alias}: {answer['problem']}.", f"Correct it in grid.yaml; {newer}.")
     if "absent" in answer:
-        rule = f"jobs pull it in every Region of the grid, and AWS has none in {', '.join(answer['absent'])}"
-        next_step = f"Take the Region out of `regions` in grid.yaml, or the alias out of `images`; {newer}."
+        rule = f"every Region of the grid needs this image, but AWS provides none in {', '.join(answer['absent'])}"
+        next_step = f"Remove the Region from `regions` in grid.yaml, or the alias from `images`; {newer}."
         raise UsageError(f"images.{alias}: {rule}.", next_step)
     return dict(answer["uris"])
 
@@ -80,6 +80,6 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
     )
     if ended.returncode:
         last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
-        what = f"The SageMaker Python SDK could not be used: {last[0]}."
-        raise UsageError(what, "Install it anew: rm -r .venv-images; make setup-images.")
+        what = f"The SageMaker Python SDK failed: {last[0]}."
+        raise UsageError(what, "Reinstall it with `rm -r .venv-images; make setup-images`.")
     return list(json.loads(ended.stdout))

@@ -24,7 +24,7 @@ def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> No
         role,
         ["s3:PutObject"],
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", reports],
-        because="A report lies next to its manifest; the suffix keeps manifests themselves from being written",
+        because="A report is next to its manifest; the suffix prevents overwriting manifests",
     )
     grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
 
@@ -41,7 +41,7 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         f"{batch}:job/*",
     ]
     because = (
-        "Batch chooses the ids of jobs, and a deployment registers another revision of the orchestrator's definition"
+        "Batch chooses the ids of jobs, and a deployment registers a new revision of the orchestrator's definition"
     )
     grant(role, ["batch:SubmitJob"], submitted, because=because)
     # For SubmitJob with tags, IAM also checks TagResource on SubmitJob's resources, not only on the new job: errors
@@ -61,5 +61,5 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         role,
         ["batch:ListJobs"],
         ["*"],
-        because="The action knows no resource; it finds a submission that was sent before its reply was lost",
+        because="The action does not support resources; it finds a submission whose reply was lost",
     )

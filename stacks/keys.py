@@ -86,7 +86,7 @@ def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
         actions,
         [f"arn:aws:kms:{region}:{Aws.ACCOUNT_ID}:key/*" for region in regions],
         conditions={"StringEquals": via, **alias},
-        because="The id of a key is not known in another Region; the condition names it by its alias",
+        because="The id of a key is unknown in other Regions; the condition names its alias",
     )
 
 

@@ -45,7 +45,7 @@ class Ledger(Construct):
         acknowledge(
             self._created,
             "NIST.800.53.R5-DynamoDBInBackupPlan",
-            "Point-in-time recovery restores any second of the last 35 days; a plan for longer is the account's",
+            "Point-in-time recovery restores any second of the last 35 days; longer backups are the account's decision",
         )
         if key is None:
             skip_in_checkov(self._created, "CKV_AWS_119", KEYS_OF_AWS)

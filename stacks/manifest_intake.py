@@ -31,7 +31,7 @@ class ManifestIntake(Construct):
             self,
             "Accept",
             handler="lambda.accept_manifest.handler",
-            description="Turns a manifest into a submission, or into a report of its mistakes",
+            description="Turns a manifest into a submission, or writes a report of its errors",
             runtime=runtime,
             memory_mib=WHOLE_CPU_MIB,
             pattern=events.EventPattern(

@@ -94,8 +94,8 @@ class Network(Construct):
         acknowledge(
             vpc,
             "NIST.800.53.R5-VPCDefaultSecurityGroupClosed",
-            "Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it "
-            "admits only its own members",
+            "Emptying the default security group requires a custom resource. The group is never used, and it only "
+            "admits its own members",
         )
         if grid.network.zones:
             _zones_are_chosen(vpc)
@@ -103,7 +103,7 @@ class Network(Construct):
             acknowledge(
                 vpc,
                 "NIST.800.53.R5-VPCNoUnrestrictedRouteToIGW",
-                "Children call SageMaker in every training Region; the security group lets HTTPS out and nothing in",
+                "Children call SageMaker in every training Region; the security group only allows outbound HTTPS",
             )
         return vpc
 
@@ -111,14 +111,14 @@ class Network(Construct):
         """Return the placement in an existing VPC, with the subnets of grid.yaml. Nothing is looked up in AWS."""
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=grid.network.vpc or "", availability_zones=Fn.get_azs())
         zones = "Annotation::@aws-cdk/aws-ec2:vpcAttributeIsListTokenavailabilityZones"
-        acknowledge(vpc, zones, "Nothing is placed by zone: the subnets are said one by one")
+        acknowledge(vpc, zones, "Zones are not used for placement: grid.yaml lists the subnets")
         subnets = [
             ec2.Subnet.from_subnet_id(self, f"Subnet{number}", subnet)
             for number, subnet in enumerate(grid.network.subnets, 1)
         ]
         for subnet in subnets:
             route = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
-            acknowledge(subnet, route, "Routes of an existing network are its owner's: none is added")
+            acknowledge(subnet, route, "The routes of an existing network belong to its owner: none is added")
         yours = [
             ec2.SecurityGroup.from_security_group_id(self, f"SecurityGroup{number}", group, mutable=False)
             for number, group in enumerate(grid.network.security_groups, 1)

@@ -60,7 +60,7 @@ class Orchestrator(Construct):
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         name = names.home_role(grid.name, "launch")
-        self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="What a Batch child may do")
+        self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="Role of Batch children")
         self._placement = Network(self, "Network", grid=grid, keeping=keeping).placement
         self.queue = self._queue(grid)
         self.definition = batch.EcsJobDefinition(
@@ -105,14 +105,17 @@ class Orchestrator(Construct):
         (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_execution_IAM_role.html).
         """
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
-        role = iam.Role(self, "PullRole", assumed_by=trust, description="How Batch starts a child")
+        role = iam.Role(self, "PullRole", assumed_by=trust, description="Role with which ECS starts Batch children")
         grant(
             role,
             ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
             [f"arn:aws:ecr:{grid.home}:{Aws.ACCOUNT_ID}:repository/{names.orchestrator_repository(grid.name)}"],
         )
         grant(
-            role, ["ecr:GetAuthorizationToken"], ["*"], because="The token is the account's: the action has no resource"
+            role,
+            ["ecr:GetAuthorizationToken"],
+            ["*"],
+            because="The token is valid for the account: the action does not support resources",
         )
         self.log_group.grant_write(role)
         return role

@@ -11,8 +11,8 @@ from traingrid import names
 from traingrid.grid import Grid
 
 _IDS = "AWS Batch chooses the ids of service jobs"
-_NO_RESOURCE = "The actions know no resource"
-_MADE_BY_BATCH = "AWS Batch names what it makes of our service jobs; only the beginning is known"
+_NO_RESOURCE = "The actions do not support resources"
+_MADE_BY_BATCH = "AWS Batch names the training jobs of our service jobs; only the beginning of the names is known"
 
 
 def regions_with_queues(grid: Grid) -> list[str]:

@@ -24,7 +24,7 @@ class Reconciler(Construct):
             self,
             "Sweep",
             handler="lambda.reconcile.handler",
-            description="Closes jobs that nobody watches any more and stops training jobs that nobody wants",
+            description="Closes jobs that have no active child, and stops unwanted training jobs",
             runtime=runtime,
             schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
             timeout=LONGEST_SWEEP,

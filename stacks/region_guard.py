@@ -36,7 +36,7 @@ class RegionGuard(Construct):
             "Answer",
             name=names.guard_function(grid.name),
             handler="lambda.guard_regions.handler",
-            description="Refuses deployments that take a Region, or the grid, from jobs that have not ended",
+            description="Refuses deployments that remove a Region, or the grid, while jobs are open",
             runtime=runtime,
             timeout=LONGEST_ANSWER,
         )
@@ -88,13 +88,13 @@ def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITa
         role,
         ["batch:DescribeJobs", "sagemaker:ListTrainingJobs"],
         ["*"],
-        because="The actions know no resource; what is not of this grid is not looked at",
+        because="The actions do not support resources; jobs of other owners are ignored",
     )
     grant(
         role,
         ["cloudformation:DescribeStacks"],
         [_stack(grid, name) for name in (names.control_stack(grid.name), names.guard_stack(grid.name))],
-        because="The end of a stack's id is CloudFormation's choice",
+        because="CloudFormation appends an id of its choice to a stack's ARN",
     )
 
 

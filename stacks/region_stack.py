@@ -37,7 +37,7 @@ class RegionStack(Stack):
         acknowledge(
             data,
             "NIST.800.53.R5-S3BucketVersioningEnabled",
-            "Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for",
+            "Data sets are copies of data kept elsewhere; versions of terabytes would only add costs",
             checkov="CKV_AWS_21",
         )
         output = private_bucket(

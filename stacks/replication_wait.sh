@@ -19,8 +19,8 @@ if [ "$until" -lt $((now + 900)) ]; then until=$((now + 900)); fi
 for region in $REGIONS; do
     while ! is_in "$region"; do
         if [ "$(date +%s)" -ge "$until" ]; then
-            echo "$image is not in $region and does not come: ECR replicates nothing that was pushed before the rule for a Region," \
-                "or before its repository was created again. See 'aws ecr describe-image-replication-status'. If ECR does not" \
+            echo "$image was not replicated to $region: ECR replicates no image that was pushed before the rule for a Region," \
+                "or before its repository was recreated. Check 'aws ecr describe-image-replication-status'. If ECR does not" \
                 "replicate it, delete it and deploy again, which builds and pushes it again:" \
                 "aws ecr batch-delete-image --region $AWS_REGION --repository-name $REPOSITORY --image-ids imageTag=$TAG"
             exit 1

@@ -27,7 +27,7 @@ def main() -> None:
         name, uris, absent = wanted["framework"] or wanted["algorithm"], {}, []
         table = image_uris.config_for_framework(name)
         if "training" not in table and "training" not in table.get("scope", []):
-            return {"problem": f"{name} is no image for training"}
+            return {"problem": f"{name} is not an image for training"}
         for region in wanted["regions"]:
             try:
                 uris[region] = image_uris.retrieve(
@@ -45,7 +45,7 @@ def main() -> None:
         # For an algorithm with a single version, the SDK returns that version for any requested one.
         others = {uri.rpartition(":")[2] for uri in uris.values()} - {wanted["version"]}
         if wanted["algorithm"] and others:
-            return {"problem": f"{name} has no version {wanted['version']}, but {', '.join(sorted(others))}"}
+            return {"problem": f"{name} has no version {wanted['version']}; available: {', '.join(sorted(others))}"}
         return {"absent": absent} if absent else {"uris": uris}
 
     answers = []
@@ -53,7 +53,7 @@ def main() -> None:
         try:
             answers.append(answer(wanted))
         except FileNotFoundError:
-            answers.append({"problem": f"there is no framework {wanted['framework']}"})
+            answers.append({"problem": f"framework {wanted['framework']} does not exist"})
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # the SDK's errors for unknown images
             answers.append({"problem": _UPGRADE.sub("", str(error)).rstrip(".")})
     json.dump(answers, sys.stdout)

@@ -8,7 +8,7 @@ from aws_cdk import Aws
 from traingrid import names
 from traingrid.grid import Grid
 
-WHOSE = "The jobs of this grid: their names begin with its name and a submission, in its Regions"
+WHOSE = "Training jobs of this grid in its Regions: their names begin with the grid's name and a submission"
 """Reason for the wildcards in permissions for `training_jobs`."""
 
 TAGS_OF_A_LINE = (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT)

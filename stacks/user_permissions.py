@@ -15,12 +15,12 @@ def let_use(role: iam.Role, grid: Grid, region: str) -> None:
     own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
     grant(role, ["s3:ListBucket"], buckets)
-    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A person reads any result")
+    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A user may read any result")
     grant(
         role,
         ["s3:PutObject", "s3:AbortMultipartUpload"],
         [f"arn:aws:s3:::{own}/*"],
-        because="A person names data sets as they like; a bucket that is not the grid's own is not written",
+        because="Users choose the names of data sets; only the grid's own bucket is writable",
     )
     repositories = [
         f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
@@ -38,7 +38,7 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         role,
         ["cloudformation:DescribeStacks"],
         [f"arn:aws:cloudformation:{region}:{account}:stack/{stack}/*" for stack in stacks],
-        because="CloudFormation ends the ARN of a stack with an id of its own",
+        because="CloudFormation appends an id of its choice to a stack's ARN",
     )
     grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
     grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
@@ -46,5 +46,5 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         role,
         ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"],
         ["*"],
-        because="The actions know no resource",
+        because="The actions do not support resources",
     )

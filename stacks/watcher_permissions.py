@@ -40,7 +40,7 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) 
         role,
         ["batch:DescribeJobs", "batch:ListJobs"],
         ["*"],
-        because="The actions know no resource; they show whose child is gone, and which array nobody wrote down",
+        because="The actions do not support resources; they find terminated children and unrecorded arrays",
     )
 
 
@@ -55,7 +55,7 @@ def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> No
         role,
         ["sagemaker:ListTrainingJobs"],
         ["*"],
-        because="The action knows no resource; what is not of this grid is not looked at",
+        because="The action does not support resources; jobs of other owners are ignored",
     )
     stops = ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob", "sagemaker:ListTags"]
     grant(role, stops, training_jobs(grid, regions), because=WHOSE)

@@ -124,7 +124,7 @@ def test_an_image_that_does_not_come_fails_the_wait_before_codebuild_does(
     assert (code, calls.count("sleep 5"), calls[-1]) == (1, looks, LOOK.format("eu-west-1"))
     assert looks * 5 < 50 * 60
     said = (programs.parent / "said").read_text().splitlines()[-1]
-    assert "is not in eu-west-1 and does not come" in said
+    assert "was not replicated to eu-west-1" in said
     assert said.endswith(
         "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
     )

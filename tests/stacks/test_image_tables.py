@@ -48,7 +48,7 @@ def test_a_grid_without_frameworks_asks_nobody(tmp_path: Path) -> None:
 
 
 def test_a_missing_sdk_is_a_sentence_with_the_command(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"images\.tf: the SageMaker Python SDK.* make setup-images"):
+    with pytest.raises(UsageError, match=r"images\.tf: the SageMaker Python SDK.* `make setup-images`"):
         framework_images(a_grid_with(TENSORFLOW), python=tmp_path / "nothing")
 
 
@@ -66,21 +66,21 @@ def test_the_sdk_is_asked_once_for_all_regions_and_without_the_users_keys(
 
 def test_what_the_sdk_does_not_know_is_told_with_the_alias(tmp_path: Path) -> None:
     python = sdk(tmp_path, [{"problem": "Unsupported tensorflow version: 9"}])
-    with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Mend it in grid\.yaml"):
+    with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Correct it in grid\.yaml"):
         framework_images(a_grid_with({**TENSORFLOW, "version": "9"}), python=python)
 
 
 def test_a_region_that_lacks_it_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     python = sdk(tmp_path, [{"absent": ["us-west-2"]}])
     refused = (
-        r"images\.tf: jobs pull it in every Region of the grid, and AWS has none in us-west-2\. Take the Region out"
+        r"images\.tf: every Region of the grid needs this image, but AWS provides none in us-west-2\. Remove the Region"
     )
     with pytest.raises(UsageError, match=refused):
         framework_images(a_grid_with(IMAGE_CLASSIFICATION), python=python)
 
 
 def test_an_sdk_that_breaks_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"could not be used: it broke\. Install it anew"):
+    with pytest.raises(UsageError, match=r"SDK failed: it broke\. Reinstall it"):
         framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [], code=1))
 
 
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(tmp_path: Path) -> None:
     images = {f"tensorflow-{alias}": TENSORFLOW for alias in range(12)}
     grid = a_grid(12, images=images, job={"image": "tensorflow-0", "instance_type": "ml.g5.48xlarge"})
     answers = [{"uris": scattered(alias)} for alias in range(12)]
-    with pytest.raises(UsageError, match=r"it takes \d+ of 3000 bytes\. List fewer"):
+    with pytest.raises(UsageError, match=r"have \d+ bytes, but the limit is 3000\. List fewer"):
         framework_images(grid, python=sdk(tmp_path, answers))
 
 
@@ -188,10 +188,10 @@ def test_the_sdk_itself_is_understood_where_it_knows_none() -> None:
     answers = ask(PYTHON, [{**none, **image, "regions": regions} for image in wrong])
     assert answers[0]["problem"].startswith("Unsupported tensorflow version: 9.9. Supported tensorflow version(s): 1.4")
     assert answers[1:] == [
-        {"problem": "there is no framework tensorflo"},
-        {"problem": "image-classification has no version 2, but 1"},
+        {"problem": "framework tensorflo does not exist"},
+        {"problem": "image-classification has no version 2; available: 1"},
         {"absent": ["af-south-1", "il-central-1"]},
-        {"problem": "clarify is no image for training"},
+        {"problem": "clarify is not an image for training"},
     ]
 
 
