@@ -1,4 +1,4 @@
-"""The grids that everything here is checked over: one line for each."""
+"""Configurations: the grids that all posture checks run on, one per line."""
 
 from typing import Any
 

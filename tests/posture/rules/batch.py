@@ -1,4 +1,4 @@
-"""Rules about Batch: what a child is, where it runs, and what it leaves behind."""
+"""Rules for Batch: the children's privileges, network, logs and retries."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from traingrid.failures import FOR_GOOD
 
 DEFINITION, COMPUTE = "AWS::Batch::JobDefinition", "AWS::Batch::ComputeEnvironment"
 LONGEST = 14 * 24 * 3600
-"""Seconds that Fargate keeps a task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
+"""Seconds after which Fargate may stop a task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
 
 SECRET_NAMES = re.compile(r"secret|password|passwd|token|credential|(private|access)_?key", re.IGNORECASE)
 SECRET_VALUES = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN|\bgh[pousr]_\w{20}")
@@ -48,7 +48,7 @@ def a_child_ends_before_fargate_ends_it(made: Synthesised) -> Iterator[str]:
 
 
 def what_is_for_good_is_not_tried_again(made: Synthesised) -> Iterator[str]:
-    """At most 10 attempts and 5 entries (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html)."""
+    """Batch allows 10 attempts and 5 entries (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html)."""
     for where, definition in made.properties(DEFINITION):
         strategy = definition.get("RetryStrategy", {})
         entries = strategy.get("EvaluateOnExit", [])
@@ -81,7 +81,7 @@ def tags_reach_the_task(made: Synthesised) -> Iterator[str]:
 
 
 def children_run_on_fargate_in_the_grids_network_only(made: Synthesised) -> Iterator[str]:
-    """A network of the grid's own, or one that grid.yaml names."""
+    """A network that the grid creates, or one that grid.yaml names."""
     said = made.grid.model_dump_json()
     for where, compute in made.properties(COMPUTE):
         asked = compute["ComputeResources"]

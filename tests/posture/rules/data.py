@@ -1,4 +1,4 @@
-"""Rules about data: private, encrypted, kept where it holds results, and gone where it does not."""
+"""Rules for data: private and encrypted; results are retained, and everything else is deleted with its stack."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,11 +10,11 @@ from tests.posture.synthesised import Synthesised
 BUCKET, BUCKET_POLICY, TABLE = "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table"
 REPOSITORY, LOG, QUEUE = "AWS::ECR::Repository", "AWS::Logs::LogGroup", "AWS::SQS::Queue"
 KEPT = {BUCKET, TABLE, "AWS::KMS::Key"}
-"""What holds results, or what they cannot be read without."""
+"""Types that contain results, or that are required to read them."""
 OUTLIVES = ("RetainExceptOnCreate", "Retain")
-"""Deletion and replacement: of a first deployment that fails nothing stays that would be in the way of the next."""
+"""Policies for deletion and replacement. After a failed first deployment nothing remains that blocks the next one."""
 GONE = {REPOSITORY, LOG, QUEUE}
-"""What can be made again, or is of no use without the stack."""
+"""Types that can be recreated, or are useless without the stack."""
 
 
 def a_bucket_speaks_modern_tls_only(made: Synthesised) -> Iterator[str]:
@@ -73,7 +73,7 @@ def a_table_can_be_restored_and_not_be_deleted(made: Synthesised) -> Iterator[st
 
 
 def a_protected_table_is_the_last_resource_of_its_stack(made: Synthesised) -> Iterator[str]:
-    """What fails after it would leave the stack in ROLLBACK_FAILED."""
+    """If a later resource failed, the stack would end in ROLLBACK_FAILED."""
     for stack, name, table in made.each(TABLE):
         before, found = set[str](), {name}
         while found:
@@ -110,7 +110,7 @@ def logs_are_kept_as_long_as_grid_yaml_says(made: Synthesised) -> Iterator[str]:
 
 
 def _refused(policy: dict[str, Any]) -> set[str]:
-    """Return what a bucket's policy refuses to everybody, for the bucket and all that is in it."""
+    """Return the conditions under which a bucket's policy denies all access to the bucket and its objects."""
     return {
         f"{key}{'<' if operator == 'NumericLessThan' else '='}{value}"
         for statement in policy["PolicyDocument"]["Statement"]

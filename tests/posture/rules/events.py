@@ -1,4 +1,4 @@
-"""Rules about events: none is lost without a trace, and nobody else's is taken."""
+"""Rules for events: no event is lost without a trace, and only events of known sources are accepted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from tests.posture.synthesised import Synthesised
 FUNCTION, INVOKE, RULE = "AWS::Lambda::Function", "AWS::Lambda::EventInvokeConfig", "AWS::Events::Rule"
 QUEUE, POLICY, BUS_POLICY = "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::Events::EventBusPolicy"
 LONGEST_RETENTION = 14 * 24 * 3600
-"""Seconds: SQS's longest."""
+"""SQS's maximum, in seconds."""
 
 
 def what_a_function_fails_on_is_kept(made: Synthesised) -> Iterator[str]:
-    """Every function that a rule invokes; what invokes another one gets its error itself."""
+    """Applies to functions that a rule invokes; other callers receive the error themselves."""
     configured = {
         (where.partition("/")[0], referred(config["FunctionName"])): config for where, config in made.properties(INVOKE)
     }
@@ -27,7 +27,7 @@ def what_a_function_fails_on_is_kept(made: Synthesised) -> Iterator[str]:
 
 
 def what_a_rule_cannot_deliver_is_kept(made: Synthesised) -> Iterator[str]:
-    """A target that is a queue itself needs no other one: what cannot reach the one cannot reach the other either."""
+    """A queue as target needs no dead-letter queue, because both would fail for the same reasons."""
     for where, rule in made.properties(RULE):
         resources = made.templates[where.partition("/")[0]]["Resources"]
         for target in rule["Targets"]:
@@ -49,7 +49,7 @@ def a_function_ends_and_its_log_forgets(made: Synthesised) -> Iterator[str]:
 
 
 def a_function_logs_json_and_is_traced(made: Synthesised) -> Iterator[str]:
-    """Saved queries read JSON; a trace shows which try of which event was slow."""
+    """Saved queries require JSON, and a trace shows which attempt at which event was slow."""
     for where, function in made.properties(FUNCTION):
         if function.get("LoggingConfig", {}).get("LogFormat") != "JSON":
             yield f"{where} logs plain text"
@@ -92,7 +92,7 @@ def a_queue_takes_messages_of_a_named_source_only(made: Synthesised) -> Iterator
 
 
 def the_home_bus_is_the_only_one_and_takes_events_of_known_accounts(made: Synthesised) -> Iterator[str]:
-    """Without a policy a bus takes events of its own account only; a policy must not name everybody."""
+    """Without a policy, a bus only accepts events of its own account. A policy must not allow all principals."""
     stacks = [stack for stack, _, _ in made.each("AWS::Events::EventBus")]
     if stacks != [f"{made.grid.name}-control"]:
         yield f"there are buses in {stacks}"

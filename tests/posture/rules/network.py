@@ -1,4 +1,4 @@
-"""Rules about networks: nothing comes in, and only HTTPS goes out."""
+"""Rules for networks: no inbound connections, and only HTTPS outbound."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ from tests.posture.synthesised import Synthesised
 
 GROUP, INGRESS = "AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"
 NOWHERE = "255.255.255.255/32"
-"""What the CDK writes for a security group that lets nothing out, because an empty list means everything."""
+"""The CDK's rule for a security group without outbound traffic, because an empty list would allow everything."""
 
 
 def nothing_comes_in_from_outside(made: Synthesised) -> Iterator[str]:
-    """Members of one security group of the grid may reach an endpoint in another."""
+    """Members of one security group of the grid may connect to endpoints in another."""
     for where, group in made.properties(GROUP):
         for rule in group.get("SecurityGroupIngress", ()):
             if not _from_a_group_by_https(rule):

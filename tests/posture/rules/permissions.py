@@ -1,4 +1,4 @@
-"""Rules about permissions that hold whatever a grid is made of; who may do what: tests/stacks/test_permissions.py."""
+"""Rules for permissions in every grid; tests/stacks/test_permissions.py checks the permissions of each role."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from tests.stacks.templates import flat
 
 POLICY, MANAGED, ROLE = "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role"
 INLINE_LIMIT, MANAGED_LIMIT, MANAGED_POLICIES = 10_240, 6_144, 10
-"""Characters of all inline policies of a role, of a managed policy, and managed policies of a role
-(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). Beyond the first the CDK makes managed
-policies of the rest."""
+"""The maximum characters of all inline policies of a role and of a managed policy, and the maximum number of managed
+policies per role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed
+policies for statements that exceed the first limit."""
 
 LONG_ARN = "x" * 100
 
@@ -34,7 +34,7 @@ WITHOUT_A_RESOURCE = {
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
-"""Actions that IAM grants on "*" only (Service Authorization Reference of each service)."""
+"""Actions that only support the resource "*" (Service Authorization Reference of each service)."""
 
 
 def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _allowing(made: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _characters(document: Any) -> int:
-    """Return how long a policy is, without white space, where an ARN that is not known yet counts as a long one."""
+    """Return the length of a policy without white space, where unknown ARNs are replaced by long ones."""
     return len(json.dumps(_resolved(document), separators=(",", ":")))
 
 
@@ -125,7 +125,7 @@ def _resolved(node: Any) -> Any:
 
 
 def _statement(action: str) -> Any:
-    """Return how to find the first statement that allows an action, in a copy of the templates."""
+    """Return a function that finds the first statement that allows an action, in a copy of the templates."""
 
     def find(made: Synthesised) -> dict[str, Any]:
         return next(found for _, found in _allowing(made) if action in listed(found["Action"]))
