@@ -14,11 +14,11 @@ if ! podman image exists $name; then
         awk '$1 == "Debian" && $2 == "bookworm" { print $3; exit }')
     root=$(mktemp -d "$cache/tmp/base.XXXXXX")
     trap 'rm -rf "$root"' EXIT
-    echo "Making the base image $name (about half a minute, once) ..." >&2
+    echo "Creating the base image $name (once, about half a minute) ..." >&2
     if ! debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm "$root/image" \
         "${mirror:-http://deb.debian.org/debian}" >"$root/log" 2>&1; then
         tail -n 20 "$root/log" "$root/image/debootstrap/debootstrap.log" >&2 || true
-        echo "debootstrap could not make a Debian 12; the lines above are the end of its log." >&2
+        echo "debootstrap could not create Debian 12; the lines above are the end of its log." >&2
         exit 1
     fi
     rm -rf "$root/image/var/cache/apt/archives" "$root"/image/var/lib/apt/lists/* "$root"/image/var/log/*

@@ -18,8 +18,8 @@ for program in podman buildah runc debootstrap; do
     command -v $program >/dev/null || missing="$missing $program"
 done
 if [ -n "$missing" ] || [ "$(id -u)" != 0 ]; then
-    echo "Images are built and run here by root with podman, buildah, runc and debootstrap; missing:" \
-        "${missing:- root}. On Debian: 'sudo apt-get install podman buildah runc debootstrap'; elsewhere build" \
+    echo "Building and running images here requires root, podman, buildah, runc and debootstrap; missing:" \
+        "${missing:- root}. On Debian: 'sudo apt-get install podman buildah runc debootstrap'. Otherwise build" \
         "the Dockerfiles with docker." >&2
     exit 1
 fi

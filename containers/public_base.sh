@@ -14,7 +14,7 @@ if ! podman image exists $name; then
     "$here/base.sh" >/dev/null
     root=$(mktemp -d "$cache/tmp/public.XXXXXX")
     trap 'rm -rf "$root"' EXIT
-    echo "Making the base image $name (about a minute, once) ..." >&2
+    echo "Creating the base image $name (once, about a minute) ..." >&2
     "$here/downloads.sh" "$root"
     cat >"$root/Dockerfile" <<'END'
 FROM localhost/traingrid-base:bookworm
@@ -41,7 +41,7 @@ END
     mkdir -p "$root/python/lib/python3.11/site-packages"
     if ! buildah bud --isolation chroot --pull-never --tag $name "$root" >"$cache/public-base.log" 2>&1; then
         tail -n 40 "$cache/public-base.log" >&2
-        echo "The base image was not made; the lines above are the end of the log." >&2
+        echo "The base image was not created; the lines above are the end of the log." >&2
         exit 1
     fi
 fi
