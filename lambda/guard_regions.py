@@ -9,6 +9,6 @@ from traingrid.deployment import Deployment
 from traingrid.region_guard import RegionGuard
 
 
-def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives it
+def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda passes it
     """Handle a CloudFormation request."""
     RegionGuard.of(Deployment.from_environment(os.environ)).answer(event)

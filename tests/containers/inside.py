@@ -68,7 +68,7 @@ def asked_of_a_name_server() -> str:
 
 
 def authorities() -> int:
-    import botocore.httpsession  # noqa: PLC0415 - what is said of the image does not depend on it
+    import botocore.httpsession  # noqa: PLC0415 - the facts about the image do not depend on it
 
     context = ssl.create_default_context(cafile=botocore.httpsession.get_cert_path(True))
     return len(context.get_ca_certs())

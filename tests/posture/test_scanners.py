@@ -87,4 +87,4 @@ def test_a_rule_counts_once_per_configuration() -> None:
 
 
 def _a_control_stack() -> Template:
-    return copy.deepcopy(synthesised("one Region, which is home").templates["traingrid-control"])
+    return copy.deepcopy(synthesised("one Region, at home").templates["traingrid-control"])

@@ -24,19 +24,19 @@ def a_bucket_speaks_modern_tls_only(made: Synthesised) -> Iterator[str]:
     }
     for stack, name, _ in made.each(BUCKET):
         if refused.get((stack, name), set()) < {"aws:SecureTransport=false", "s3:TlsVersion<1.2"}:
-            yield f"{stack}/{name} refuses {refused.get((stack, name))} only"
+            yield f"{stack}/{name} only denies {refused.get((stack, name))}"
 
 
 def a_bucket_is_the_accounts_alone(made: Synthesised) -> Iterator[str]:
     for where, bucket in made.properties(BUCKET):
         blocked = bucket.get("PublicAccessBlockConfiguration", {})
         if sum(value is True for value in blocked.values()) != 4:
-            yield f"{where} blocks {blocked} only"
+            yield f"{where} only blocks {blocked}"
         owners = [rule["ObjectOwnership"] for rule in bucket.get("OwnershipControls", {}).get("Rules", ())]
         if owners != ["BucketOwnerEnforced"]:
-            yield f"{where} has objects of {owners}"
+            yield f"{where} has the object ownership {owners}"
         if not bucket.get("BucketEncryption"):
-            yield f"{where} does not say how it is encrypted"
+            yield f"{where} does not specify its encryption"
 
 
 def a_bucket_keeps_versions_or_says_why_not(made: Synthesised) -> Iterator[str]:
@@ -51,15 +51,15 @@ def parts_of_broken_uploads_are_removed(made: Synthesised) -> Iterator[str]:
     for where, bucket in made.properties(BUCKET):
         rules = bucket.get("LifecycleConfiguration", {}).get("Rules", ())
         if not any(rule["Status"] == "Enabled" and rule.get("AbortIncompleteMultipartUpload") for rule in rules):
-            yield f"{where} keeps parts of broken uploads"
+            yield f"{where} keeps parts of incomplete uploads"
 
 
 def a_tag_never_changes_its_image_and_every_image_is_scanned(made: Synthesised) -> Iterator[str]:
     for where, repository in made.properties(REPOSITORY):
         if repository.get("ImageTagMutability") != "IMMUTABLE":
-            yield f"{where} has tags that move"
+            yield f"{where} has mutable tags"
         if repository.get("ImageScanningConfiguration") != {"ScanOnPush": True}:
-            yield f"{where} is not scanned"
+            yield f"{where} does not scan images"
         if not repository.get("LifecyclePolicy"):
             yield f"{where} keeps every image"
 
@@ -94,19 +94,19 @@ def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> 
                 OUTLIVES if resource["Type"] in KEPT else ("Delete", "Delete") if resource["Type"] in GONE else None
             )
             if (wanted and found != wanted) or (not wanted and {*OUTLIVES} & {*found}):
-                yield f"{stack}/{name} ({resource['Type']}) ends with {found}"
+                yield f"{stack}/{name} ({resource['Type']}) has the deletion policies {found}"
 
 
 def a_repository_goes_with_its_images(made: Synthesised) -> Iterator[str]:
     for where, repository in made.properties(REPOSITORY):
         if repository.get("EmptyOnDelete") is not True:
-            yield f"{where} keeps its stack from being deleted"
+            yield f"{where} prevents the deletion of its stack"
 
 
 def logs_are_kept_as_long_as_grid_yaml_says(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(LOG):
         if group.get("RetentionInDays") != made.grid.log_retention_days:
-            yield f"{where} keeps logs for {group.get('RetentionInDays', 'ever')} days"
+            yield f"{where} keeps logs for {group.get('RetentionInDays', 'unlimited')} days"
 
 
 def _refused(policy: dict[str, Any]) -> set[str]:

@@ -30,7 +30,7 @@ def no_policy_depends_on_a_name_that_cloudformation_chooses(made: Synthesised) -
         other = arn.replace(made.grid.name, "?")
         for where, pattern in patterns:
             if fnmatchcase(arn, pattern) and not fnmatchcase(other, pattern):
-                yield f"{where} hopes that CloudFormation does not shorten {arn}"
+                yield f"{where} depends on the generated name in {arn}"
 
 
 def _generated(made: Synthesised) -> Iterator[str]:

@@ -50,7 +50,7 @@ def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
     )
     for (kind, name, _, region), times in used.items():
         if times > 1:
-            yield f"{kind} {name} would exist {times} times in {region or 'the account'}"
+            yield f"{kind} {name} exists {times} times in {region or 'the account'}"
 
 
 def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> Iterator[str]:
@@ -87,7 +87,7 @@ def repositories_come_first_then_builds_the_control_plane_regions_and_the_guard(
     needs[names.guard_stack(grid.name)] = {names.region_stack(grid.name, region) for region in grid.regions}
     for stack, after in made.after.items():
         if (after & set(made.templates)) != needs.get(stack, set()):
-            yield f"{stack} comes after {sorted(after)}"
+            yield f"{stack} is deployed after {sorted(after)}"
 
 
 def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:

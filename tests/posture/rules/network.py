@@ -16,26 +16,26 @@ def nothing_comes_in_from_outside(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(GROUP):
         for rule in group.get("SecurityGroupIngress", ()):
             if not _from_a_group_by_https(rule):
-                yield f"{where} lets {rule} in"
+                yield f"{where} allows inbound {rule}"
     for where, rule in made.properties(INGRESS):
         if not _from_a_group_by_https(rule):
-            yield f"{where} lets {rule} in"
+            yield f"{where} allows inbound {rule}"
 
 
 def only_https_goes_out(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(GROUP):
         if not group.get("SecurityGroupEgress"):
-            yield f"{where} lets everything out"
+            yield f"{where} allows all outbound traffic"
     rules = [(where, rule) for where, group in made.properties(GROUP) for rule in group.get("SecurityGroupEgress", ())]
     for where, rule in (*rules, *made.properties("AWS::EC2::SecurityGroupEgress")):
         if rule.get("CidrIp") != NOWHERE and not _https(rule):
-            yield f"{where} lets {rule} out"
+            yield f"{where} allows outbound {rule}"
 
 
 def no_subnet_gives_out_public_addresses(made: Synthesised) -> Iterator[str]:
     for where, subnet in made.properties("AWS::EC2::Subnet"):
         if subnet.get("MapPublicIpOnLaunch") is not False:
-            yield f"{where} gives a public address to whatever lands in it"
+            yield f"{where} assigns public addresses"
 
 
 def every_network_of_the_grid_records_its_flows(made: Synthesised) -> Iterator[str]:

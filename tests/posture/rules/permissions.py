@@ -40,7 +40,7 @@ WITHOUT_A_RESOURCE = {
 def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
     for where, statement in _allowing(made):
         if {"NotAction", "NotResource"} & set(statement):
-            yield f"{where} says what it does not allow"
+            yield f"{where} uses NotAction or NotResource"
         actions = set(listed(statement.get("Action", [])))
         if any("*" in action for action in actions):
             yield f"{where} allows {sorted(actions)}"
@@ -52,7 +52,7 @@ def a_role_is_passed_by_its_whole_name_to_one_service(made: Synthesised) -> Iter
     for where, statement in _allowing(made):
         if "iam:PassRole" in listed(statement["Action"]):
             if any("*" in flat(resource) for resource in listed(statement["Resource"])):
-                yield f"{where} passes any of {statement['Resource']}"
+                yield f"{where} passes any role of {statement['Resource']}"
             if "iam:PassedToService" not in statement.get("Condition", {}).get("StringEquals", {}):
                 yield f"{where} passes a role to any service"
 
@@ -76,11 +76,11 @@ def a_role_is_taken_by_services_and_accounts_of_the_grid_only(made: Synthesised)
             principal = str(statement["Principal"])
             strangers = [account for account in re.findall(r"\d{12}", principal) if account not in said]
             if "*" in principal or strangers:
-                yield f"{where} is taken by {principal}"
+                yield f"{where} trusts {principal}"
             keys = {key for compared in statement.get("Condition", {}).values() for key in compared}
             for_people = role.get("RoleName", "").startswith(f"{made.grid.name}-use-")
             if "AWS" in statement["Principal"] and "aws:PrincipalArn" not in keys and not for_people:
-                yield f"{where} is taken by anybody of {principal}"
+                yield f"{where} trusts all principals of {principal}"
 
 
 def no_role_has_a_policy_of_aws(made: Synthesised) -> Iterator[str]:

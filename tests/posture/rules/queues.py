@@ -21,9 +21,9 @@ def only_a_share_that_borrows_can_lose_what_it_runs(made: Synthesised) -> Iterat
     for where, share in made.properties(SHARE):
         settings, strategy = _settings(made, where), share["ResourceSharingConfiguration"]["Strategy"]
         if settings is None or (strategy != "RESERVE" and not settings.lend):
-            yield f"{where} is to {strategy}"
+            yield f"{where} has the strategy {strategy}"
         if share.get("PreemptionConfiguration", {}).get("InSharePreemption") != "DISABLED":
-            yield f"{where} takes from its own members"
+            yield f"{where} preempts its own jobs"
 
 
 def _settings(made: Synthesised, where: str) -> ServiceQueue | None:
