@@ -65,7 +65,7 @@ def checked(job: TrainingJob) -> Config | None:
     if not {"train", "train_0"}.intersection(job.channels) and not config.data_dir:  # train_0: a stream per rank
         raise ContractError(
             f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "
-            "Give it one whose S3 prefix holds TFRecord files."
+            "Add one whose S3 prefix contains TFRecord files."
         )
     return config
 

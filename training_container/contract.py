@@ -142,7 +142,7 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
     resources = _read_json(folders.config / "resourceconfig.json")
     hosts, current_host = tuple(sorted(resources.get("hosts", ()))), str(resources.get("current_host"))
     if current_host not in hosts:
-        raise ContractError(f"resourceconfig.json: current_host is {current_host!r}, which is none of hosts {hosts}.")
+        raise ContractError(f"resourceconfig.json: current_host must be one of hosts {hosts}; got {current_host!r}.")
     raw = _read_json(folders.config / "hyperparameters.json", default={})
     texts = {name: _text(value) for name, value in raw.items()}
     try:
@@ -182,7 +182,7 @@ def _flagged(flags: Sequence[str]) -> dict[str, str]:
     found = aliases.from_flags(flags)
     for name in found:
         if name.startswith("sagemaker_"):
-            raise ValueError(f"Flag --{name} is no flag of `train`. Write it into hyperparameters.json.")
+            raise ValueError(f"Flag --{name} is not supported by `train`. Set it in hyperparameters.json.")
     return found
 
 
@@ -193,13 +193,13 @@ def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, A
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ContractError(
-            f"{path} is missing. SageMaker writes it before it starts `train`; "
-            "to train elsewhere, write it and point SAGEMAKER_BASE_DIR at the folder that stands for /opt/ml."
+            f"{path} is missing. SageMaker writes it before it starts `train`. "
+            "To train elsewhere, create it and set SAGEMAKER_BASE_DIR to the folder that replaces /opt/ml."
         ) from error
     except ValueError as error:
         raise ContractError(f"{path} is not JSON: {error}.") from error
     if not isinstance(content, dict):
-        raise ContractError(f"{path} must hold a JSON object, not a {type(content).__name__}.")
+        raise ContractError(f"{path} must contain a JSON object, not a {type(content).__name__}.")
     return content
 
 

@@ -7,10 +7,10 @@ _CAUSES = {
     signal.SIGKILL: "Most likely memory ran out: try a smaller batch_size, or an instance type with more memory.",
     signal.SIGBUS: "Most likely shared memory (/dev/shm) is full.",
     signal.SIGSEGV: "A native library crashed: see the last lines of the log.",
-    signal.SIGABRT: "A native library gave up: see the last lines of the log.",
+    signal.SIGABRT: "A native library aborted: see the last lines of the log.",
     signal.SIGILL: "A native library was built for another processor.",
     signal.SIGFPE: "A native library divided by zero.",
-    signal.SIGTERM: "It was told to stop.",
+    signal.SIGTERM: "It was asked to stop.",
 }
 _FROM_A_SHELL = 128
 

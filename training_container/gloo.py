@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     interface, address = _interface(options.interface, several_hosts=len(slots) > 1)
     settings = Settings(num_proc=sum(slots), hosts=options.hosts, verbose=0)
     if sum(slots) > 1:
-        print("With Gloo, Horovod does not notice a rank that hangs (stall_seconds); with MPI it does.", flush=True)
+        print("Horovod detects stalled ranks (stall_seconds) only with MPI, not with Gloo.", flush=True)
     environment = {name: os.environ[name] for name in options.forward.split(",") if name in os.environ}
     try:
         launch_gloo(options.command, _start_rank(options.current_host), settings, [interface], environment, address)

@@ -37,7 +37,7 @@ def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_s
         while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
             if time.monotonic() > deadline:
                 said = answer.stderr.strip() or f"exit status {answer.returncode}"
-                raise HostError(f"Host {host} let nobody in for {timeout_seconds:.0f} s; ssh says: {said}")
+                raise HostError(f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {said}")
             time.sleep(1.0)
 
 
@@ -60,13 +60,13 @@ def serve(base: Path) -> int:
     ended.unlink(missing_ok=True)
     program = shutil.which("sshd")
     if program is None:
-        raise HostError("There is no sshd on PATH, so other hosts cannot start ranks here. Install openssh-server.")
+        raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
     server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
     try:
         while not (ended.exists() and (status := ended.read_text().strip())):
             if server.poll() is not None:
                 raise HostError(
-                    f"sshd {in_words(server.returncode)} before training did.{likely_cause(server.returncode)}"
+                    f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"
                 )
             time.sleep(0.2)
         return int(status)

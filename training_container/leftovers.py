@@ -110,7 +110,7 @@ def _end_leftovers(status: int | None) -> None:
     if named := list(filter(None, map(_command, left))):
         rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or "0"
         shown = "; ".join(command[:80] for command in named[:3])
-        print(f"Rank {rank} has ended and left {len(named)} process(es) running, which end now: {shown}", flush=True)
+        print(f"Rank {rank} has ended; killing {len(named)} process(es) that it left running: {shown}", flush=True)
     end_descendants()
 
 

@@ -38,8 +38,8 @@ def refuse_missing_gpus(job: TrainingJob, environment: Mapping[str, str], device
     """
     if gpu_count(devices) == 0 and not may_use_cpu(job, environment):
         raise ContractError(
-            f"{job.current_host} is {job.resources['current_instance_type']}, which has GPUs, and the container sees "
-            "none. Its image must set NVIDIA_VISIBLE_DEVICES=all and NVIDIA_DRIVER_CAPABILITIES=compute,utility, as "
-            "the target gpu of training_container/Dockerfile does: use an image with GPU libraries. To train on the "
-            f"processors of this host, set the hyperparameter {ALLOW_CPU} to true."
+            f"{job.current_host} is {job.resources['current_instance_type']}, which has GPUs, but the container sees "
+            "none. Use an image with GPU libraries that sets NVIDIA_VISIBLE_DEVICES=all and "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility, as the target gpu of training_container/Dockerfile does. To "
+            f"train on the CPUs of this host, set the hyperparameter {ALLOW_CPU} to true."
         )

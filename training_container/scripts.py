@@ -35,8 +35,8 @@ def prepare(script: Script, folders: Folders) -> None:
     if not (code / script.entry_point).is_file():
         held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
         raise ContractError(
-            f"There is no program {script.entry_point} in {script.archive or code}, which holds {held or 'nothing'}. "
-            "Put it at the archive's top, or write its path in the archive into entry_point."
+            f"Program {script.entry_point} does not exist in {script.archive or code}, which contains: "
+            f"{held or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
         )
     if (code / "requirements.txt").is_file():
         _install(code, folders.base)
@@ -73,8 +73,8 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
         raise ContractError(f"The script's archive {named} does not exist on this host.") from error
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ContractError(
-            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz whose names and links "
-            "stay inside it; make it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths or links "
+            "that lead outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
 
 
@@ -90,8 +90,8 @@ def _install(code: Path, base: Path) -> None:
         said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
         raise ContractError(
             f"The script's requirements.txt cannot be installed: {said or pip.stderr.strip()[-500:]} "
-            f"Requirements must agree with the image's own {', '.join(name for name, _ in _fixed_versions())}. Where "
-            "no package index can be reached, put the packages into an image of your own."
+            f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
+            "Without access to a package index, add the packages to a custom image."
         )
 
 

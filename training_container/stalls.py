@@ -74,8 +74,8 @@ class StallWatch:
         what = f"the collective {', '.join(names[:_SHOWN_COLLECTIVES])}{more}" if names else "a collective"
         return (
             f"{who} did not join {what}, for which the other ranks have waited more than {self.seconds} s. "
-            "Either it hangs (in reading data, or in writing), or it took another way through the code: all ranks must "
-            "call the same collectives in the same order, also at the end of uneven data. If it is only slow, raise "
-            "the hyperparameter stall_seconds, or for a script the environment variable "
+            "Either it hangs while reading or writing data, or its code took another branch: all ranks must call the "
+            "same collectives in the same order, even if their data ends at different times. If it is only slow, "
+            "increase the hyperparameter stall_seconds, or for a script the environment variable "
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS.\n"
         )

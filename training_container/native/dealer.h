@@ -220,7 +220,7 @@ class Dealer {
     } else if (framing_.records() < ranks_.size()) {
       failure_ = "Channel " + framing_.channel() + ": " + framing_.source() + " has " +
                  std::to_string(framing_.records()) + " record(s), fewer than this host's " +
-                 std::to_string(ranks_.size()) + " ranks. Give the channel more data or start fewer processes.";
+                 std::to_string(ranks_.size()) + " ranks. Add data to the channel, or start fewer processes.";
     } else {
       complete_ = true;
     }

@@ -46,7 +46,7 @@ void Close(TF_RandomAccessFile* file) { delete static_cast<OpenFifo*>(file->plug
 int64_t Read(const TF_RandomAccessFile* file, uint64_t offset, size_t size, char* buffer, TF_Status* status) {
   auto* fifo = static_cast<OpenFifo*>(file->plugin_file);
   if (offset != fifo->position) {
-    TF_SetStatus(status, TF_UNIMPLEMENTED, "A FIFO is read from its first byte to its last, once; nothing else.");
+    TF_SetStatus(status, TF_UNIMPLEMENTED, "A FIFO can only be read once, from its first byte to its last.");
     return -1;
   }
   std::string failure;

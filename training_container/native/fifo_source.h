@@ -98,11 +98,11 @@ class FifoSource {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", timeout_);
     if (begun_) {
-      return path_ + " has been silent for " + seconds + " s after byte " + std::to_string(position_) +
-             ". Its writer hangs; pipe_timeout_seconds sets how long to wait.";
+      return path_ + " provided no data for " + seconds + " s after byte " + std::to_string(position_) +
+             ". Its writer hangs; pipe_timeout_seconds sets the timeout.";
     }
     return "nothing wrote to " + path_ + " within " + seconds +
-           " s. Check that the channel is in Pipe mode and has objects; pipe_timeout_seconds sets how long to wait.";
+           " s. Check that the channel is in Pipe mode and has objects; pipe_timeout_seconds sets the timeout.";
   }
   bool Fail(const std::string& text) {
     failure_ = "Channel " + channel_ + ": " + text;

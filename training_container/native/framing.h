@@ -43,10 +43,10 @@ class Framing {
     const uint64_t end = position();
     if (held_ == 0 && end > 0) return true;
     if (end == 0) {
-      Fail(source_ + " ended without a single byte. Check that the channel's S3 prefix or manifest holds TFRecord "
+      Fail(source_ + " ended without any data. Check that the channel's S3 prefix or manifest contains TFRecord "
            "objects.");
     } else {
-      Fail(source_ + " was cut at byte " + std::to_string(end) + ", inside " +
+      Fail(source_ + " was truncated at byte " + std::to_string(end) + ", inside " +
            (held_ < kHeader ? "the header of " : "") + "record " + std::to_string(record_) + ", which starts at byte " +
            std::to_string(start_) + ". Its writer ended too early, or an object is incomplete.");
     }
@@ -65,12 +65,12 @@ class Framing {
     std::memcpy(&crc, header + sizeof *length, sizeof crc);
     if (Masked(ExtendCrc(~0u, header, sizeof *length)) != crc) {
       Fail("the header of " + Here() + " is corrupt: the CRC of its length does not match. The objects are damaged, "
-           "compressed, or no TFRecords.");
+           "compressed, or not TFRecords.");
       return false;
     }
     if (*length <= kLongest) return true;
-    Fail(Here() + " claims " + std::to_string(*length) + " bytes, more than the " + std::to_string(kLongest) +
-         " that a record may have. The object is damaged.");
+    Fail(Here() + " has a length of " + std::to_string(*length) + " bytes, but the maximum is " +
+         std::to_string(kLongest) + ". The object is damaged.");
     return false;
   }
 
@@ -120,8 +120,8 @@ class Framing {
     uint32_t stored;
     std::memcpy(&stored, stored_, sizeof stored);
     if (stored != Masked(crc_)) {
-      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Write the object "
-           "again, or allow a few with the hyperparameter tolerate_corrupt_records.");
+      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Rewrite the "
+           "object, or allow some corrupt records with the hyperparameter tolerate_corrupt_records.");
       return taken - 1;
     }
     Passed(length_);

@@ -31,7 +31,7 @@ def resolved(texts: Mapping[str, str]) -> dict[str, str]:
         if values.get(name, value) != value:
             raise HyperparameterError(
                 f"Hyperparameter {name!r} is given twice: {given_as[name]} is {texts[given_as[name]]!r} and {given} is "
-                f"{text!r}. Leave one of them out."
+                f"{text!r}. Remove one of them."
             )
         values[name], given_as[name] = value, given
     return values
@@ -49,7 +49,7 @@ def from_flags(arguments: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name, value in _pairs(arguments):
         if name in texts:
-            raise HyperparameterError(f"Flag --{name} is there twice on the command line. Leave one of them out.")
+            raise HyperparameterError(f"Flag --{name} is repeated on the command line. Remove one of them.")
         texts[name] = value
     return texts
 
@@ -61,7 +61,7 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         name, equals, value = flag.lstrip("-").partition("=")
         if not flag.startswith("-") or not name:
             raise HyperparameterError(
-                f"Argument {flag!r} is no flag. Hyperparameters are given as --name value, for instance --epochs 90."
+                f"Argument {flag!r} is not a flag. Pass hyperparameters as --name value, for example --epochs 90."
             )
         if not equals:
             value = "true" if not rest or rest[0].startswith("--") else rest.pop(0)

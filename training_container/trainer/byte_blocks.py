@@ -43,8 +43,8 @@ def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
             except BlockingIOError:
                 if not poll.poll(timeout_seconds * 1000):
                     raise StreamError(
-                        f"Channel {channel}: {path} has been silent for {timeout_seconds:g} s after byte {position}. "
-                        "Its writer hangs; pipe_timeout_seconds sets how long to wait."
+                        f"Channel {channel}: {path} provided no data for {timeout_seconds:g} s after byte {position}. "
+                        "Its writer hangs; pipe_timeout_seconds sets the timeout."
                     ) from None
                 continue
             if not block:
@@ -88,7 +88,7 @@ def _opened(path: str, channel: str, timeout_seconds: float) -> int:
         if time.monotonic() >= deadline:
             raise StreamError(
                 f"Channel {channel}: nothing wrote to {path} within {timeout_seconds:g} s. Check that the channel is "
-                "in Pipe mode and has objects; pipe_timeout_seconds sets how long to wait."
+                "in Pipe mode and has objects; pipe_timeout_seconds sets the timeout."
             )
         time.sleep(_LOOK)
 

@@ -82,13 +82,13 @@ def open(  # noqa: A001  # scripts call it as channels.open
     streams = streams_of(name, channels)
     if not streams:
         raise ChannelError(
-            f"There is no channel {name} (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to the "
-            "job's inputs."
+            f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
+            "the job's inputs."
         )
     if streams != [f"{name}_{rank}" for rank in range(place.size)]:
         raise ChannelError(
             f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
-            f"{place.size} ranks. Submit the job with as many, or with `streams: host`, which suits any number."
+            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
         )
     return PipeChannel(name, f"{name}_{place.rank}", folders.data, place, reading, streams="rank")
 
@@ -160,12 +160,12 @@ def _opened(
         return FileChannel(name, folders.data / name, place, reading, among_local=_is_a_part(settings, place))
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
-            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are no records "
-            "themselves. Set it to None: the channel must hold TFRecord files."
+            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
+            "Set it to None: the channel must contain TFRecord files."
         )
     if place.size > place.local_size and not _is_a_part(settings, place):
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
-            "FullyReplicated), so every record would be trained on once per host. Set it to ShardedByS3Key."
+            "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
         )
     return PipeChannel(name, name, folders.data, place, reading, streams="host")

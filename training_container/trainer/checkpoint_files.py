@@ -101,7 +101,7 @@ def read(folder: Path) -> dict[str, Any]:
     state = read_state(folder)
     for name, (size, checksum) in state["files"].items():
         if (actual := _size_and_checksum(folder / name)) != [size, checksum]:
-            raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} says {checksum}")
+            raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} has {checksum}")
     return state
 
 
@@ -117,7 +117,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BrokenCheckpointError(f"{STATE} is missing") from None
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise BrokenCheckpointError(f"{STATE} is cut or is no state") from None
+        raise BrokenCheckpointError(f"{STATE} is truncated or malformed") from None
     if checksum != _checksum_of(state):
         raise BrokenCheckpointError(f"{STATE} has changed since it was written")
     for name, (size, _) in state["files"].items():

@@ -49,7 +49,7 @@ class Checkpoints:
         self, folder: str | Path, *, keep: int = 3, identity: Mapping[str, str | int] | None = None, **tracked: Any
     ) -> None:
         if keep < 1:
-            raise ValueError(f"keep is {keep}; at least one checkpoint must be kept.")
+            raise ValueError(f"keep must be at least 1; got {keep}.")
         self.folder = Path(folder)
         self.tracked = tracked
         self._keep = keep
@@ -70,7 +70,7 @@ class Checkpoints:
                 state = checkpoint_files.read(path)
                 progress = Progress.from_json(state["progress"])
             except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
-                say(f"Checkpoint {path} is passed over, because it is not whole: {error}.")
+                say(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
                 continue
             if not best or state["best"]:
                 self._check_identity(path, state["identity"])
@@ -126,8 +126,8 @@ class Checkpoints:
     def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
         if saved != self._identity:
             raise CheckpointError(
-                f"Checkpoint {path} is of {_shown(saved)}; this job trains {_shown(self._identity)}. Train what the "
-                "checkpoint is of, or give the job another place for its checkpoints."
+                f"Checkpoint {path} is of {_shown(saved)}, but this job trains {_shown(self._identity)}. Train the "
+                "checkpoint's model, or use another folder for this job's checkpoints."
             )
 
     def _load(self, path: Path) -> None:
@@ -141,7 +141,7 @@ class Checkpoints:
 
     def _not_written(self, step: int, error: Exception) -> str:
         former = self.latest()
-        left = f"The last one is {former}." if former else "There is none before it."
+        left = f"The previous checkpoint is {former}." if former else "There is no previous checkpoint."
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         try:
             usage = shutil.disk_usage(self.folder)
@@ -150,7 +150,7 @@ class Checkpoints:
             room = f"the folder cannot be used: {missing.strerror}"
         return (
             f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {left} "
-            "Give the job a larger volume_gb, or keep fewer checkpoints."
+            "Increase the job's volume_gb, or keep fewer checkpoints."
         )
 
     def _remove_old(self, newest: Path) -> None:
@@ -222,12 +222,12 @@ def _variables(entry: Any) -> list[Any]:
 
 
 def _shown(identity: Mapping[str, str | int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "something without a name"
+    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "a model without identity"
 
 
 def _does_not_fit(path: Path, error: Exception) -> str:
     what = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
     return (
-        f"Checkpoint {path} does not fit what this job trains: {what}. Train the model and the optimizer that the "
-        "checkpoint is of, build both before restoring, or give the job another place for its checkpoints."
+        f"Checkpoint {path} does not match this job's model or optimizer: {what}. Train the checkpoint's model with "
+        "its optimizer, build both before restoring, or use another folder for this job's checkpoints."
     )

@@ -97,8 +97,8 @@ def count_ranks(job: TrainingJob) -> None:
     if counted != job.world_size:
         raise RuntimeError(
             f"Counted {counted} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
-            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options sets "
-            "no number of processes and that all hosts started."
+            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options does "
+            "not set a number of processes, and that all hosts started."
         )
 
 
@@ -111,13 +111,13 @@ def use_own_device(*, may_use_cpu: bool = True) -> None:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and not may_use_cpu:
         raise RuntimeError(
-            "The host has GPUs, and TensorFlow finds none: the image lacks CUDA's libraries, or NVIDIA's driver is too "
+            "The host has GPUs, but TensorFlow finds none: the image lacks CUDA's libraries, or NVIDIA's driver is too "
             f"old for them. Use the target gpu of training_container/Dockerfile, or set the hyperparameter {ALLOW_CPU} "
-            "to true to train on the processors."
+            "to true to train on the CPUs."
         )
     if gpus and hvd.local_rank() >= len(gpus):
         raise RuntimeError(
-            f"Local rank {hvd.local_rank()} has no GPU: the host has {len(gpus)}. Start fewer processes."
+            f"Local rank {hvd.local_rank()} has no GPU: the host only has {len(gpus)}. Start fewer processes."
         )
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")

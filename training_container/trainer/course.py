@@ -70,7 +70,7 @@ class Course:
         change = saved.change(self._ranks, self._images_per_step)
         place = f"Continuing after step {saved.step}, in epoch {saved.epoch + 1}."
         if saved.awaits_validation:
-            place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained, and validated first."
+            place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained and is validated first."
         return f"{place} {change}" if change else place
 
     def step_done(self, loss: float, batches: int) -> None:
@@ -116,8 +116,8 @@ class Course:
         """Return a message that names the exported network: the best if its checkpoint exists, otherwise the last."""
         last = self.progress.epoch
         if best is None:
-            return f"The network of epoch {last} is exported: no whole checkpoint of the best epoch is left."
-        return f"The network of epoch {best.epoch} is exported, whose top-1 was the best, and not that of epoch {last}."
+            return f"The network of epoch {last} is exported: no complete checkpoint of the best epoch exists."
+        return f"The network of epoch {best.epoch} is exported, because its top-1 is better than that of epoch {last}."
 
     def place(self, ahead: int = 0) -> str:
         """Return a description of the last step, or of one `ahead` of it, with its epoch."""
@@ -133,6 +133,6 @@ class Course:
         """
         left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
         return DivergedError(
-            f"{what}: training diverged. {left}. Lower learning_rate (it was {self.rate:g} for all ranks together) "
-            "or lengthen warmup_epochs."
+            f"{what}: training diverged. {left}. Reduce learning_rate (it was {self.rate:g} for all ranks together), "
+            "or increase warmup_epochs."
         )

@@ -111,7 +111,7 @@ def deal(channel: str, source: str, timeout_seconds: float, ranks: list[RankFifo
             if number < len(ranks):
                 return (
                     f"Channel {channel}: {source} has {number} record(s), fewer than this host's {len(ranks)} ranks. "
-                    "Give the channel more data or start fewer processes."
+                    "Add data to the channel, or start fewer processes."
                 )
     except StreamError as error:
         return str(error)

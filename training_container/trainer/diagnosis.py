@@ -65,12 +65,12 @@ def _explained(message: str, channel: FileChannel | PipeChannel, config: Config,
     if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
         return told
     # All other ranks wait in a collective, and may end this one. So print the reason before the search.
-    print(f"Rank {hvd.rank()}: {told} Looking for the record that it is.", flush=True)
+    print(f"Rank {hvd.rank()}: {told} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
         found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
     except TimeoutError:
-        return f"{told} Which record it is was not found within {seconds:g} s, a part of stall_seconds."
+        return f"{told} The record was not found within {seconds:g} s, a part of stall_seconds."
     return f"Channel {channel.name}: {found}" if found else told
 
 
@@ -102,10 +102,10 @@ def _found(message: str, channel: FileChannel, config: Config, epoch: int, recor
 def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
     """Return a description of the error from its own text."""
     if own := _OWN.search(message):
-        hint = " Raw images cannot be streamed: give their channel the input mode File or FastFile."
+        hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
     words = " ".join(_CLUTTER.sub("", message).split())[:300]
-    what = f"an image does not decode: {words}" if "decode_" in message else words
+    what = f"an image cannot be decoded: {words}" if "decode_" in message else words
     return (
         f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
         "counted from 0)."
@@ -141,8 +141,8 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
         for start in (position - HEADER, position):
             if start in record_starts(path, start) and not _sound(path, start):
                 return (
-                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is cut "
-                    "off there. Write the object again, or allow a few with the hyperparameter "
+                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is "
+                    "truncated there. Rewrite the object, or allow some corrupt records with the hyperparameter "
                     "tolerate_corrupt_records."
                 )
     return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."

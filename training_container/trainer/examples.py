@@ -49,21 +49,21 @@ def problem(record: bytes, config: Config) -> str | None:
     try:
         example = tf.train.Example.FromString(record)
     except DecodeError:
-        return "a record is no tf.train.Example. The channel must hold TFRecords in the ImageNet schema."
+        return "a record is not a tf.train.Example. The channel must contain TFRecords in the ImageNet schema."
     features = example.features.feature
     for name, kind in ((IMAGE, "bytes_list"), (LABEL, "int64_list")):
         if name not in features:
             return (
                 f"a record has no feature {name!r}; it has: {', '.join(sorted(features)) or 'none'}. The channel must "
-                f"hold TFRecords in the ImageNet schema ({IMAGE}, {LABEL})."
+                f"contain TFRecords in the ImageNet schema ({IMAGE}, {LABEL})."
             )
         if len(getattr(features[name], kind).value) != 1:
-            return f"feature {name!r} of a record is not one value of a {kind}, as in the ImageNet schema."
+            return f"feature {name!r} of a record must have one value in its {kind}, as in the ImageNet schema."
     label = features[LABEL].int64_list.value[0] - config.first_label
     if not 0 <= label < config.classes:
         return (
-            f"a label is outside {config.first_label} to {config.first_label + config.classes - 1}, which is what the "
-            f"hyperparameters first_label and classes allow: {features[LABEL].int64_list.value[0]}."
+            f"a label must be from {config.first_label} to {config.first_label + config.classes - 1} (hyperparameters "
+            f"first_label and classes); got {features[LABEL].int64_list.value[0]}."
         )
     return image_problem(features[IMAGE].bytes_list.value[0])
 
@@ -73,7 +73,7 @@ def image_problem(encoded: bytes) -> str | None:
     try:
         decoded(tf.constant(encoded))
     except tf.errors.InvalidArgumentError as error:
-        return f"an image of {len(encoded):,} bytes does not decode: {_first_line(error)}."
+        return f"an image of {len(encoded):,} bytes cannot be decoded: {_first_line(error)}."
     return None
 
 

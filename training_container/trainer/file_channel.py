@@ -59,7 +59,7 @@ class FileChannel:
             ChannelError: The folder contains images; use image_files() instead.
         """
         if self.holds_images:
-            raise ChannelError(f"Channel {self.name} holds no records but images ({self.files[0].name}, ...).")
+            raise ChannelError(f"Channel {self.name} contains images, not records ({self.files[0].name}, ...).")
         return self._arranged(epoch, tf.data.TFRecordDataset)
 
     def origins(self, epoch: int) -> tf.data.Dataset:
@@ -77,7 +77,7 @@ class FileChannel:
             ChannelError: The folder contains records.
         """
         if not self.holds_images:
-            raise ChannelError(f"Channel {self.name} holds {self.files[0].name} and is no folder of images.")
+            raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
         rank, ranks = self._among
         own = self.files[rank::ranks]
         if not self._reading.shuffle_files:

@@ -111,13 +111,13 @@ class Splitter:
             return
         if self.held == 0:
             raise self._error(
-                f"{self._source} ended without a single byte. Check that the channel's S3 prefix or manifest holds "
+                f"{self._source} ended without any data. Check that the channel's S3 prefix or manifest contains "
                 "TFRecord objects."
             )
         part = "the header of " if self.held < HEADER else ""
         raise self._error(
-            f"{self._source} was cut at byte {self.start + self.held}, inside {part}record {self.record}, which starts "
-            f"at byte {self.start}. Its writer ended too early, or an object is incomplete."
+            f"{self._source} was truncated at byte {self.start + self.held}, inside {part}record {self.record}, which "
+            f"starts at byte {self.start}. Its writer ended too early, or an object is incomplete."
         )
 
     def _length(self, header: bytes) -> int:
@@ -125,12 +125,12 @@ class Splitter:
         if masked_crc(header[:8]) != crc:
             raise self._error(
                 f"the header of record {self.record} at byte {self.start} of {self._source} is corrupt: the CRC of its "
-                "length does not match. The objects are damaged, compressed, or no TFRecords."
+                "length does not match. The objects are damaged, compressed, or not TFRecords."
             )
         if length > LONGEST:
             raise self._error(
-                f"record {self.record} at byte {self.start} of {self._source} claims {length} bytes, more than the "
-                f"{LONGEST} that a record may have. The object is damaged."
+                f"record {self.record} at byte {self.start} of {self._source} has a length of {length} bytes, but the "
+                f"maximum is {LONGEST}. The object is damaged."
             )
         return int(length)
 
@@ -145,7 +145,7 @@ class Splitter:
             return False
         raise self._error(
             f"record {self.record} at byte {self.start} of {self._source} is corrupt: the CRC of its {len(content)} "
-            "bytes does not match. Write the object again, or allow a few with the hyperparameter "
+            "bytes does not match. Rewrite the object, or allow some corrupt records with the hyperparameter "
             "tolerate_corrupt_records."
         )
 

@@ -26,8 +26,8 @@ def class_names(folder: Path, files: Iterable[Path]) -> set[str]:
         inner = path.relative_to(folder).parts
         if len(inner) < 2 or not is_image(path):
             raise ImageFolderError(
-                f"{'/'.join(inner)} is no image in a folder of its class. A channel of images holds "
-                "<class>/<image>.jpg or .png, and nothing else."
+                f"{'/'.join(inner)} is not an image in a folder of its class. A channel of images may only contain "
+                "<class>/<image>.jpg or .png."
             )
         names.add(inner[0])
     return names
@@ -45,7 +45,7 @@ def labels_of(channel: str, folder: Path, files: Sequence[Path], names: Sequence
         name = path.relative_to(folder).parts[0]
         if name not in places:
             raise ImageFolderError(
-                f"Channel {channel} has a folder {name!r}, which is no class of the training images "
+                f"Channel {channel} has a folder {name!r}, which is not a class of the training images "
                 f"({', '.join(list(names)[:10])}{', ...' if len(names) > 10 else ''})."
             )
         labels.append(places[name])

@@ -116,7 +116,7 @@ class TrainingData:
         if min(counts) == 0:
             raise LockstepError(
                 f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
-                "none. Start fewer ranks, check the channel's S3 prefix, or let shard_by be record."
+                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to record."
             )
         if sum(counts) < expected:
             raise LockstepError(missing(name, sum(counts), expected))
@@ -210,8 +210,8 @@ def validation_data(
     channel = channels.open("validation", folders=folders, reading=_reading(config, train=False))
     if channel.holds_images and not classes:
         raise ImageFolderError(
-            "Channel validation is a folder of images, but the training images are records, whose classes have no "
-            "names to know the folders by. Give both channels images, or both TFRecord files."
+            "Channel validation is a folder of images, but channel train has records, without the class names that "
+            "folders are matched with. Use images for both channels, or TFRecord files for both."
         )
     return ValidationData(config, channel, classes)
 

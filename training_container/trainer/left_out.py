@@ -68,8 +68,8 @@ class LeftOut:
     def _check(self) -> None:
         if self.count > self.tolerated:
             raise RecordError(
-                f"Channel {self._channel}: {self.count} records are corrupt or hold an image that does not decode, but "
-                f"tolerate_corrupt_records allows {self.tolerated} of an epoch and rank. Write the objects again."
+                f"Channel {self._channel}: {self.count} records are corrupt or have an image that cannot be decoded, "
+                f"but tolerate_corrupt_records allows {self.tolerated} per epoch and rank. Rewrite the objects."
             )
 
     def of(

@@ -74,7 +74,7 @@ class Lockstep:
             if batch is None or not self._is_full(batch):
                 raise LockstepError(
                     f"The stream of channel {self._channel} ended after {step} of {steps} batches on rank "
-                    f"{hvd.rank()}, in epoch {epoch + 1}. It was cut, or its data changed while training."
+                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, or its data changed during training."
                 )
             yield batch
 
@@ -95,8 +95,8 @@ class Lockstep:
         read = [steps * self._batch_size + records for records in left]
         if steps == 0:
             raise LockstepError(
-                f"Channel {self._channel} has not a batch of {self._batch_size} records for every rank: rank "
-                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Lower batch_size, start fewer "
+                f"Channel {self._channel} has too few records for a batch of {self._batch_size} on every rank: rank "
+                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Reduce batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
         if sum(read) < self._expected and self._exact:
@@ -129,10 +129,10 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         return told
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
-        f"Ranks have from {min(counts):,} to {max(counts):,} records: let shard_by be record (in File and FastFile "
-        "mode), or give the channel files of one size, several for each rank."
+        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to record (in File and FastFile "
+        "mode), or use several files of equal size for each rank."
         if 2 * uneven > left
-        else "Lower batch_size, or start fewer ranks."
+        else "Reduce batch_size, or start fewer ranks."
     )
     return f"{told} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
 
@@ -151,8 +151,8 @@ def check_total(channel: str, read: int, expected: int) -> None:
 def missing(channel: str, read: int, expected: int) -> str:
     """Return the message for a channel with fewer records than expected."""
     return (
-        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records says {expected:,}: a "
-        "part of it is missing."
+        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records requires "
+        f"{expected:,}: part of the data is missing."
     )
 
 

@@ -52,7 +52,6 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
             be written.
     """
     # Horovod 1 and 2: initialize this process as a rank, with its own device.
-    # Horovod 1 and 2: from here on this process is a rank, with a device of its own.
     ranks = cluster.start(job)
     tf.keras.utils.set_random_seed(config.seed + ranks.rank)
     tf.keras.mixed_precision.set_global_policy(policy(config))
@@ -73,7 +72,7 @@ class Training:
         if config.early_stop_epochs and not self.validation_data:
             raise ValueError(
                 f"Hyperparameter early_stop_epochs is {config.early_stop_epochs}, but the job has no channel "
-                "'validation' to judge by. Give it one, or leave the hyperparameter out."
+                "'validation', which is required. Add the channel, or remove the hyperparameter."
             )
         self.model = build_model(config)
         # Horovod 3 and 4: the number of ranks scales the rate (schedule.py), and gradients are averaged (step.py).
@@ -217,7 +216,7 @@ class Training:
     def check_weights(self) -> None:
         """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
         if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
-            raise self.course.diverged(f"A weight is no finite number after {self.course.place()}", self.saved)
+            raise self.course.diverged(f"A weight is not finite after {self.course.place()}", self.saved)
 
     def go_back_to_best(self) -> None:
         """Restore the network of the best epoch after early stopping. All ranks take part."""

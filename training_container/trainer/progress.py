@@ -57,7 +57,7 @@ class Progress:
             is_flag = isinstance(value, bool)
             found = "flag" if is_flag else "number" if isinstance(value, int | float) else "something else"
             if found != expected and not (value is None and name == "best"):
-                raise TypeError(f"{name} is {value!r}, which is no {expected}")
+                raise TypeError(f"{name} must be a {expected}; got {value!r}")
         return cls(**known)
 
     def rescaled(self, ranks: int, batch_size: int, steps_per_epoch: int | None) -> Self:
@@ -88,10 +88,10 @@ class Progress:
         if (ranks, batch_size) == (self.ranks, self.batch_size):
             return None
         return (
-            f"The checkpoint is of {_ranks(self.ranks)} with {self.batch_size} images each, and this job has "
-            f"{_ranks(ranks)} with {batch_size} each: training goes on from the same part of epoch {self.epoch + 1} "
-            f"with {ranks * batch_size} images a step instead of {self.ranks * self.batch_size}, and the learning rate "
-            f"is that of {_ranks(ranks)}."
+            f"The checkpoint is of {_ranks(self.ranks)} with {self.batch_size} images each, but this job has "
+            f"{_ranks(ranks)} with {batch_size} each: training continues from the same part of epoch {self.epoch + 1} "
+            f"with {ranks * batch_size} images per step instead of {self.ranks * self.batch_size}, and with the "
+            f"learning rate of {_ranks(ranks)}."
         )
 
 

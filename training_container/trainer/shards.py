@@ -57,7 +57,7 @@ def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in paths if path.stat().st_size > 0)
     if not files:
         raise ShardError(
-            f"Channel {channel} has no files, or empty ones only, in {folder}. Check that its S3 prefix holds the data."
+            f"Channel {channel} has no files, or only empty ones, in {folder}. Check that its S3 prefix has the data."
         )
     return tuple(path for _, path in files)
 
@@ -138,11 +138,11 @@ def record_starts(path: Path, last: int | None = None) -> Iterator[int]:
             if end > size:
                 if os.pread(descriptor, 3, 0) == _GZIP:
                     raise ShardError(
-                        f"{path.name} is compressed with gzip. Write it again, uncompressed, and upload it."
+                        f"{path.name} is compressed with gzip. Rewrite it without compression, and upload it."
                     )
                 raise ShardError(
-                    f"{path.name} is cut off or is no TFRecord file: record {records} ends at byte {end:,}, "
-                    f"but the file has {size:,}. Write it again, uncompressed, and upload it."
+                    f"{path.name} is truncated or not a TFRecord file: record {records} ends at byte {end:,}, "
+                    f"but the file has {size:,} bytes. Rewrite it without compression, and upload it."
                 )
             yield position
             records, position = records + 1, end

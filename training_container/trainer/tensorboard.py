@@ -48,7 +48,8 @@ class TensorBoard:
                     tf.summary.scalar(name, value, step=step)
             self._events.flush()
         except tf.errors.OpError as error:
-            self._say(f"TensorBoard's events cannot be written to {self._folder}", error, "Training goes on without.")
+            what = f"TensorBoard's events cannot be written to {self._folder}"
+            self._say(what, error, "Training continues without them.")
 
     def sync(self) -> None:
         """Copy new data to S3. A failure is printed once, and the training continues."""
@@ -58,13 +59,13 @@ class TensorBoard:
             self._copy()
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
             what = f"TensorBoard's events cannot be copied to {self._uri}"
-            then = f"Training goes on, they stay in {self._folder}, and copying is tried again after each epoch."
+            then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
             self._say(what, error, then)
 
     def _copy(self) -> None:
         address = urlsplit(self._uri)
         if address.scheme != "s3" or not address.netloc:
-            raise ValueError("it is no address in S3: write s3://bucket/prefix/")
+            raise ValueError("the address must have the form s3://bucket/prefix/")
         if self._client is None:
             self._client = boto3.client("s3", config=_CLIENT)
         prefix = address.path.strip("/")

@@ -38,8 +38,8 @@ class Validation:
         loss, first, top, weight = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy().tolist()
         if weight == 0:
             raise ValueError(
-                "The channel 'validation' has no records on any rank. Put TFRecord files under its S3 prefix, or leave "
-                "the channel out to train without validation."
+                "The channel 'validation' has no records on any rank. Upload TFRecord files to its S3 prefix, or "
+                "remove the channel to train without validation."
             )
         metrics = {"validation_loss": loss / weight, "validation_top1": first / weight}
         return metrics | ({"validation_top5": top / weight} if self._top else {})

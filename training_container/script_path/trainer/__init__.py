@@ -12,5 +12,5 @@ __all__ = ["channels", "checkpoints", "cluster", "metric_lines", "tensorboard"]
 def __getattr__(name: str) -> ModuleType:
     """Import only the module that is requested: each takes seconds, because of TensorFlow."""
     if name not in __all__:
-        raise AttributeError(f"trainer has {', '.join(__all__)}, but no {name!r}.")
+        raise AttributeError(f"trainer has no attribute {name!r}; it has: {', '.join(__all__)}.")
     return importlib.import_module(f"training_container.trainer.{name}")
