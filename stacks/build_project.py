@@ -19,10 +19,10 @@ _ENDING = Path(__file__).with_name("build_ending.sh")
 
 
 class BuildProject(Construct):
-    """A CodeBuild project, and the role of its builds, which may write the log and send the event that a build ends.
+    """A CodeBuild project, and the role of its builds.
 
-    CodeBuild delivers its own events on a best-effort basis
-    (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html). So a build finally sends an event
+    The role may write the log and send an event. CodeBuild delivers its own events on a best-effort basis
+    (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html), so at its end a build sends an event
     with the source `names.BUILD_EVENTS` and the status ENDING. The commands of a `finally` block run even if one before
     them failed (https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html).
 

@@ -15,9 +15,10 @@ def mixed_seed(*numbers: int) -> int:
 
 
 def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Crop 8 to 100 % of an image's area, with an aspect ratio of 3/4 to 4/3, and mirror half of the images.
+    """Crop a random part of an image, and mirror half of the images.
 
-    For a JPEG, only that part is decoded: 1.1 times as many images per second (375 x 500 pixels, one core).
+    The part has 8 to 100 % of the area, and an aspect ratio of 3/4 to 4/3. For a JPEG, only that part is decoded: 1.1
+    times as many images per second (375 x 500 pixels, one core).
     Source: Szegedy et al. 2015 (arXiv:1409.4842), section 6, the common augmentation for ResNet-50.
 
     Args:
@@ -95,7 +96,7 @@ def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Shift each image by up to an eighth, rotate it by up to 0.2 radians (11 degrees), and zoom by up to 15 %.
+    """Shift each image by up to an eighth, rotate it by up to 0.2 radians (11°), and zoom by up to 15 %.
 
     Args:
         images: [batch, size, size, 3] float32.

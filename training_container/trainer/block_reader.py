@@ -1,4 +1,4 @@
-"""Block reader: reads records in Python, a megabyte at a time, if the native plugin is missing or errors are tolerated.
+"""Block reader: reads records in Python, a megabyte at a time, without the native plugin or with tolerance of errors.
 
 Reading one record at a time through from_generator would be ten times slower for small records.
 """

@@ -13,9 +13,10 @@ __all__ = ["Config", "HyperparameterError"]
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The trainer's hyperparameters. Defaults train ResNet-50 v1.5 on ImageNet as in Goyal et al. 2017 (1706.02677).
+    """The trainer's hyperparameters. By default it trains ResNet-50 v1.5 on ImageNet.
 
-    Batch size and learning rate are those of ONE rank. The rate is multiplied by the number of ranks.
+    The default recipe is that of Goyal et al. 2017 (arXiv:1706.02677). Batch size and learning rate are those of ONE
+    rank. The rate is multiplied by the number of ranks.
     """
 
     # The network

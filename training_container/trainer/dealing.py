@@ -52,7 +52,7 @@ def dealt(  # noqa: PLR0913  # the position of a rank, by keyword or in this ord
 
 
 def _place(folder: Path) -> Path:
-    """Return the folder of the FIFOs, which is the same for all ranks of a host, and different for each host."""
+    """Return the folder of the FIFOs, which all ranks of a host share, and which differs between hosts."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"traingrid-{os.getuid()}-{digest}"
 

@@ -22,9 +22,10 @@ def build_model(config: Config) -> tf.keras.Model:
 
 
 def _small(x: tf.Tensor, config: Config, blocks: int) -> tf.Tensor:
-    """Add a stem and three stages of basic blocks with 16, 32 and 64 channels (He et al., 1512.03385, section 4.2).
+    """Add a stem and three stages of basic blocks with 16, 32 and 64 channels.
 
-    A shortcut that changes the shape is a projection, the paper's option B.
+    Source: He et al. (arXiv:1512.03385), section 4.2. A shortcut that changes the shape is a projection, the paper's
+    option B.
     """
     x = _relu(_normalised(_convolution(x, 16, 3), config))
     for channels, first_stride in ((16, 1), (32, 2), (64, 2)):
