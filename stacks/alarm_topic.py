@@ -17,7 +17,7 @@ _NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
 class AlarmTopic(Construct):
     """An SNS topic in the stack's Region, its email subscriptions, and the alarms that publish to it.
 
-    An alarm can only use metrics of its own Region, so every Region has a topic
+    An alarm can only use metrics of the same Region, so every Region has a topic
     (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). An alarm's description
     explains its cause, and names the section of docs/operations.md with the response.
     """

@@ -27,7 +27,7 @@ def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable
 
 
 def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to run training jobs of this grid in Regions of its own account, and to read their logs."""
+    """Allow a role to run training jobs of this grid in Regions of the same account, and to read their logs."""
     if not regions:
         return
     jobs = training_jobs(grid, regions)

@@ -44,7 +44,7 @@ def grant(
 
 
 def deny(role: iam.Role, actions: Sequence[str], *, conditions: Mapping[str, Any] | None = None) -> None:
-    """Forbid a role some actions on all resources; a denial overrides what it is granted. `conditions` are IAM's."""
+    """Forbid a role some actions on all resources; a denial overrides all permissions. `conditions` are IAM's."""
     never = iam.PolicyStatement(effect=iam.Effect.DENY, actions=list(actions), resources=["*"], conditions=conditions)
     role.add_to_policy(never)
 

@@ -18,7 +18,7 @@ def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:
 
 
 def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to read the state of this grid's jobs in Regions of its own account. It can start and stop none."""
+    """Allow a role to read the state of this grid's jobs in Regions of the same account. It can start and stop none."""
     looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
     if regions:
         grant(role, looks, training_jobs(grid, regions), because=WHOSE)
@@ -45,7 +45,7 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) 
 
 
 def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to find and stop training jobs of this grid in Regions of its own account.
+    """Allow a role to find and stop training jobs of this grid in Regions of the same account.
 
     It can create none and pass no role.
     """

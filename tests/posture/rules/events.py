@@ -92,7 +92,7 @@ def a_queue_takes_messages_of_a_named_source_only(made: Synthesised) -> Iterator
 
 
 def the_home_bus_is_the_only_one_and_takes_events_of_known_accounts(made: Synthesised) -> Iterator[str]:
-    """Without a policy, a bus only accepts events of its own account. A policy must not allow all principals."""
+    """Without a policy, a bus only accepts events of the same account. A policy must not allow all principals."""
     stacks = [stack for stack, _, _ in made.each("AWS::Events::EventBus")]
     if stacks != [f"{made.grid.name}-control"]:
         yield f"event buses exist in {stacks}"
