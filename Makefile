@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 PYTHON ?= python3.11
 export PYTHON
-# jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old; the CDK CLI pinned in package.json supports it.
+# jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old, but the CDK CLI in package.json supports it.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
 PIP := .venv/bin/pip --disable-pip-version-check
@@ -19,44 +19,44 @@ demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from
 ##@ Deploy into AWS, or a local AWS
 GRID ?= grid.yaml
 CDK := npx cdk
-deploy: setup-control  ## Deploy GRID=grid.yaml, or what has changed of it
+deploy: setup-control  ## Deploy GRID=grid.yaml, or its changes
 	$(CDK) deploy --all -c grid=$(GRID)
 
-deploy-again: setup-control  ## Deploy a grid that was destroyed onto the buckets and the ledger that it has left
+deploy-again: setup-control  ## Redeploy a destroyed grid with its retained buckets and ledger
 	account=$$(.venv/bin/python -c "import boto3; print(boto3.client('sts', 'us-east-1').get_caller_identity()['Account'])") && \
 		$(CDK) deploy --all -c grid=$(GRID) --import-existing-resources -c account=$$account
 
-destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list what is kept
+destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the retained resources
 	$(CDK) destroy --all -c grid=$(GRID) && .venv/bin/traingrid --grid $(GRID) retained
 
 ##@ Work on it
-test: setup setup-scanners setup-images  ## Format, lint, types, tests and end-to-end runs; CI also runs test-containers
+test: setup setup-scanners setup-images  ## Check format, lint and types, and run all tests; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
 
-# Beside each other: the tests of the control plane mostly wait.
+# In parallel, because the tests of the control plane mostly wait.
 test-control:
 	.venv/bin/python -m pytest
 
 test-training:
 	.venv-training/bin/python -m pytest tests/training
 
-check: setup-control setup-scanners setup-images tests/policies/node_modules/.installed  ## Scanners, our own rules and the policies, over every kind of grid; `make test` does it too
+check: setup-control setup-scanners setup-images tests/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
 	.venv/bin/python -m pytest tests/stacks tests/posture $(wildcard tests/policies)
 
-lint: .venv/.installed  ## Format, lint and types only
+lint: .venv/.installed  ## Check format, lint and types only
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy $(SOURCES)
 
-format: .venv/.installed  ## Format the code and mend what the linter can
+format: .venv/.installed  ## Format the code and apply automatic lint fixes
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-test-containers: setup  ## Build both images; train on two hosts, and go the whole way with children in containers (root, podman, buildah, runc, debootstrap)
+test-containers: setup  ## Build both images, and run tests on two hosts and end to end in containers (root, podman, buildah, runc, debootstrap)
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
-first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS of a young account (needs the AWS CLI; about ten minutes)
+first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
 	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/end_to_end/test_first_hour.py
 
 image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs
@@ -80,45 +80,45 @@ lock: .venv/.installed  ## Resolve the *.in files into locked requirements with 
 		requirements-gpu-build.in --output-file requirements-gpu-build.txt
 	cd bench && ../$(LOCK) requirements.in --output-file requirements.txt
 
-# ACCOUNT counts only on the command line of make: a variable of the shell must not lead to an account.
+# ACCOUNT is only read from make's command line, so that a shell variable cannot select an account by accident.
 REGIONS ?= us-east-1,eu-west-1
 BUDGET ?= 5
-conformance: setup-control  ## Check what we believe of AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
+conformance: setup-control  ## Check our assumptions about AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
-permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions that calls require, for localcloud and docs/security.md
+permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
 	.venv/bin/python -m tests.policies.derivation
 
-bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its aims, into bench/results/
+bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its targets, into bench/results/
 	.venv/bin/python -m bench.control
 
-idle-cost: setup-control  ## Print what a grid costs in a month in which nobody uses it, from its templates
+idle-cost: setup-control  ## Print the monthly cost of an idle grid, from its templates
 	.venv/bin/python -m bench.idle_cost
 
-bench-rates: setup-control  ## Count the calls per second of 256 children against AWS's rates, into bench/results/
+bench-rates: setup-control  ## Compare the calls per second of 256 children with AWS's limits, into bench/results/
 	.venv/bin/python -m bench.rates
 
-bench-synth: setup-control  ## Measure the synthesis of four Regions against that of an empty app, into bench/results/
+bench-synth: setup-control  ## Compare the synthesis of four Regions with that of an empty app, into bench/results/
 	.venv/bin/python -m bench.synth
 
-bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their aims, into bench/results/
+bench-training: .venv-training/.installed  ## Measure input, steps and ranks of the training image against their targets, into bench/results/
 	.venv-training/bin/python -m bench.training
 
 SEED ?= 1
 ACCOUNT ?= young
-faults: setup-control  ## Kill, lose, throttle, repeat and race at full volume, and count what that breaks (about two hours)
+faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours)
 	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
 
-##@ Set up (demo and test do this by themselves)
-setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is not there yet
+##@ Set up (demo and test do this automatically)
+setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is missing
 
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
-setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` needs
+setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check` requires
 
-setup-images: .venv-images/.installed  ## Install what knows AWS's own training images (`framework` and `algorithm` in grid.yaml)
+setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
-clean:  ## Remove everything that set-up and runs have made
+clean:  ## Remove everything that set-up and runs have created
 	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
@@ -126,7 +126,7 @@ help:  ## Show this list
 		/^[a-z -]+:.*## / { count = split($$1, names, " "); \
 			for (i = 1; i <= count; i++) printf "  make %-18s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
-# Each environment is a stamp file that is newer than what it was made from.
+# Each environment has a stamp file, which make compares with the environment's inputs.
 .venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
 	@setup/prerequisites.sh control
 	$(PYTHON) -m venv .venv
@@ -139,21 +139,21 @@ node_modules/.installed: package.json package-lock.json
 	npm ci --silent --no-fund --no-audit
 	@touch $@
 
-# The IAM simulator of the policy matrix, which nothing but those tests uses.
+# The IAM simulator, which only the tests of the policy matrix use.
 tests/policies/node_modules/.installed: tests/policies/package.json tests/policies/package-lock.json
 	npm ci --silent --no-fund --no-audit --prefix tests/policies
 	@touch $@
 
-# What AWS Lambda's runtime lacks, for Lambda's Linux and for this machine side by side: the compiled files' names differ.
+# The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.
 build/layer/.installed: requirements-layer.txt setup/layer.sh .venv/.installed
 	@setup/layer.sh build/layer
 	@touch $@
 
-# What batch_job/Dockerfile puts into the orchestrator's image.
+# The service models that batch_job/Dockerfile puts into the orchestrator's image.
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
 	.venv/bin/python -m batch_job.service_models build/models
 
-# Holds the MPI that Horovod is built with. It changes when Open MPI is installed, updated or removed, and at no other time.
+# Records the MPI that Horovod is built with. It only changes when Open MPI is installed, updated or removed.
 build/mpi: FORCE
 	@mkdir -p build
 	@setup/training.sh --mpi | cmp -s - $@ || setup/training.sh --mpi >$@
@@ -164,25 +164,25 @@ build/mpi: FORCE
 	@setup/training.sh .venv-training
 	@touch $@
 
-# An environment of its own: what checkov depends on would not go with what the CDK and moto depend on.
+# A separate environment, because checkov's dependencies conflict with those of the CDK and moto.
 .venv-scanners/.installed: requirements-scanners.txt
 	$(PYTHON) -m venv .venv-scanners
 	.venv-scanners/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-scanners.txt
 	@touch $@
 
-# What traingrid is measured against: the SageMaker Python SDK v2, which nothing else here uses.
+# The SageMaker Python SDK v2, with which bench/ compares traingrid. Nothing else uses it.
 .venv-bench/.installed: bench/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
 	@touch $@
 
-# The SageMaker Python SDK v3, which knows where AWS keeps its own training images.
+# The SageMaker Python SDK v3, which contains the addresses of AWS's own training images.
 .venv-images/.installed: requirements-images.txt
 	$(PYTHON) -m venv .venv-images
 	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt
 	@touch $@
 
-# scikit-learn's scans as TFRecords: what the demo and the end-to-end run train on.
+# scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.
 build/digits/.written: .venv-training/.installed examples/digits/write_campaigns.py
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@

@@ -1,6 +1,6 @@
-"""What `cdk deploy` runs: the stacks of the grid that grid.yaml describes.
+"""CDK application: synthesizes the stacks of the grid that grid.yaml describes.
 
-Another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`.
+To deploy another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`.
 """
 
 import sys
@@ -26,54 +26,59 @@ LAYER = ROOT / "build" / "layer"
 
 
 class MissingLayerError(Exception):
-    """The folder with the Lambda functions' libraries is not there."""
+    """Raised when the folder with the libraries of the Lambda functions is missing."""
 
 
 def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App:
-    """Return an app with the stacks of images, the control stack and one stack for each training Region of `grid`.
+    """Return an app with all stacks of `grid`: images, control plane, guard, and one stack for each training Region.
 
-    `layer` is the folder whose subfolder `python` holds what the Lambda functions need beyond their runtime; `app` is
-    the app to fill, a new one if None. The same grid and files give the same templates: nothing is looked up.
-    Raises MissingLayerError for a layer that was not prepared, and UsageError for images that cannot be found.
+    The same grid and files always produce the same templates: nothing is looked up in AWS.
+
+    Args:
+        grid: The grid to deploy.
+        layer: Folder with a subfolder `python` that holds the libraries that the Lambda runtime lacks.
+        app: The app to add the stacks to; None creates one.
+
+    Raises:
+        MissingLayerError: `layer` was not prepared.
+        UsageError: An image of the grid cannot be resolved.
     """
     if not (layer / "python").is_dir():
-        raise MissingLayerError(
-            f"{layer}/python: the Lambda functions' libraries are not there. Run `make setup` once."
-        )
+        raise MissingLayerError(f"{layer}/python: the libraries of the Lambda functions are missing. Run `make setup`.")
     app = app or App()
     Tags.of(app).add(names.TAG_GRID, grid.name)
     acknowledge(
         app,
         "NIST.800.53.R5-IAMNoInlinePolicy",
-        "Each policy is one role's alone and goes with it; a managed one could be attached to others",
+        "Each policy belongs to one role and is deleted with it; a managed policy could be attached to other roles",
     )
     frameworks = framework_images(grid)
     images = ImagesStack(app, grid=grid)
     for region in grid.replicas():
         images.add_stack_dependency(RegistryStack(app, grid=grid, region=region))
     builds = BuildsStack(app, grid=grid, layer=layer, images=images)
-    builds.add_stack_dependency(images)  # a build that fails leaves the repositories, and the images that are in them
+    builds.add_stack_dependency(images)  # separate, so that a failed build does not delete repositories and images
     control = ControlStack(app, grid=grid, layer=layer, images=builds, frameworks=to_environment(frameworks))
     control.add_stack_dependency(builds)
     guard = GuardStack(app, grid=grid)
     for region in grid.regions:
-        # The rule of a Region sends its events to the home bus, which must be there first.
+        # The rule in a Region sends its events to the home bus, which must exist first.
         stack = RegionStack(app, grid=grid, region=region, frameworks=list(frameworks.values()))
         stack.add_stack_dependency(control)
-        guard.add_stack_dependency(stack)  # what is deployed last is destroyed first
+        guard.add_stack_dependency(stack)  # CloudFormation destroys in reverse order: the guard must be destroyed first
     return app
 
 
 def main() -> int:
-    """Synthesise the grid of the context key `grid`, grid.yaml by default; return 2 if there is something to mend."""
+    """Synthesize the grid of the context key `grid` (default: grid.yaml). Return 2 if its input must be corrected."""
     app = App()
     path = app.node.try_get_context("grid") or "grid.yaml"
     try:
-        build_app(load_grid(path), app=app)  # the CDK CLI runs this in the folder of cdk.json
+        build_app(load_grid(path), app=app)  # relative to the folder of cdk.json, where the CDK CLI runs this
     except (MissingLayerError, GridError) as error:
         print(error, file=sys.stderr)
         return 2
-    except UsageError as error:  # what only the stacks find out knows its key, and not the file
+    except UsageError as error:  # errors raised by the stacks name the key, but not the file
         print(f"{path}: {error}", file=sys.stderr)
         return 2
     app.synth()

@@ -1,4 +1,4 @@
-"""`python -m batch_job`: what the orchestrator's container runs."""
+"""Entry point of the orchestrator's container: `python -m batch_job`."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ import sys
 from traingrid.failures import TRY_AGAIN
 
 if __name__ == "__main__":
-    # Until the orchestrator listens itself: a child that is told to end while it reads its libraries has begun nothing,
-    # and as its container's first process it would not even hear it.
+    # Until the orchestrator installs its own handler: a child that is terminated while it imports its libraries has
+    # started nothing, so it can be retried. Without a handler, PID 1 of a container ignores SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(TRY_AGAIN))
     from traingrid.orchestrator import run_child
 

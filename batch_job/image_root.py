@@ -1,11 +1,11 @@
-"""`python3 batch_job/image_root.py FOLDER`: make FOLDER the root of an image that holds a Python and nothing else.
+"""Image root: `python3 batch_job/image_root.py FOLDER` makes FOLDER the root of an image that contains only Python.
 
-Run in a stage of batch_job/Dockerfile, on a Debian whose Python may be Debian's own (/usr) or that of the public Python
-images (/usr/local). It adds to what lies in FOLDER already: the interpreter, the standard library less what is left
-out below, and every shared library that one of them loads. No shell, no package manager, no program but Python.
+Runs in a stage of batch_job/Dockerfile, on a Debian whose Python is Debian's own (in /usr) or that of the public Python
+images (in /usr/local). It adds to FOLDER the interpreter, the standard library without the entries of LEFT_OUT, and
+every shared library that one of them loads. The image has no shell, no package manager, and no program but Python.
 
-What came from Debian's packages stays known: their records lie where distroless images have them and scanners read them
-(https://trivy.dev/latest/docs/coverage/os/google-distroless), with their licences beside them.
+The records of Debian's packages are kept where distroless images have them, so that scanners find them
+(https://trivy.dev/latest/docs/coverage/os/google-distroless). Their licences are kept, too.
 """
 
 import os
@@ -19,18 +19,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 LEFT_OUT = (
-    # Tests, tools for whoever writes programs, and user interfaces.
+    # Tests, development tools and user interfaces.
     *("test", "tests", "_test*", "xx*", "idlelib", "lib2to3", "pydoc_data", "turtle*", "tkinter", "_tkinter*"),
     *("curses", "_curses*", "readline*", "distutils", "ensurepip", "venv", "config-*", "__pycache__"),
-    # Databases and protocols, each of which would bring libraries of its own.
+    # Databases and protocols that would each require more shared libraries.
     *("sqlite3", "_sqlite3*", "dbm", "_dbm*", "_gdbm*", "nis.*", "_crypt*", "ossaudiodev*"),
-    # What somebody has installed here.
+    # Packages installed on this machine.
     *("site-packages", "dist-packages", "EXTERNALLY-MANAGED"),
 )
-"""Names of files and folders of the standard library that are left out, wherever they lie in it."""
+"""Names of files and folders that are left out of the standard library, at any depth."""
 
 USER = 65532
-"""The user and group that the image runs as; the number is the one that distroless images use."""
+"""User and group id that the image runs as; distroless images use the same number."""
 
 _ETC = {
     "passwd": f"root:x:0:0:root:/root:/sbin/nologin\nchild:x:{USER}:{USER}:child:/nonexistent:/sbin/nologin\n",
@@ -41,8 +41,8 @@ _DPKG = Path("/var/lib/dpkg")
 
 
 def make(root: Path) -> None:
-    """Make a folder, in which packages for Python may lie already, the root of an image."""
-    for name in ("lib", "lib64"):  # where programs look for the loader; a link in every Debian since 12
+    """Make `root` the root of an image. It may already contain Python packages."""
+    for name in ("lib", "lib64"):  # programs find the loader there; a symbolic link in every Debian since 12
         if Path("/", name).is_symlink():
             (root / name).symlink_to(Path("/", name).readlink())
     python = Path(sys.executable).resolve()
@@ -55,10 +55,10 @@ def make(root: Path) -> None:
 
 
 def shared_libraries(file: Path) -> list[Path]:
-    """Return the shared libraries that a program or library loads at its start, as the loader finds them here."""
+    """Return the shared libraries that a program or library loads at its start, resolved by this machine's loader."""
     said = subprocess.run(["ldd", str(file)], capture_output=True, text=True, check=False)
     if missing := re.findall(r"^\s*(\S+) => not found", said.stdout, re.M):
-        message = f"{file} needs {', '.join(missing)}, which this base image does not have"
+        message = f"{file} requires {', '.join(missing)}, which this base image does not contain"
         raise FileNotFoundError(message)
     return [Path(match["path"]) for match in _LOADED.finditer(said.stdout)]
 
@@ -69,7 +69,7 @@ def _standard_library(root: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not _is_left_out(name)]
         for name in files:
             path = Path(place, name)
-            if not _is_left_out(name) and path.exists():  # Debian links to settings that need not be there
+            if not _is_left_out(name) and path.exists():  # Debian has symbolic links to settings that may be missing
                 yield _copy(path, root)
 
 
@@ -78,7 +78,7 @@ def _is_left_out(name: str) -> bool:
 
 
 def _libraries(root: Path) -> Iterator[Path]:
-    """Copy what the programs and libraries in `root` load; ldd names libraries of libraries, too."""
+    """Copy the libraries that the binaries in `root` load. ldd also lists the dependencies of libraries."""
     wanted = {library for file in list(_binaries(root)) for library in shared_libraries(file)}
     for library in sorted(wanted):
         if not library.is_relative_to(root):
@@ -97,7 +97,7 @@ def _binaries(root: Path) -> Iterator[Path]:
 
 
 def _owners(files: list[Path]) -> Iterator[str]:
-    """Return the Debian packages that files came from; a Python that was compiled into /usr/local came from none."""
+    """Return the Debian packages that contain `files`. A Python compiled into /usr/local belongs to no package."""
     wanted = set(files)
     for listed in sorted(_DPKG.glob("info/*.list")):
         if any(Path(os.path.realpath(line)) in wanted for line in listed.read_text().splitlines()):
@@ -126,7 +126,7 @@ def _copy(path: Path, root: Path) -> Path:
     target = root / path.relative_to("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)
-    is_program = path.suffix != ".py" and path.stat().st_mode & 0o111  # as the loader is
+    is_program = path.suffix != ".py" and path.stat().st_mode & 0o111  # the loader is one, too
     target.chmod(0o755 if is_program else 0o644)
     return path.resolve()
 

@@ -1,12 +1,15 @@
-"""`python -m batch_job.service_models FOLDER [--only]`: the part of botocore's service models that a child needs.
+"""Service models: writes the part of botocore's models that a child needs.
 
-botocore reads a whole service before its first call: all of SageMaker for the few operations that handle training jobs,
-and the endpoints of every service of AWS. That is a third of a child's memory. This writes smaller copies, which
-botocore prefers where AWS_DATA_PATH names the folder (botocore/loaders.py); a service that is not in it is read from
-botocore itself. Run when the image is built, so that copies and botocore are of one version.
+Usage: `python -m batch_job.service_models FOLDER [--only]`
 
-`--only` also takes out of botocore the services that a child does not call: 26 MB, which every child would pull. Then a
-client of another service cannot be made; tests/stacks/test_permissions.py holds the roles of children to this list.
+Before the first call to a service, botocore reads its whole model: all of SageMaker for the few operations on training
+jobs, and the endpoints of every AWS service. That is a third of a child's memory. The smaller copies in FOLDER take
+precedence if AWS_DATA_PATH names the folder (botocore/loaders.py). botocore's own models serve all other services. Run
+this when the image is built, so that the copies have the same version as botocore.
+
+`--only` also deletes from botocore the services that a child does not call: 26 MB that every child would pull. Clients
+of those services can then not be created; tests/stacks/test_permissions.py checks that children have permissions for
+no other service.
 """
 
 import json
@@ -28,11 +31,11 @@ OPERATIONS = {
     "sts": ("AssumeRole",),
     "batch": ("ServiceJob",),
 }
-"""The services that a child calls, and what the names of the operations have that it may call: one of these words."""
+"""The services that a child calls. It may call the operations whose names contain one of the words."""
 
 
 def write(folder: Path) -> None:
-    """Write the models into a folder, which AWS_DATA_PATH then names."""
+    """Write the models into `folder`, to which AWS_DATA_PATH must then point."""
     loader = Loader()
     for service, words in OPERATIONS.items():
         version = loader.determine_latest_version(service, "service-2")
@@ -42,7 +45,7 @@ def write(folder: Path) -> None:
 
 
 def keep_only(data: Path) -> None:
-    """Remove from a `data` folder of botocore the services that a child does not call, and all examples."""
+    """Delete the services that a child does not call, and all examples, from botocore's `data` folder."""
     for folder in data.iterdir():
         if folder.is_dir() and folder.name not in OPERATIONS:
             shutil.rmtree(folder)
@@ -51,7 +54,7 @@ def keep_only(data: Path) -> None:
 
 
 def with_operations(model: dict[str, Any], words: Iterable[str]) -> dict[str, Any]:
-    """Return a service model with the operations whose names have one of `words`, the shapes they use, and no prose."""
+    """Return a service model reduced to operations with one of `words` in their names, their shapes, and no prose."""
     operations = {name: found for name, found in model["operations"].items() if any(word in name for word in words)}
     shapes: dict[str, Any] = {}
     wanted = _references(operations)
@@ -64,7 +67,7 @@ def with_operations(model: dict[str, Any], words: Iterable[str]) -> dict[str, An
 
 
 def with_services(endpoints: dict[str, Any], services: Iterable[str]) -> dict[str, Any]:
-    """Return the list of endpoints with these services only; Regions and rules of all partitions stay."""
+    """Return the endpoints data reduced to `services`. The Regions and rules of all partitions are kept."""
     kept = set(services)
     partitions = [
         {**partition, "services": {name: found for name, found in partition["services"].items() if name in kept}}
@@ -74,7 +77,7 @@ def with_services(endpoints: dict[str, Any], services: Iterable[str]) -> dict[st
 
 
 def _references(part: Any) -> set[str]:
-    """Return the names of the shapes that a part of a model refers to."""
+    """Return the names of the shapes that a part of a service model refers to."""
     if isinstance(part, list):
         return set().union(*map(_references, part))
     if not isinstance(part, dict):
@@ -88,7 +91,7 @@ def _without_prose(part: Any) -> Any:
         return [_without_prose(one) for one in part]
     if not isinstance(part, dict):
         return part
-    prose = "documentation" if isinstance(part.get("documentation"), str) else None  # a member may be called so
+    prose = "documentation" if isinstance(part.get("documentation"), str) else None  # it may be a member's name, too
     return {name: _without_prose(one) for name, one in part.items() if name != prose}
 
 

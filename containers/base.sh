@@ -1,24 +1,24 @@
 #!/bin/sh
-# Makes the base image of Debian 12 with Python 3.11, where no registry can be reached, and prints its name.
+# Creates a base image of Debian 12 with Python 3.11, without a registry, and prints its name.
 # Usage: containers/base.sh
 #
-# It stays in the cache; `podman rmi` it (see engine.sh) to make it anew with Debian's newest packages.
+# The image stays in the cache. To rebuild it with Debian's newest packages, `podman rmi` it (see engine.sh).
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
 
 name=localhost/traingrid-base:bookworm
 if ! podman image exists $name; then
-    # The mirror that this machine installs from; the image itself names Debian's own.
+    # Use the mirror of this machine. The image itself refers to Debian's own.
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(SITE)' 'Created-By: Packages' 2>/dev/null |
         awk '$1 == "Debian" && $2 == "bookworm" { print $3; exit }')
     root=$(mktemp -d "$cache/tmp/base.XXXXXX")
     trap 'rm -rf "$root"' EXIT
-    echo "Making the base image $name (about half a minute, once) ..." >&2
+    echo "Creating the base image $name (once, about half a minute) ..." >&2
     if ! debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv bookworm "$root/image" \
         "${mirror:-http://deb.debian.org/debian}" >"$root/log" 2>&1; then
         tail -n 20 "$root/log" "$root/image/debootstrap/debootstrap.log" >&2 || true
-        echo "debootstrap could not make a Debian 12; the lines above are the end of its log." >&2
+        echo "debootstrap could not create Debian 12; the lines above are the end of its log." >&2
         exit 1
     fi
     rm -rf "$root/image/var/cache/apt/archives" "$root"/image/var/lib/apt/lists/* "$root"/image/var/log/*

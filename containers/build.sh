@@ -1,6 +1,9 @@
 #!/bin/sh
 # Builds an image with buildah, and prints its id: the orchestrator's, or a target of training_container/Dockerfile.
-# Usage: containers/build.sh orchestrator|cpu|gpu [OPTION ...]     (options of buildah bud, as --build-arg EFA=1.34.0; BASE names another base image than the one that base.sh makes)
+# Usage: containers/build.sh orchestrator|cpu|gpu [OPTION ...]
+#
+# Options are those of buildah bud, for example --build-arg EFA=1.34.0. The environment variable BASE selects a base image
+# other than that of base.sh.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
@@ -19,18 +22,18 @@ if [ "$target" = orchestrator ]; then
     cp "$here/../batch_job/Dockerfile" "$settings/Dockerfile"
 else
     image=localhost/traingrid-training:$target
-    # buildah 1.28 builds every stage up to the target: leave out those of the other one.
+    # buildah 1.28 builds every stage up to the target, so remove the stages of the other target.
     case $target in cpu*) other=gpu ;; *) other=cpu ;; esac
     awk -v other="^$other" '/^FROM / { skip = $2 ~ other || $4 ~ other } !skip' \
         "$here/../training_container/Dockerfile" >"$settings/Dockerfile"
-    # Horovod compiled before is taken over, from set-up too where this machine is the Debian that the base image is.
+    # Reuse a compiled Horovod, also from `make setup` if this machine runs the same Debian as the base image.
     wheels=$cache/wheels
     if grep -qs bookworm /etc/os-release; then wheels=${cache%/containers}; fi
     mkdir -p "$wheels"
     set -- --target "$target" --volume "$wheels:/wheels/traingrid" "$@"
 fi
 echo "Building the $target image (log: $cache/build-$target.log) ..." >&2
-# chroot: needs no privileges beyond root's own. One image at a time under a name; running containers keep theirs.
+# chroot requires no privileges other than root. A new image takes over the name; running containers keep the old image.
 if ! nice -n 10 buildah bud --isolation chroot --layers --force-rm --pull-never --build-arg BASE="$base" \
     "$@" --file "$settings/Dockerfile" --iidfile "$settings/id" --tag "$image" "$here/.." \
     >"$cache/build-$target.log" 2>&1; then

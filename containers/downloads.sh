@@ -1,11 +1,11 @@
 #!/bin/sh
-# Writes how this machine reaches Debian's mirror and Python's index, for a build only: no image keeps it.
-# Usage: containers/downloads.sh FOLDER     (gets apt.conf, sources.list, pip.conf and certificates.pem)
+# Writes this machine's settings for Debian's mirror and Python's package index, for builds. Images do not keep them.
+# Usage: containers/downloads.sh FOLDER     (writes apt.conf, sources.list, pip.conf and certificates.pem)
 set -eu
 folder=$1
 python=${PYTHON:-python3.11}
 
-# Inside a build these lie in /run/secrets. Proxies and the like, and a list of sources in place of the image's own.
+# During a build these files are in /run/secrets: proxies and similar settings, and a list of sources for the image.
 {
     apt-config dump 2>/dev/null | grep -E '^Acquire::https?::(Proxy|[^ ]*::Proxy)' || true
     echo 'Dir::Etc::SourceList "/run/secrets/sources.list";'
@@ -15,7 +15,7 @@ apt-get indextargets --format 'deb $(SITE) $(RELEASE) $(COMPONENT)' 'Created-By:
     grep bookworm | sort -u >"$folder/sources.list" || true
 [ -s "$folder/sources.list" ] || echo "deb http://deb.debian.org/debian bookworm main" >"$folder/sources.list"
 
-# Only what a container can reach: an index that is a folder of this machine stays out.
+# Only settings that a container can use: an index in a folder of this machine is omitted.
 {
     echo '[global]'
     "$python" -m pip config list 2>/dev/null | tr -d "'" |

@@ -1,6 +1,6 @@
-# Sourced by the other scripts: podman and buildah with storage and settings of their own, in traingrid's cache.
-# Nothing of the machine's other images and containers is seen or touched. Deleting the folder is safe while nothing runs
-# (as root; `podman --root ~/.cache/traingrid/containers/storage system reset` where files resist).
+# Sourced by the other scripts: podman and buildah with their own storage and settings, in traingrid's cache.
+# They cannot see or change other images and containers of the machine. The folder can be deleted while nothing runs
+# (as root; `podman --root ~/.cache/traingrid/containers/storage system reset` if files cannot be deleted).
 # shellcheck shell=sh
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/containers
@@ -18,8 +18,8 @@ for program in podman buildah runc debootstrap; do
     command -v $program >/dev/null || missing="$missing $program"
 done
 if [ -n "$missing" ] || [ "$(id -u)" != 0 ]; then
-    echo "Images are built and run here by root with podman, buildah, runc and debootstrap; missing:" \
-        "${missing:- root}. On Debian: 'sudo apt-get install podman buildah runc debootstrap'; elsewhere build" \
+    echo "Building and running images here requires root, podman, buildah, runc and debootstrap; missing:" \
+        "${missing:- root}. On Debian: 'sudo apt-get install podman buildah runc debootstrap'. Otherwise build" \
         "the Dockerfiles with docker." >&2
     exit 1
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# podman with traingrid's own storage and settings.
+# Runs podman with traingrid's own storage and settings.
 # Usage: containers/podman.sh ARGUMENT ...
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes a base image like the public python:3.11-slim-bookworm, where no registry can be reached, and prints its name.
+# Creates a base image similar to the public python:3.11-slim-bookworm, without a registry, and prints its name.
 # Usage: containers/public_base.sh
 #
-# Debian 12 without a Python of its own, and a shared CPython 3.11 in /usr/local: a copy of this machine's ($PYTHON), where
-# the public image has one that was compiled for it, of another patch version. Its apt and pip are set up to reach what this
-# machine's reach, so that a Dockerfile builds without secrets or arguments. No image that is pushed is made from it.
+# It has Debian 12 without Debian's Python, and a shared CPython 3.11 in /usr/local: a copy of this machine's ($PYTHON).
+# The public image has one that was compiled for it, with another patch version. apt and pip use the same mirrors as
+# this machine, so that a Dockerfile builds without secrets or arguments. No published image is based on it.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 . "$here/engine.sh"
@@ -14,7 +14,7 @@ if ! podman image exists $name; then
     "$here/base.sh" >/dev/null
     root=$(mktemp -d "$cache/tmp/public.XXXXXX")
     trap 'rm -rf "$root"' EXIT
-    echo "Making the base image $name (about a minute, once) ..." >&2
+    echo "Creating the base image $name (once, about a minute) ..." >&2
     "$here/downloads.sh" "$root"
     cat >"$root/Dockerfile" <<'END'
 FROM localhost/traingrid-base:bookworm
@@ -41,7 +41,7 @@ END
     mkdir -p "$root/python/lib/python3.11/site-packages"
     if ! buildah bud --isolation chroot --pull-never --tag $name "$root" >"$cache/public-base.log" 2>&1; then
         tail -n 40 "$cache/public-base.log" >&2
-        echo "The base image was not made; the lines above are the end of the log." >&2
+        echo "The base image was not created; the lines above are the end of the log." >&2
         exit 1
     fi
 fi

@@ -1,1 +1,1 @@
-"""The Lambda functions of the control plane: one flat file each, glue only."""
+"""Handlers of the control plane's Lambda functions: one file each, without logic of their own."""

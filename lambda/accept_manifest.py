@@ -1,4 +1,4 @@
-"""Lambda: a manifest was uploaded; submit it, or write the report of what is wrong with it."""
+"""Lambda function: submits an uploaded manifest, or writes a report of its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _intake() -> Intake:
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Handle S3's "Object Created" event. An exception makes Lambda try again, and then the dead-letter queue."""
+    """Handle S3's "Object Created" event.
+
+    If it raises an exception, Lambda retries the event, and finally sends it to the dead-letter queue.
+    """
     source = ManifestVersion.from_event(event)
     if source is None:
         return {"state": "ignored", "key": event["detail"]["object"]["key"]}

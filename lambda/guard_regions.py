@@ -1,4 +1,4 @@
-"""Lambda: refuse a deployment that would take away a Region, or the grid, while jobs have yet to end there."""
+"""Lambda function: refuses a deployment that would remove a Region, or the grid, while jobs there are open."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from traingrid.deployment import Deployment
 from traingrid.region_guard import RegionGuard
 
 
-def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda gives it
-    """Take a request of CloudFormation."""
+def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda passes it
+    """Handle a CloudFormation request."""
     RegionGuard.of(Deployment.from_environment(os.environ)).answer(event)

@@ -1,4 +1,4 @@
-"""Lambda: every few minutes, close what nobody watches any more and stop what nobody wants."""
+"""Lambda function: regularly closes lines without an active child, and stops training jobs that are not wanted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,13 @@ def _deployment() -> Deployment:
 
 
 def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
-    """Sweep once. `grace_seconds` of the event says what is too young to be touched; the schedule leaves it out, and
-    whoever invokes the function by hand the whole event."""
+    """Run one sweep.
+
+    Args:
+        event: `grace_seconds` is the age below which the sweep leaves a job alone. The schedule omits it; a manual
+            invocation may omit the whole event.
+        context: Lambda's context, which provides the remaining time.
+    """
     grace = float((event or {}).get("grace_seconds", GRACE_SECONDS))
     within = context.get_remaining_time_in_millis() / 1000
     try:

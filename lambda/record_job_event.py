@@ -1,4 +1,4 @@
-"""Lambda: a training job changed its state somewhere; write what SageMaker says of it into the ledger."""
+"""Lambda function: copies the state of a training job from SageMaker to the ledger after a state change event."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def _ledger() -> Ledger:
 
 @cache
 def _backend(region: str) -> SageMaker:
-    """Kept from one event to the next: making its client takes longer than all that an event asks for."""
+    """Return a Region's backend, cached between events: creating its client takes longer than handling an event."""
     return watching(_deployment(), region)
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Handle "SageMaker Training Job State Change" and "Batch Service Job State Change".
 
-    The event only wakes us: it may be late or repeated. A service job has the name that its line's training job would
-    have.
+    An event may be late or repeated, so the handler asks SageMaker for the current state. A service job has the same
+    name as the training job of its line.
     """
     detail, region = event["detail"], event["region"]
     name = detail.get("TrainingJobName") or detail["jobName"]

@@ -1,1 +1,1 @@
-"""What exists in AWS: the control stack, a region stack for each training Region, and one file per construct."""
+"""The AWS resources of a grid: its stacks, and one module for each construct."""

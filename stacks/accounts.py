@@ -1,4 +1,4 @@
-"""Training Regions in other accounts: where their stacks go, and who of the home Region's account acts in them."""
+"""Accounts: the environments of the stacks, and the roles for training Regions in other accounts."""
 
 from aws_cdk import Environment
 from aws_cdk import aws_iam as iam
@@ -14,17 +14,17 @@ from traingrid.names import Part
 
 
 def home_environment(grid: Grid) -> Environment:
-    """Return where the stacks of the home Region go: whatever account deploys them, unless grid.yaml says which."""
+    """Return the environment of the home Region's stacks: grid.yaml's account, or the one that the CDK deploys to."""
     return Environment(account=grid.account, region=grid.home)
 
 
 def region_environment(grid: Grid, region: str) -> Environment:
-    """Return where the stacks of a training Region go."""
+    """Return the environment of the stacks of a training Region."""
     return Environment(account=grid.regions[region].account or grid.account, region=region)
 
 
 def let_act_elsewhere(role: iam.Role, grid: Grid, part: Part) -> None:
-    """Allow a role of the control plane to take on exactly the roles that its part has in other accounts."""
+    """Allow a role of the control plane to assume the roles in other accounts of its part, and no others."""
     acting = [
         names.role_arn(account, names.acting_role(grid.name, part, region))
         for region, account in grid.elsewhere().items()
@@ -34,16 +34,16 @@ def let_act_elsewhere(role: iam.Role, grid: Grid, part: Part) -> None:
 
 
 def account_root(account: str) -> str:
-    """Return what stands for a whole account as a principal: who of it may, its own IAM or a condition says."""
+    """Return the ARN that represents a whole account as a principal. IAM there, or a condition, limits access."""
     return f"arn:aws:iam::{account}:root"
 
 
 class ActingRoles(Construct):
-    """The roles of a Region in another account than home's: one for each part of the control plane, one for people.
+    """The roles of a Region in another account: one for each part of the control plane, and one for users.
 
-    A part's role is taken on by one role of the home Region's account. It is named in a condition, beside its account
-    as the principal: a role that is the principal itself is kept by its id, so that one of the same name that a new
-    control stack makes would be a stranger to it
+    Exactly one role of the home account may assume a part's role. The trust policy has the account as its principal,
+    and the role in a condition. IAM would replace a role that is the principal itself by its unique id, which a role
+    of the same name in a new control stack does not have
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles).
     """
 
@@ -69,5 +69,5 @@ class ActingRoles(Construct):
             part.capitalize(),
             role_name=names.acting_role(self._grid.name, part, self._region),
             assumed_by=whole.with_conditions({"ArnEquals": {"aws:PrincipalArn": only}}) if only else whole,
-            description=f"What account {home} does in {self._region}: {part}",
+            description=f"Lets account {home} act in {self._region}: {part}",
         )

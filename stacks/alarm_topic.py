@@ -1,4 +1,4 @@
-"""The topic of a Region's alarms, and how an alarm is made."""
+"""Alarm topic: the SNS topic of a stack's alarms, and a method that adds an alarm to it."""
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -15,11 +15,11 @@ _NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
 class AlarmTopic(Construct):
-    """A topic in the stack's Region, whom it is told to, and the alarms that are told to it.
+    """An SNS topic in the stack's Region, its email subscriptions, and the alarms that publish to it.
 
-    An alarm sees metrics of its own Region only, so every Region has its own topic
-    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). The description of an
-    alarm says what it means, and which section of docs/operations.md what to do.
+    An alarm can only use metrics of the same Region, so every Region has a topic
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). An alarm's description
+    explains its cause, and names the section of docs/operations.md with the response.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
@@ -30,7 +30,7 @@ class AlarmTopic(Construct):
             acknowledge(
                 self.topic,
                 "NIST.800.53.R5-SNSEncryptedKMS",
-                "CloudWatch cannot publish to a topic with the key of SNS itself; messages name alarms, nothing else",
+                "CloudWatch cannot publish to a topic that uses SNS's own key; messages only contain names of alarms",
                 checkov="CKV_AWS_26",
             )
         self.topic.add_to_resource_policy(
@@ -58,13 +58,13 @@ class AlarmTopic(Construct):
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = _NOTHING_IS_WELL,
     ) -> None:
-        """Add an alarm called after its kind, which is a section of docs/operations.md, and after what it is about."""
+        """Add an alarm named `kind`-`of`; `kind` is also the name of its section in docs/operations.md."""
         name = f"{kind}-{of}".removesuffix("-")
         alarm = cloudwatch.Alarm(
             self,
             name,
             alarm_name=f"{self.grid.name}-{name}",
-            alarm_description=f"{description} What to do: docs/operations.md, {kind}.",
+            alarm_description=f"{description} Response: docs/operations.md, {kind}.",
             metric=metric,
             comparison_operator=operator,
             threshold=threshold,

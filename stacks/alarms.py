@@ -1,4 +1,4 @@
-"""Alarms: what a person has to hear of."""
+"""Alarms: the conditions of a grid that an operator must know about."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,19 +20,19 @@ _PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 
 
 class Alarms(AlarmTopic):
-    """The alarms of a stack: each method adds one. An alarm's kind is its section in docs/operations.md."""
+    """The alarms of a stack; each method adds one. An alarm's kind is the name of its section in docs/operations.md."""
 
     def undelivered(self, what: str, queue: sqs.IQueue) -> None:
-        """Alarm when something lies in a dead-letter queue."""
+        """Alarm when a dead-letter queue is not empty."""
         self.alarm(
             "undelivered",
             what,
-            f"Events for {what} could not be delivered or handled; they lie in a dead-letter queue for 14 days.",
+            f"Events for {what} were not delivered or handled. A dead-letter queue retains them for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 
     def failing(self, what: str, function: lambda_.IFunction) -> None:
-        """Alarm when a function raises errors or is throttled for a quarter of an hour."""
+        """Alarm when a function has errors or is throttled in each of three periods of 5 minutes."""
         errors, throttles = (
             function.metric_errors(period=_PERIOD, statistic="Sum"),
             function.metric_throttles(period=_PERIOD, statistic="Sum"),
@@ -40,9 +40,9 @@ class Alarms(AlarmTopic):
         self.alarm(
             "failing",
             what,
-            f"The {what} fails or is throttled again and again; its log says why.",
+            f"The {what} function repeatedly fails or is throttled. Its log contains the reason.",
             cloudwatch.MathExpression(
-                # Filled, because a sum is missing where one of its metrics is: all invocations throttled is no errors.
+                # FILL, because a sum is missing if one of its metrics is: throttled invocations report no errors.
                 expression="FILL(errors, 0) + FILL(throttles, 0)",
                 using_metrics={"errors": errors, "throttles": throttles},
                 period=_PERIOD,
@@ -52,11 +52,11 @@ class Alarms(AlarmTopic):
         )
 
     def no_sweep(self) -> None:
-        """Alarm when no sweep has come to its end for a quarter of an hour: nobody stops what nobody wants."""
+        """Alarm when no sweep has completed for 15 minutes, so that unwanted training jobs are not stopped."""
         self.alarm(
             "no-sweep",
             "",
-            "The reconciler has not swept for 15 minutes: training jobs that nobody wants are not stopped.",
+            "The reconciler has not completed a sweep for 15 minutes, so unwanted training jobs are not stopped.",
             self._swept(SWEPT),
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             threshold=1,
@@ -65,46 +65,46 @@ class Alarms(AlarmTopic):
         )
 
     def stopped_by_sweep(self) -> None:
-        """Alarm when the reconciler had to stop training jobs: cancels that others did not carry out, or orphans."""
+        """Alarm when the reconciler had to stop training jobs: cancels that children did not execute, or orphans."""
         self.alarm(
             "stopped-by-sweep",
             "",
-            "The reconciler stopped training jobs that nobody wants any more; see which in its log.",
+            "The reconciler stopped training jobs that were cancelled or orphaned. Its log names them.",
             self._swept(STOPPED_JOBS),
         )
 
     def unreachable(self) -> None:
-        """Alarm when a Region or a submission could not be looked at for a quarter of an hour."""
+        """Alarm when the reconciler could not check a Region or a submission for 15 minutes."""
         self.alarm(
             "unreachable",
             "",
-            "The reconciler cannot look at some Region or submission; its log says which and why.",
+            "The reconciler could not check a Region or submission for 15 minutes. Its log names it and the reason.",
             self._swept(UNREACHABLE),
             periods=3,
         )
 
     def late(self, what: str, function: lambda_.IFunction) -> None:
-        """Alarm when events wait for a function: Lambda has no room for it, or it fails and is tried again."""
+        """Alarm when events wait for a function, because it is throttled, or because it fails and is retried."""
         self.alarm(
             "late",
             what,
-            f"Events have waited for the {what} for more than 15 minutes.",
+            f"Events have been waiting for the {what} function for more than 15 minutes.",
             function.metric("AsyncEventAge", period=_PERIOD, statistic="Maximum"),
             threshold=_LATE.to_milliseconds(),
         )
 
     def long_wait(self) -> None:
-        """Alarm when for a whole day there was no moment without lines that wait, longer than which no alarm can."""
+        """Alarm when jobs have been waiting continuously for 24 hours, CloudWatch's maximum evaluation period."""
         self.alarm(
             "long-wait",
             "",
-            "For 24 hours there have been lines that wait for a quota, or because somebody has paused the grid.",
+            "Lines have been waiting continuously for 24 hours, for a quota or because the grid is paused.",
             self._swept(WAITING_LINES, period=Duration.hours(1), statistic="Minimum"),
             periods=24,
         )
 
     def queue_blocked(self, queue: batch.JobQueue) -> None:
-        """Alarm when Batch finds that a job at the head of the queue cannot start, and so blocks all others.
+        """Alarm when Batch reports that the job at the head of the queue cannot start, and so blocks all others.
 
         https://docs.aws.amazon.com/batch/latest/userguide/batch-job-queue-blocked-events.html
         """
@@ -114,14 +114,17 @@ class Alarms(AlarmTopic):
             "detail": {"jobQueue": [queue.job_queue_arn]},
         }
         self._noticed(
-            "queue-blocked", "QueueBlocked", pattern, "Batch says that a job blocks the queue of the children."
+            "queue-blocked", "QueueBlocked", pattern, "Batch reports that a job blocks the queue of the children."
         )
 
     def key_in_danger(self, of: str) -> None:
-        """Alarm when somebody disables the stack's key or schedules its deletion, if it has one; `of` says which it is.
+        """Alarm when the stack's key, if it has one, is disabled or its deletion is scheduled.
 
-        CloudTrail tells, so an account without a trail hears nothing. The event:
+        The events come from CloudTrail, so an account without a trail has none:
         https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
+
+        Args:
+            of: Name of the key in the name of the alarm.
         """
         if self.key is None:
             return
@@ -133,15 +136,16 @@ class Alarms(AlarmTopic):
                 "resources": {"ARN": [self.key.key_arn]},
             },
         }
-        what = "The key of this stack was disabled, or is to be deleted: what it has encrypted will not be readable."
+        what = "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
         self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
 
     def throttled_ledger(self, table: dynamodb.ITable) -> None:
-        """Alarm when the ledger refuses what children write or read.
+        """Alarm when DynamoDB throttles the children's reads or writes of the ledger.
 
-        By these two metrics: ThrottledRequests is counted for each operation, and there is none for a whole table
-        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html). Filled, because an
-        alarm on DynamoDB's metrics stays as it is where data is missing, and there is none without throttling
+        ThrottledRequests has no value for a whole table, only for each operation, so the alarms use two other metrics
+        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html). FILL, because
+        DynamoDB reports nothing while it does not throttle, and an alarm on DynamoDB's metrics keeps its state when
+        data is missing
         (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html, TreatMissingData).
         """
         for what, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
@@ -155,7 +159,7 @@ class Alarms(AlarmTopic):
             self.alarm(
                 "throttled-ledger",
                 what,
-                f"DynamoDB throttles {what} of the ledger: children wait, and are late to record.",
+                f"DynamoDB throttles {what} of the ledger: children wait, and record states late.",
                 cloudwatch.MathExpression(
                     expression=f"FILL({what}, 0)", using_metrics={what: throttled}, period=_PERIOD, label=what
                 ),
@@ -163,25 +167,25 @@ class Alarms(AlarmTopic):
             )
 
     def outage(self, log: logs.ILogGroup) -> None:
-        """Alarm when children could not ask AWS for a quarter of an hour: throttled, or not answered."""
+        """Alarm when AWS has throttled children, or has not responded to them, for 15 minutes."""
         failures = (THROTTLED, SERVICE_ERROR)
         refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
         pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
-        description = "For 15 minutes AWS has throttled children, or has not answered them: they wait."
+        description = "AWS has throttled children, or has not responded to them, for 15 minutes. They are waiting."
         self._said("outage", pattern, log, description, periods=3)
 
     def denied(self, log: logs.ILogGroup) -> None:
-        """Alarm when a child is not allowed what it does, or its training job's role is not."""
+        """Alarm when a child, or the execution role of its training job, lacks a permission."""
         pattern = f'{{ ($.failure = "{PERMISSION.name}") || ($.failure = "AccessDenied*") }}'
-        self._said("denied", pattern, log, "A child, or a training job's role, was not allowed what it has to do.")
+        self._said("denied", pattern, log, "A child, or the execution role of a training job, lacks a permission.")
 
     def _said(self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1) -> None:
-        """Alarm when children have said something in each of some periods.
+        """Alarm when the children's log has matching lines in each of `periods` consecutive periods.
 
-        `pattern` says which lines of their log are meant
+        `pattern` selects the lines
         (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html).
         """
-        # A metric of a filter can have no dimension that the line does not have, so the namespace says whose it is.
+        # A filter's metric can only have dimensions that occur in the line, so the namespace names the grid.
         lines = log.add_metric_filter(
             f"{kind}-lines",
             filter_pattern=logs.FilterPattern.literal(pattern),
@@ -195,7 +199,7 @@ class Alarms(AlarmTopic):
         self.alarm(
             kind,
             of,
-            f"{what} The event, with its reason, lies in a queue for 14 days.",
+            f"{what} A queue retains the event, with its reason, for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 

@@ -1,4 +1,4 @@
-"""Buckets as traingrid makes them: private, encrypted, TLS only, kept when their stack goes."""
+"""Buckets: private and encrypted, TLS only, retained when their stack is deleted."""
 
 from typing import cast
 
@@ -11,11 +11,10 @@ from stacks.grants import KEYS_OF_AWS, acknowledge_all, skip_in_checkov
 
 
 def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: bool, key: kms.IKey | None) -> s3.Bucket:
-    """Return a new bucket that nobody outside the account can read and that outlives its stack.
+    """Return a new bucket without public access that is retained when its stack is deleted.
 
-    It encrypts with `key`, or with keys of S3's own if that is None.
-
-    Old versions are kept for 90 days, parts of broken uploads for 7.
+    It encrypts with `key`, or with S3's own keys if that is None. Old versions are deleted after 90 days, and the parts
+    of incomplete uploads after 7 days.
     """
     bucket = s3.Bucket(
         scope,
@@ -42,12 +41,12 @@ def private_bucket(scope: Construct, identifier: str, *, name: str, versioned: b
 
 
 def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
-    """Return a bucket's name with the account's digits in it, where the CDK is told them: `-c account=123456789012`.
+    """Return a bucket's name with the account's digits in it if the CDK gets them: `-c account=123456789012`.
 
-    That is the account of every stack for which grid.yaml names no other.
+    That account is the account of every stack for which grid.yaml names no other.
 
-    Only so does CloudFormation take over a bucket that an earlier grid has left: it looks for names that the template
-    has as they are, and for none that it would have to put together
+    CloudFormation can only import a bucket that an earlier deployment has retained if the template contains its name
+    literally, not as an expression
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
     said, own = scope.node.try_get_context("account"), Stack.of(scope).account
@@ -55,16 +54,16 @@ def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
 
 
 def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:
-    """Say why a bucket has neither access logs, nor a copy in another Region, nor, without `key`, a key of its own."""
+    """Record why a bucket has no access logs, no copy in another Region and, without `key`, no key in KMS."""
     logs = (
-        "Who reads which object is recorded by the account's CloudTrail data events, for all buckets in one place; "
-        "server access logs would add a log bucket, best-effort, to every Region"
+        "The account's CloudTrail data events record access to objects, for all buckets in one place; server access "
+        "logs are best-effort, and would require another bucket in every Region"
     )
     reasons = {
         "AwsSolutions-S1": logs,
         "NIST.800.53.R5-S3BucketLoggingEnabled": logs,
         "NIST.800.53.R5-S3BucketReplicationEnabled": (
-            "What lies in a Region may have to stay in its jurisdiction, so nothing is copied to another one"
+            "The data of a Region may have to stay in its jurisdiction, so nothing is copied to another Region"
         ),
     }
     acknowledge_all(bucket, reasons if key else {**reasons, "NIST.800.53.R5-S3DefaultEncryptionKMS": KEYS_OF_AWS})
@@ -72,10 +71,10 @@ def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:
 
 
 def send_object_events(bucket: s3.Bucket) -> None:
-    """Let a bucket tell EventBridge about its objects.
+    """Make a bucket send the events of its objects to EventBridge.
 
-    By the property of the resource itself: the L2 argument `event_bridge_enabled` deploys a custom resource for it,
-    a Lambda function whose role may change the notifications of every bucket.
+    Sets the property of the resource itself. The L2 argument `event_bridge_enabled` would deploy a custom resource: a
+    Lambda function whose role may change the notifications of every bucket.
     """
     resource = cast(s3.CfnBucket, bucket.node.default_child)
     resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(

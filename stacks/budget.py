@@ -1,4 +1,4 @@
-"""A monthly budget, where grid.yaml sets one."""
+"""Budget: a monthly limit of the grid's costs, if grid.yaml sets one."""
 
 import hashlib
 import json
@@ -10,11 +10,11 @@ from traingrid import names
 from traingrid.grid import Grid
 
 SHARES = (50, 80, 100)
-"""Percent of the budget at which the emails are written to."""
+"""Percentages of the budget at which AWS Budgets sends emails."""
 
 
 def budget(scope: Construct, grid: Grid) -> None:
-    """Add AWS Budgets' budget of what carries the grid's tag, which the account has to activate for cost allocation.
+    """Add a budget for all resources with the grid's tag. The account has to activate the tag for cost allocation.
 
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
     """
@@ -50,10 +50,10 @@ def budget(scope: Construct, grid: Grid) -> None:
 
 
 def _name(grid: Grid) -> str:
-    """Return the budget's name, which changes with its subscribers.
+    """Return the budget's name, which depends on its subscribers.
 
-    CloudFormation replaces a budget whose notifications change (createOnlyProperties of AWS::Budgets::Budget), creates
-    the new one before it deletes the old one, and refuses to do so under the same name.
+    CloudFormation replaces a budget whose notifications change (createOnlyProperties of AWS::Budgets::Budget). It
+    creates the new one before it deletes the old one, which fails if both have the same name.
     """
     told = json.dumps([SHARES, grid.alarms.emails])
     return f"{grid.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"

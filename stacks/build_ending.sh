@@ -1,7 +1,7 @@
-# Reports that a build ends, beside CodeBuild's own event, which may be lost. lambda/build_image then asks CodeBuild how
-# it ended.
+# Sends an event that a build is ending, because CodeBuild's own event may be lost. lambda/build_image then asks
+# CodeBuild for the result.
 detail="{\"build-status\": \"ENDING\", \"project-name\": \"${CODEBUILD_BUILD_ID%%:*}\", \"build-id\": \"$CODEBUILD_BUILD_ID\"}"
 escaped=$(echo "$detail" | sed 's/"/\\"/g')
 aws events put-events --entries \
     "[{\"Source\": \"$EVENT_SOURCE\", \"DetailType\": \"Build Ending\", \"Detail\": \"$escaped\"}]" ||
-    echo "The event that this build ends was not put; CodeBuild's own event has to arrive."
+    echo "The event for the end of this build could not be sent; only CodeBuild's own event can report it."

@@ -1,4 +1,4 @@
-"""A CodeBuild project that runs one shell script, and reports when it ends."""
+"""Build project: a CodeBuild project that runs one shell script, and reports when it ends."""
 
 import json
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ _ENDING = Path(__file__).with_name("build_ending.sh")
 
 
 class BuildProject(Construct):
-    """The project, and the role of its builds: it may write the log, and put the event that a build ends.
+    """A CodeBuild project, and the role of its builds.
 
-    CodeBuild delivers its own events on a best-effort basis
-    (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html). So the script's last act is an event
-    with the source `names.BUILD_EVENTS` and the status ENDING; commands of a `finally` block run even if one before
+    The role may write the log and send an event. CodeBuild delivers its own events on a best-effort basis
+    (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-codebuild.html), so at its end a build sends an event
+    with the source `names.BUILD_EVENTS` and the status ENDING. The commands of a `finally` block run even if one before
     them failed (https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html).
 
     Attributes:
         role: The role of the builds.
         project: The project.
-        compute: Size of its hosts.
-        repository_name: The repository of the home Region that a build pushes to or looks at.
+        compute: Compute type of its hosts.
+        repository_name: The repository in the home Region that a build pushes to or reads.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class BuildProject(Construct):
         trust = iam.ServicePrincipal("codebuild.amazonaws.com", conditions=builds)
         self.role = iam.Role(self, "Role", role_name=role_name, assumed_by=trust, description=description)
         self._grant()
-        # The bare resource: the L2 construct lets the role write reports and other logs.
+        # The L1 resource, because the L2 construct lets the role write reports and other logs.
         self.project = codebuild.CfnProject(
             self,
             "Project",
@@ -84,7 +84,7 @@ class BuildProject(Construct):
         )
         self.project.node.add_dependency(self.role)
         acknowledge(
-            self.project, "AwsSolutions-CB4", "It leaves no artifacts that a key would encrypt; ECR encrypts images"
+            self.project, "AwsSolutions-CB4", "It has no artifacts that a key would encrypt; ECR encrypts images"
         )
 
     @property
@@ -94,13 +94,13 @@ class BuildProject(Construct):
 
     def _grant(self) -> None:
         stream = f"arn:aws:logs:{Aws.REGION}:{Aws.ACCOUNT_ID}:log-group:{self._log_group}:log-stream:{self.node.id}/*"
-        because = "Each build writes a log stream of a name that CodeBuild makes from its id"
+        because = "CodeBuild derives the name of each build's log stream from its id"
         grant(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], [stream], because=because)
         grant(
             self.role,
             ["events:PutEvents"],
             [f"arn:aws:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"],
-            # A key with a value for each entry of the call, so ForAllValues, and Null against a call without any
+            # The key has one value for each entry of the call, hence ForAllValues. Null excludes calls without entries
             # (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazoneventbridge.html).
             conditions={
                 "ForAllValues:StringEquals": {"events:source": [names.BUILD_EVENTS]},
@@ -111,7 +111,7 @@ class BuildProject(Construct):
 
 def _buildspec(script: Path) -> str:
     build = {
-        "commands": [f"(\n{script.read_text()})"],  # in a shell of its own, which may end at the first error
+        "commands": [f"(\n{script.read_text()})"],  # in a subshell, which may exit at the first error
         "finally": [f"(\n{_ENDING.read_text()})"],
     }
     return json.dumps({"version": "0.2", "env": {"shell": "bash"}, "phases": {"build": build}}, indent=1)

@@ -1,4 +1,4 @@
-"""The builds of a grid's images, which a deployment starts and waits for, one after the other."""
+"""Builds stack: builds the grid's images one after the other during a deployment."""
 
 import json
 from dataclasses import replace
@@ -23,12 +23,12 @@ from traingrid.grid import Grid
 
 
 class BuildsStack(Stack):
-    """The CodeBuild projects of the images that grid.yaml asks to build, and the function that starts them.
+    """The CodeBuild projects of the images that grid.yaml builds, and the function that starts them.
 
     Attributes:
         orchestrator_image: URI of the image that Batch children run.
         orchestrator_tag: Tag of that image.
-        training_images: The built training images as JSON: by target, the tag, "@" and the digest.
+        training_images: JSON object of the training images that are built: target to tag, "@" and digest.
     """
 
     def __init__(self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack) -> None:
@@ -39,11 +39,11 @@ class BuildsStack(Stack):
             description=f"traingrid {grid.name}: image builds",
         )
         self._grid = grid
-        # By its ARN: a grant on another stack's key would add to that key's policy, and so depend in both directions.
+        # By its ARN: a grant on another stack's key would change that key's policy, and create a circular dependency.
         self._key = kms.Key.from_key_arn(self, "ImagesKey", images.key.key_arn) if images.key else None
         builds = self._builds()
         built = self._built(builds, layer) if builds else {}
-        if not builds:  # a template needs a resource; this one is free and does nothing
+        if not builds:  # a template requires a resource; this one is free and has no effect
             CfnWaitConditionHandle(self, "NothingToBuild")
         repository = names.orchestrator_repository(grid.name)
         orchestrator = built.pop("orchestrator", None)
@@ -58,7 +58,7 @@ class BuildsStack(Stack):
         CfnOutput(self, "TrainingImages", value=self.training_images)
 
     def _builds(self) -> dict[str, ImageBuild]:
-        """Return the builds that grid.yaml asks for: the orchestrator's, and the training image's by target."""
+        """Return the builds that grid.yaml requires, by name: the orchestrator's, and one for each training target."""
         grid, builds = self._grid, {}
         if grid.orchestrator.image_tag is None:
             builds["orchestrator"] = ImageBuild(
@@ -83,7 +83,7 @@ class BuildsStack(Stack):
         return builds
 
     def _built(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
-        """Return the images of the builds, all replicated before the stack is complete."""
+        """Return the built images by name. The stack is complete when all of them are replicated."""
         grid = self._grid
         wait = None
         if grid.replicas() and grid.targets():
@@ -118,6 +118,6 @@ class BuildsStack(Stack):
 
 
 def _arguments(grid: Grid, target: str) -> tuple[str, ...]:
-    """Return the build arguments of a target: the version of AWS's EFA installer, if grid.yaml gives one."""
+    """Return the build arguments of a target: the version of AWS's EFA installer, if grid.yaml sets one."""
     given = {image.efa for image in grid.images.values() if image.build and image.target == target and image.efa}
-    return tuple(f"EFA={version}" for version in given)  # grid.yaml has one at most for each target
+    return tuple(f"EFA={version}" for version in given)  # grid.yaml allows one at most for each target

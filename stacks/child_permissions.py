@@ -1,4 +1,4 @@
-"""What a Batch child may do: read its line, keep its item, and run training jobs of its grid."""
+"""Permissions of a Batch child: read its line, write its item in the ledger, and run the grid's training jobs."""
 
 from collections.abc import Collection, Iterable
 
@@ -15,19 +15,19 @@ from traingrid.grid import Grid
 
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
-    """Allow a role to read what was submitted, and to keep its item of the ledger."""
+    """Allow a role to read submissions, and to read and write its item in the ledger."""
     grant(
         role,
         ["s3:GetObject", "s3:GetObjectVersion"],
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", f"{bucket.bucket_arn}/{names.BY_HAND_PREFIX}*"],
-        because="Any submission, and any manifest that somebody submits in the Batch console",
+        because="Any submission, and any manifest that a user submits in the Batch console",
     )
     items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
     grant(role, items, [ledger.table_arn])
 
 
 def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to run training jobs of this grid in Regions of the role's own account, and to read their logs."""
+    """Allow a role to run training jobs of this grid in Regions of the same account, and to read their logs."""
     if not regions:
         return
     jobs = training_jobs(grid, regions)
@@ -57,9 +57,9 @@ def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
 
 
 def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
-    """Allow what a stream for each rank takes: to see which objects there are, and to say which rank reads which.
+    """Allow a role to list objects, and to write the manifest files that assign them to ranks.
 
-    No data is read. Listing the output buckets tells an object that is missing from one that may not be read.
+    The role cannot read data. ListBucket on the output buckets distinguishes a missing object from a forbidden one.
     """
     account = Aws.ACCOUNT_ID
     outputs = [names.output_bucket(grid.name, account, region) for region in regions]
@@ -69,29 +69,29 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]
         role,
         ["s3:GetObject", "s3:PutObject"],
         [f"arn:aws:s3:::{bucket}/*/{MANIFEST_FOLDER}/*{MANIFEST_SUFFIX}" for bucket in outputs],
-        because="The ManifestFiles of any training job lie below its own output, and nothing else is called so",
+        because="The manifest files of any training job are below its own output; no other object has such a name",
     )
 
 
 def _let_pass_execution_roles(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
-    """Allow passing exactly one role for each Region, and to SageMaker only."""
+    """Allow a role to pass one execution role for each Region, and only to SageMaker."""
     roles = [names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
     to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     grant(role, ["iam:PassRole"], roles, conditions=to_sagemaker)
 
 
 def let_read_training_logs(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
-    """Allow a role to read what the containers of the grid's training jobs print."""
+    """Allow a role to read the output of the containers of the grid's training jobs."""
     groups = [f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs" for region in regions]
     grant(
         role,
         ["logs:GetLogEvents"],
         [f"{group}:log-stream:{names.training_job_pattern(grid.name)}" for group in groups],
-        because="The streams of this grid's jobs: SageMaker names them after job and host",
+        because="SageMaker names the log streams of this grid's jobs after job and host",
     )
     grant(
         role,
         ["logs:DescribeLogStreams"],
         [f"{group}:*" for group in groups],
-        because="The ARN of a log group ends in an asterisk; the action cannot be narrowed to some streams",
+        because="The ARN of a log group ends with an asterisk; the action cannot be limited to single streams",
     )

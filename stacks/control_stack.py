@@ -1,4 +1,4 @@
-"""The home Region: from a manifest in S3 to Batch children that train, and the ledger that knows what came of it."""
+"""Control stack: the home Region, from a manifest in S3 to Batch children, and the ledger of their results."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from traingrid.grid import Grid
 
 
 class ControlStack(Stack):
-    """Manifest bucket, intake, Batch, ledger and home bus. All that its parts may do to each other is granted here."""
+    """The manifest bucket, intake, Batch, ledger and home event bus, with the permissions of each part."""
 
     def __init__(
         self, scope: Construct, *, grid: Grid, layer: Path, images: BuildsStack, frameworks: str = "{}"
@@ -71,11 +71,11 @@ class ControlStack(Stack):
 
     @property
     def availability_zones(self) -> list[str]:
-        """The zones of grid.yaml, or two of the Region: in a named account the CDK would look their names up."""
+        """The zones of grid.yaml, or two of the Region. For a named account, the CDK would look their names up."""
         return zones(self._grid)
 
     def _before_the_ledger(self, ledger: Ledger) -> list[IConstruct]:
-        """Return every part but the ledger, and but the key, which the table waits for because it names it."""
+        """Return all parts except the ledger and the key. The table already waits for the key, because it names it."""
         with_alias = self._key.node.children if self._key else []
         named_by_table = self._key.node.default_child if self._key else None
         parts = [*self.node.children, *with_alias]
@@ -91,7 +91,7 @@ class ControlStack(Stack):
         )
 
     def _environment(self) -> dict[str, str]:
-        """Return what every process of the grid is told."""
+        """Return the environment variables of all processes of the grid."""
         return {
             "TRAINGRID_GRID": self._grid.to_environment(),
             "TRAINGRID_ACCOUNT": Aws.ACCOUNT_ID,
@@ -102,14 +102,14 @@ class ControlStack(Stack):
         }
 
     def _where_to_submit(self) -> dict[str, str]:
-        """Return what the intake is told beside that. A submission keeps the revision that it was submitted with."""
+        """Return the variables for SubmitJob. A submission keeps the job definition revision that it began with."""
         return {
             "TRAINGRID_JOB_QUEUE": self.orchestrator.queue.job_queue_arn,
             "TRAINGRID_JOB_DEFINITION": self.orchestrator.definition.job_definition_arn,
         }
 
     def _grant(self) -> None:
-        """Allow each part what it does, and no more."""
+        """Grant each part the permissions that it needs."""
         grid, bucket, ledger = self._grid, self.manifests, self.ledger
         intake_permissions.let_accept(self.intake.role, bucket, ledger)
         intake_permissions.let_submit(self.intake.role, grid, self.orchestrator)
@@ -133,21 +133,21 @@ class ControlStack(Stack):
             self._acknowledge_accounts()
 
     def _let_decrypt(self) -> None:
-        """Allow each part to use the keys of what it reads and writes; a function also writes its dead letters."""
+        """Allow each part to use the keys of the data it reads and writes, and of a function's dead letters."""
         for role in (self.intake.role, self.job_events.role, self.reconciler.role, self.guard.role):
             use_key(role, self._key, region=self._grid.home, services=["s3", "dynamodb", "sqs"])
         use_key(self.orchestrator.role, self._key, region=self._grid.home, services=["s3", "dynamodb"])
         use_keys_of_regions(self.orchestrator.role, self._grid)
 
     def _acknowledge_accounts(self) -> None:
-        """Say why checkov sees secrets where the functions are told of accounts."""
+        """Record why checkov finds secrets in environment variables with account numbers."""
         for part in (self.intake, self.job_events, self.reconciler, self.guard):
             skip_in_checkov(
-                part.function, "CKV_AWS_45", "The twelve digits are the number of an account, and no secret"
+                part.function, "CKV_AWS_45", "The twelve digits are an account number, which is not a secret"
             )
 
     def _watch(self) -> None:
-        """Alarm on what goes wrong in the control plane, and show all Regions on one board."""
+        """Add the alarms of the control plane, the dashboard of all Regions, saved queries and the budget."""
         self.alarms = Alarms(self, "Alarms", grid=self._grid, key=self._key)
         for what, dead_letters, function in (
             ("intake", self.intake.dead_letters, self.intake.function),

@@ -1,4 +1,4 @@
-"""One dashboard over all Regions of a grid."""
+"""Dashboard: one for all Regions of a grid."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -14,11 +14,12 @@ _SWEEPS = ("TrainingJobs", "TrainingJobsStopped", "Unreachable", "LinesLeft")
 
 
 class Dashboard(Construct):
-    """What waits and trains, what sweeps have found, what could not be delivered, and how busy GPUs are, by Region.
+    """A dashboard of waiting and training lines, sweeps, undelivered events, and hosts' utilization by Region.
 
-    A dashboard may show metrics of any Region
+    A dashboard can show metrics of any Region
     (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cross_region_dashboard.html), and of accounts that
-    share theirs (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Unified-Cross-Account.html).
+    share their metrics
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Unified-Cross-Account.html).
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
@@ -46,7 +47,7 @@ class Dashboard(Construct):
         return cloudwatch.GraphWidget(title=title, width=12, left=found, region=self._grid.home)
 
     def _undelivered(self) -> cloudwatch.GraphWidget:
-        """Show the depth of every dead-letter queue: their names begin with those of their stacks."""
+        """Show the depth of every dead-letter queue; its name begins with its stack's name."""
         stacks = {names.control_stack(self._grid.name): self._grid.home} | {
             names.region_stack(self._grid.name, region): region for region in self._grid.regions
         }

@@ -1,4 +1,4 @@
-"""Queues of events that somebody has to look at: what could not be delivered, and what should not happen."""
+"""Dead letters: queues of events that an operator must inspect, undelivered or unexpected."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,18 +13,18 @@ from constructs import Construct
 from stacks.grants import KEYS_OF_AWS, acknowledge, same_account, skip_in_checkov
 
 EVENT_AGE = Duration.hours(6)
-"""How old an event may be before it is lost: Lambda's own longest age, and every rule gives up at the same one
+"""Age at which Lambda and every rule discard an undelivered event: the longest that Lambda supports
 (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)."""
 
 EVENT_RETRIES = 185
-"""The most that EventBridge tries again, so that the age decides
+"""EventBridge's maximum number of retries, so that the age of the event decides
 (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html)."""
 
 
 def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
-    """Return a new queue that keeps lost events for 14 days, SQS's longest, for someone to look at.
+    """Return a new queue that retains undelivered events for 14 days, SQS's maximum.
 
-    It encrypts with `key`, or with keys of SQS's own if that is None.
+    It encrypts with `key`, or with SQS's own keys if that is None.
     """
     return _kept_for_a_person(scope, "DeadLetters", key, "This is a dead-letter queue")
 
@@ -32,23 +32,24 @@ def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
 def noticed(
     scope: Construct, identifier: str, *, pattern: Mapping[str, Any], what: str, key: kms.IKey | None
 ) -> sqs.Queue:
-    """Return a new queue that keeps every event of a pattern for 14 days, with its reason, for someone to look at.
+    """Return a new queue that retains every event that matches a pattern for 14 days, for an operator to inspect.
 
-    A queue and not the topic of the alarms: EventBridge takes no conditions in a topic's policy, so that anybody's rule
-    could publish to it (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html#eb-sns-permissions);
-    and an alarm on a queue is told once, however many events come.
+    The rule does not send to the alarms' topic, for two reasons. EventBridge does not support conditions in the policy
+    of a topic, so any rule could publish to it
+    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html#eb-sns-permissions). And an
+    alarm on a queue notifies once, however many events arrive.
 
     Args:
-        scope: What the queue belongs to.
-        identifier: Its name there.
-        pattern: Which events of the Region's default bus, in EventBridge's words.
-        what: What has happened then, as the rule's description.
-        key: What it encrypts with; keys of SQS's own if that is None.
+        scope: Scope of the queue.
+        identifier: Construct id of the queue in `scope`.
+        pattern: EventBridge's pattern of the events on the Region's default bus.
+        what: Description of the rule: the meaning of the events.
+        key: The key that the queue encrypts with; None for SQS's own keys.
     """
     queue = _kept_for_a_person(
-        scope, identifier, key, "No program reads it that could fail on a message; a person does"
+        scope, identifier, key, "An operator reads it; no program could fail to process a message"
     )
-    # The construct of a queue as a target would let any rule of the account send to an encrypted one.
+    # The CDK's SqsQueue target would let any rule of the account send to an encrypted queue.
     target = events.CfnRule.TargetProperty(
         id="Queue",
         arn=queue.queue_arn,
@@ -69,7 +70,7 @@ def noticed(
 
 
 def _kept_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, why_no_other: str) -> sqs.Queue:
-    """Return a new queue that keeps messages for 14 days; `why_no_other` is why it has no dead-letter queue itself."""
+    """Return a new queue that retains messages for 14 days; `why_no_other` explains its lack of a dead-letter queue."""
     queue = sqs.Queue(
         scope,
         identifier,
@@ -80,5 +81,5 @@ def _kept_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, 
     )
     acknowledge(queue, "AwsSolutions-SQS3", why_no_other)
     if key is None:
-        skip_in_checkov(queue, "CKV_AWS_27", f"{KEYS_OF_AWS}: SqsManagedSseEnabled, which checkov does not look at")
+        skip_in_checkov(queue, "CKV_AWS_27", f"{KEYS_OF_AWS}: SqsManagedSseEnabled, which checkov does not check")
     return queue

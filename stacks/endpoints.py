@@ -1,4 +1,4 @@
-"""VPC endpoints: how children reach AWS without the internet, and who may use them."""
+"""VPC endpoints: private access of children to AWS, and its policies."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_ec2 as ec2
@@ -8,7 +8,7 @@ from constructs import Construct
 from traingrid.grid import Grid
 
 CHILDREN = "Children"
-"""What the group of the subnets is called that children run in."""
+"""Name of the subnet group that children run in."""
 
 _PRIVATE = {
     "Ecr": (ec2.InterfaceVpcEndpointAwsService.ECR, "ecr:*"),
@@ -16,18 +16,18 @@ _PRIVATE = {
     "Logs": (ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS, "logs:*"),
     "SageMaker": (ec2.InterfaceVpcEndpointAwsService.SAGEMAKER_API, "sagemaker:*"),
 }
-"""What a child, and the Fargate agent that starts it, call in the home Region beside S3 and DynamoDB, and what for
-(https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html)."""
+"""Endpoints and actions that a child, and the Fargate agent that starts it, need in the home Region, in addition to S3
+and DynamoDB (https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html)."""
 
 _ELSEWHERE = {"Sts": (ec2.InterfaceVpcEndpointAwsService.STS, "sts:*")}
-"""What children call beside that where they take on roles of other accounts."""
+"""Endpoints and actions that children also need if they assume roles in other accounts."""
 
 
 def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
-    """Add the gateway endpoints of S3 and DynamoDB, which cost nothing, for this grid's use of them only."""
+    """Add the gateway endpoints of S3 and DynamoDB, which are free of charge, and restrict them to this grid."""
     storage = vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
     storage.add_to_policy(_accounts_of_home(grid, "s3:*"))
-    # The layers of an image lie in a bucket of ECR's own, and are fetched with ECR's signature
+    # ECR keeps the layers of images in its own bucket; they are downloaded with URLs that ECR has signed
     # (https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms).
     storage.add_to_policy(
         iam.PolicyStatement(
@@ -41,9 +41,9 @@ def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
 
 
 def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, grid: Grid) -> None:
-    """Add the interface endpoints of the home Region, in the children's subnets, for this grid's use of them only.
+    """Add the interface endpoints of the home Region to the children's subnets, and restrict them to this grid.
 
-    They take HTTPS from the children and nothing else. Each is $0.01 an hour and zone, idle or not
+    They accept HTTPS from the children only. Each costs $0.01 per hour and zone, used or not
     (https://aws.amazon.com/privatelink/pricing/).
     """
     group = ec2.SecurityGroup(
@@ -68,9 +68,9 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
 
 
 def _accounts_of_home(grid: Grid, actions: str) -> iam.PolicyStatement:
-    """Return a statement of an endpoint's policy: any principal of the grid's may; its role says what exactly.
+    """Return an endpoint policy statement that allows all principals of the grid's accounts; their roles limit them.
 
-    An endpoint leads to its own Region, so beside this account only one that trains there is let through.
+    An endpoint serves its own Region, so the only other account is the one that trains in the home Region, if any.
     """
     trains_there = grid.elsewhere().get(grid.home)
     accounts = [Aws.ACCOUNT_ID, trains_there] if trains_there else Aws.ACCOUNT_ID

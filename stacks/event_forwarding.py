@@ -1,4 +1,4 @@
-"""From a training Region home: the state changes of the grid's training jobs."""
+"""Event forwarding: sends the state changes of the grid's training jobs from a training Region to the home Region."""
 
 from typing import Literal, cast
 
@@ -16,7 +16,7 @@ from traingrid.grid import Grid
 
 
 def state_changes(grid: Grid) -> events.EventPattern:
-    """Return the pattern of the state changes of a grid's training jobs, which its names begin with."""
+    """Return the event pattern of training jobs whose names begin with the grid's name."""
     return events.EventPattern(
         source=["aws.sagemaker"],
         detail_type=["SageMaker Training Job State Change"],
@@ -25,9 +25,9 @@ def state_changes(grid: Grid) -> events.EventPattern:
 
 
 def queue_changes(grid: Grid) -> events.EventPattern:
-    """Return the pattern of the state changes of a grid's service jobs, which have the names of its training jobs.
+    """Return the event pattern of the grid's service jobs, which have the same names as its training jobs.
 
-    What Batch makes of them has names of Batch's own making, which `state_changes` does not match
+    Batch chooses the names of the training jobs that it creates from them, so `state_changes` does not match those
     (https://docs.aws.amazon.com/batch/latest/userguide/service-job-events.html).
     """
     return events.EventPattern(
@@ -38,7 +38,7 @@ def queue_changes(grid: Grid) -> events.EventPattern:
 
 
 class EventForwarding(Construct):
-    """A rule on a Region's default bus that sends the grid's state changes to the home bus."""
+    """The rules on a Region's default bus that send the grid's state changes to the home bus."""
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
@@ -50,7 +50,7 @@ class EventForwarding(Construct):
             "Role",
             role_name=names.forwarding_role(grid.name, region),
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=conditions),
-            description=f"Sends state changes of training jobs from {region} home",
+            description=f"Sends state changes of training jobs from {region} to the home Region",
         )
         home = grid.account if region in grid.elsewhere() else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
@@ -72,11 +72,11 @@ class EventForwarding(Construct):
             self,
             "QueuedRule" if kind == "queued" else "Rule",
             rule_name=self._rules[kind],
-            description=f"Sends state changes of {kind} jobs home",
+            description=f"Sends state changes of {kind} jobs to the home Region",
             event_pattern=pattern,
         )
-        # The target itself allows the role events:PutEvents on the home bus, and nothing else.
+        # The CDK's target grants the role events:PutEvents on the home bus, and nothing else.
         rule.add_target(targets.EventBus(bus, role=role, dead_letter_queue=self.dead_letters))
-        # The CDK's target has no argument for it, and without it EventBridge goes on for 24 hours.
+        # The CDK's target has no argument for this. Without it, EventBridge retries for 24 hours.
         retry = {"MaximumEventAgeInSeconds": EVENT_AGE.to_seconds(), "MaximumRetryAttempts": EVENT_RETRIES}
         cast(events.CfnRule, rule.node.default_child).add_property_override("Targets.0.RetryPolicy", retry)

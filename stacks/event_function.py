@@ -1,4 +1,4 @@
-"""A Lambda function behind one EventBridge rule, of events or of time, whose lost events all end in one queue."""
+"""Event function: a Lambda function, the EventBridge rule that invokes it, and its dead-letter queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from stacks.log_keeping import LogKeeping
 ROOT = Path(__file__).parent.parent
 
 _TRACE = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
-"""What Lambda does with a function's role to trace it. Traced are one invocation a second and 5 % of the others
-(https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html); 100,000 traces a month are free, and a million more
-are $5 (https://aws.amazon.com/xray/pricing/)."""
+"""Permissions with which Lambda traces a function. It samples one invocation per second and 5 % of the others
+(https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html). 100,000 traces per month are free, and each further
+million costs $5 (https://aws.amazon.com/xray/pricing/)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """What the functions of a grid have in common: code, libraries, environment, how logs are kept, and the key."""
+    """Settings that the functions of a stack share: code, libraries, environment variables, log settings and key."""
 
     code: lambda_.Code
     libraries: lambda_.LayerVersion
@@ -39,18 +39,18 @@ class Runtime:
 
 
 def repository_code() -> lambda_.Code:
-    """Return lambda/ and traingrid/ of this repository, without the CLI and caches."""
+    """Return lambda/ and traingrid/ of this repository as Lambda code, without the CLI and caches."""
     return lambda_.Code.from_asset(
         str(ROOT),
-        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/cli", "__pycache__", "*.pyc"],  # .gitignore's language
+        exclude=["/*", "!/lambda", "!/traingrid", "/traingrid/cli", "__pycache__", "*.pyc"],  # .gitignore's syntax
         ignore_mode=IgnoreMode.GIT,
     )
 
 
 def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
-    """Return the layer made of `folder`/python.
+    """Return the Lambda layer of `folder`/python.
 
-    Compiled files are left out: they carry the time of their making, and a template must not depend on that.
+    Compiled files are excluded: they contain the time of their compilation, and a template must not depend on it.
     """
     return lambda_.LayerVersion(
         scope,
@@ -59,15 +59,15 @@ def libraries(scope: Construct, folder: Path) -> lambda_.LayerVersion:
             str(folder), exclude=["/*", "!/python", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
         ),
         compatible_runtimes=[lambda_.Runtime.PYTHON_3_11],
-        description="What traingrid needs beyond the Python runtime of Lambda",
+        description="Libraries that traingrid requires in addition to Lambda's Python runtime",
     )
 
 
 class EventFunction(Construct):
-    """A function, the rule that invokes it, if any, and the queue that keeps what neither could deliver.
+    """A function, the rule that invokes it, if any, and the queue for events that were not delivered or handled.
 
-    EventBridge sends an event to the queue that it could not hand to Lambda; Lambda sends one there that the function
-    failed on three times. Concurrency is not reserved: a young account has 10 in all, of which none can be reserved.
+    EventBridge sends an event to the queue if it cannot invoke Lambda, and Lambda if the function has failed on it
+    three times. No concurrency is reserved: a new account has 10 concurrent invocations, and none can be reserved.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class EventFunction(Construct):
     def also_on(
         self, identifier: str, *, pattern: events.EventPattern, bus: events.IEventBus, description: str
     ) -> None:
-        """Invoke the function for other events, too."""
+        """Invoke the function for events of a second pattern, too."""
         self._invoke_on(events.Rule(self, identifier, description=description, event_pattern=pattern, event_bus=bus))
 
     def _invoke_on(self, rule: events.Rule) -> None:
@@ -120,7 +120,7 @@ class EventFunction(Construct):
     ) -> lambda_.Function:
         log_group = runtime.keeping.log_group(self, "Log")
         log_group.grant_write(self.role)
-        grant(self.role, _TRACE, ["*"], because="The actions know no resource: traces are the account's")
+        grant(self.role, _TRACE, ["*"], because="The actions do not support resources: traces belong to the account")
         function = lambda_.Function(
             self,
             "Function",
@@ -145,25 +145,23 @@ class EventFunction(Construct):
         return function
 
     def _without_its_key(self) -> sqs.IQueue:
-        """Return the dead-letter queue as a destination that may be sent to.
+        """Return the dead-letter queue as a destination without its key.
 
-        The queue itself as a destination lets the role use its key for whatever it likes; what the role may do with
-        keys is granted by the stack, through SQS only.
+        With the queue itself, the CDK would let the role use the queue's key without conditions. The stack grants the
+        use of keys, limited to calls through SQS.
         """
         return sqs.Queue.from_queue_arn(self, "OnFailure", self.dead_letters.queue_arn)
 
 
 def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
-    """Say why a function differs from what scanners expect of every function."""
-    concurrency = "A young account has 10 concurrent invocations in all, of which none can be reserved"
+    """Record why a function deviates from the scanners' rules."""
+    concurrency = "A new account has only 10 concurrent invocations, and none of them can be reserved"
     letters = (
-        "Its on-failure destination is the queue, and gets the error with the event; a dead-letter queue would not"
+        "The queue is its on-failure destination, which gets the error with the event; a dead-letter queue would not"
     )
-    network = (
-        "It speaks to AWS APIs only, in every training Region; from a VPC that would take a NAT gateway at $32 a month"
-    )
+    network = "It only calls AWS APIs, in every training Region; in a VPC it would need a NAT gateway for $32 per month"
     reasons = {
-        "AwsSolutions-L1": "Python 3.11 is what all of traingrid is built and tested on, the training image included",
+        "AwsSolutions-L1": "All of traingrid, including the training image, is built and tested with Python 3.11",
         "NIST.800.53.R5-LambdaConcurrency": concurrency,
         "NIST.800.53.R5-LambdaDLQ": letters,
         "NIST.800.53.R5-LambdaInsideVPC": network,
@@ -171,14 +169,14 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool) -> None:
     acknowledge_all(function, reasons)
     skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters, "CKV_AWS_117": network}
     if has_variables:
-        skips["CKV_AWS_173"] = "Its variables are names of resources, no secrets"
+        skips["CKV_AWS_173"] = "Its variables are names of resources, not secrets"
     skip_all_in_checkov(function, skips)
 
 
 def _lambda_role(scope: Construct, name: str | None) -> iam.Role:
-    """Return a role that only Lambda may assume, and that may do nothing yet.
+    """Return a role that only Lambda may assume, without permissions.
 
-    The trust has no condition, because Lambda documents none for it
+    The trust policy has no condition, because Lambda documents none for it
     (https://docs.aws.amazon.com/lambda/latest/dg/lambda-intro-execution-role.html).
     """
     return iam.Role(scope, "Role", role_name=name, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))

@@ -1,4 +1,4 @@
-"""The role that training containers run with, and so the code that a manifest names."""
+"""Execution role: the role of training containers, and so of the code that a manifest names."""
 
 import re
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ _ECR_PART = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.
 
 
 class ExecutionRole(Construct):
-    """What SageMaker does for a training job in one Region, and no more.
+    """The role that SageMaker assumes for the training jobs of one Region.
 
-    It reads data, writes output and logs, and pulls the grid's images. It can start nothing, pass no role, and see
-    neither the ledger nor the manifests: a job cannot launch jobs.
+    It reads data, writes output and logs, and pulls the grid's images. It cannot start jobs, pass a role, or read the
+    ledger or manifests, so a training job cannot start others.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ExecutionRole(Construct):
             assumed_by=iam.ServicePrincipal(
                 "sagemaker.amazonaws.com", conditions=same_account(f"arn:aws:sagemaker:{region}:{account}:*")
             ),
-            description=f"What training jobs of {grid.name} may do in {region}",
+            description=f"Execution role of training jobs of {grid.name} in {region}",
         )
         self._read_data(grid.data_buckets(account, region))
         self._write_output(output)
@@ -64,7 +64,7 @@ class ExecutionRole(Construct):
             self.role,
             ["s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload"],
             [f"{bucket.bucket_arn}/*"],
-            because="Every job writes below its own prefix, and reads its checkpoints back after an interruption",
+            because="Every job writes below its own prefix, and restores its checkpoints after an interruption",
         )
         grant(self.role, ["s3:ListBucket"], [bucket.bucket_arn])
 
@@ -74,7 +74,7 @@ class ExecutionRole(Construct):
         if registries:
             because = "image_registries of grid.yaml: a manifest line may name any image in them"
             grant(self.role, pull, registries, because=because)
-        because = "The token is the account's: the action has no resource"
+        because = "The token is valid for the account: the action does not support resources"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
     def _write_logs_and_metrics(self, region: str) -> None:
@@ -89,17 +89,18 @@ class ExecutionRole(Construct):
             ["cloudwatch:PutMetricData"],
             ["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/TrainingJobs"}},
-            because="The action has no resource; the condition names the one namespace",
+            because="The action does not support resources; the condition allows a single namespace",
         )
 
     def _join_network(self, settings: Region, region: str) -> None:
-        """Allow what SageMaker does with this role to put a training job into the Region's subnets.
+        """Grant the permissions with which SageMaker connects a training job to the Region's subnets.
 
         The actions are those of https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html (CreateTrainingJob
-        with a private VPC), which grants them on everything; here an interface can be made in the grid's subnets and
-        groups only, and given away or deleted if it belongs to one of them. The same page warns that SageMaker refuses
-        a processing job whose role has conditions on these actions. It does not for training jobs, and AWS's own policy
-        for their roles has such a condition, on the VPC (statement AllowManageSageMakerTrainingEniOnVpc):
+        with a private VPC), which grants them on all resources. This role can only create interfaces in the grid's
+        subnets and security groups, and can only delete, or grant permissions on, interfaces in these subnets. The same
+        page warns that SageMaker refuses a processing job whose role has conditions on these actions. That does not
+        apply to training jobs: AWS's own policy for their roles has such a condition on the VPC (statement
+        AllowManageSageMakerTrainingEniOnVpc):
         https://docs.aws.amazon.com/aws-managed-policy/latest/reference/SageMakerStudioProjectRoleMachineLearningPolicy.html
         """
         ec2 = f"arn:aws:ec2:{region}:{Aws.ACCOUNT_ID}"
@@ -119,12 +120,14 @@ class ExecutionRole(Construct):
             because=because,
         )
         looks = ("DhcpOptions", "NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")
-        because = "EC2's Describe actions know no resource; SageMaker checks the network before it starts a host"
+        because = (
+            "EC2's Describe actions do not support resources; SageMaker checks the network before it starts a host"
+        )
         grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
 
 
 def _foreign_repositories(grid: Grid, region: str) -> list[str]:
-    """Return the ARNs of the ECR repositories, outside the grid, of the images that grid.yaml gives by their URI."""
+    """Return the ARNs of ECR repositories outside the grid whose images grid.yaml names by URI."""
     uris = {image.uri for image in grid.images.values() if image.uri}
     if grid.job.image not in grid.images:
         uris.add(grid.job.image)
@@ -133,9 +136,10 @@ def _foreign_repositories(grid: Grid, region: str) -> list[str]:
 
 
 def _registries(grid: Grid, region: str) -> list[str]:
-    """Return the ARNs of the repositories in the parts of ECR that a manifest may name images of.
+    """Return the ARNs of the repositories in `image_registries`, whose images a manifest may name.
 
-    A part is a repository, and all whose names go on after a slash, as `traingrid.manifest_rules` reads it.
+    An entry is a registry, or a repository with all repositories whose names continue with a slash, as in
+    `traingrid.manifest_rules`.
     """
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
     here = [match for match in found if match and match["region"] == region]

@@ -1,4 +1,4 @@
-"""Flow logs: who talked to whom in a network."""
+"""Flow logs: records of the connections in a network."""
 
 from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
@@ -10,7 +10,7 @@ from stacks.log_keeping import LogKeeping
 
 
 def record_flows(scope: Construct, vpc: ec2.Vpc, keeping: LogKeeping) -> None:
-    """Record who talked to whom in a VPC, in a log group that goes with the stack."""
+    """Record the connections in a VPC, in a log group that is deleted with the stack."""
     stack = Stack.of(scope)
     flows = same_account(f"arn:aws:ec2:{stack.region}:{stack.account}:vpc-flow-log/*")
     role = iam.Role(

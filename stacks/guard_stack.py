@@ -1,4 +1,4 @@
-"""The stack that is deployed last and so destroyed first: it asks whether jobs have yet to end before anything goes."""
+"""Guard stack: refuses to destroy the grid while jobs are open. It is deployed last, and so destroyed first."""
 
 from aws_cdk import Aws, CustomResource, Stack
 from constructs import Construct
@@ -10,10 +10,10 @@ from traingrid.grid import Grid
 
 
 class GuardStack(Stack):
-    """One question to lambda/guard_regions, which CloudFormation asks when the stack is deleted.
+    """A custom resource that makes CloudFormation ask lambda/guard_regions before the stack is deleted.
 
-    A stack of its own, because a Region's stack, with the role that its training jobs run with, goes before the control
-    stack does. It must depend on all others.
+    It needs its own stack, because a Region's stack, with the execution role of its training jobs, is destroyed before
+    the control stack. It must depend on all other stacks.
     """
 
     def __init__(self, scope: Construct, *, grid: Grid) -> None:
@@ -21,7 +21,7 @@ class GuardStack(Stack):
             scope,
             names.guard_stack(grid.name),
             env=home_environment(grid),
-            description=f"traingrid {grid.name}: keeps the grid while jobs run",
+            description=f"traingrid {grid.name}: prevents deletion while jobs run",
         )
         function = f"arn:aws:lambda:{grid.home}:{Aws.ACCOUNT_ID}:function:{names.guard_function(grid.name)}"
         CustomResource(

@@ -1,4 +1,4 @@
-"""Images that the account builds itself: a CodeBuild project for each, started by a deployment that changes it."""
+"""Image builds: one CodeBuild project for each image, started by a deployment that changes the image."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ SCRIPT = Path(__file__).with_name("image_build.sh")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What an image is built from.
+    """The inputs of an image.
 
     Attributes:
-        dockerfile: Path in the checkout; the checkout's root is the build context.
+        dockerfile: Path in the checkout. The checkout's root is the build context.
         sources: Files and folders of the checkout that the Dockerfile copies.
-        target: Stage of the Dockerfile; empty for its last one.
+        target: Stage of the Dockerfile; empty for the last one.
         arguments: Build arguments of the Dockerfile, each as NAME=VALUE without blanks.
-        compute: Size of the build's host, in CodeBuild's words
+        compute: CodeBuild's compute type
             (https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html).
     """
 
@@ -51,16 +51,16 @@ TRAINING = {
     )
     for target, compute in (("cpu", "BUILD_GENERAL1_MEDIUM"), ("gpu", "BUILD_GENERAL1_LARGE"))
 }
-"""The training image by target. Horovod is compiled for minutes, and NVIDIA's libraries are gigabytes."""
+"""The training image by target. Compiling Horovod takes minutes, and NVIDIA's libraries take gigabytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltImage:
-    """An image as other stacks refer to it.
+    """References to a built image, for other stacks.
 
     Attributes:
-        tag: Hash of its inputs; known when a template is written, so that another image is another template.
-        digest: Known when it is built.
+        tag: Hash of the image's inputs. It is known at synthesis, so that a change of the image changes the template.
+        digest: Known only after the build.
     """
 
     tag: str
@@ -68,15 +68,19 @@ class BuiltImage:
 
 
 class ImageBuild(BuildProject):
-    """The CodeBuild project that builds one image, and its permissions: read its sources, push to one repository.
+    """The CodeBuild project that builds one image. Its role may read its sources and push to one repository.
 
-    `replicas` are the Regions that the image is replicated to, as `replication.places` writes them.
+    The image's tag is the hash of its inputs and of the Regions that it is replicated to. ECR replicates an image only
+    when it is pushed (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so another Region
+    requires another push. `rebuild` is part of the hash, too: a new build of the same sources has a new digest, but
+    only a new tag makes CloudFormation start the build, and update the stacks that use the digest.
 
-    The image's tag is the hash of everything that it is built from, and of the Regions that must have it: ECR
-    replicates an image when it is pushed, and none that was pushed earlier
-    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html), so another Region is a new push.
-    `rebuild` is a part of it, too: a build of the same sources has another digest, and only another tag makes
-    CloudFormation start it and update the stacks that name the digest.
+    Args:
+        recipe: The inputs of the image.
+        repository_name: The repository that it is pushed to.
+        replicas: The Regions that it is replicated to, in the format of `replication.places`.
+        log_group: Name of the log group of the builds.
+        rebuild: The number `rebuild` of grid.yaml.
     """
 
     def __init__(
@@ -114,16 +118,16 @@ class ImageBuild(BuildProject):
             privileged=True,
         )
         grant(self.role, ["s3:GetObject"], [source.bucket.arn_for_objects(source.s3_object_key)])
-        # https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html; and a look for earlier images
+        # https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html; DescribeImages for earlier images
         push = ["ecr:BatchCheckLayerAvailability", "ecr:InitiateLayerUpload", "ecr:UploadLayerPart"]
         push += ["ecr:CompleteLayerUpload", "ecr:PutImage", "ecr:BatchGetImage", "ecr:DescribeImages"]
         grant(self.role, push, [self.repository_arn])
-        because = "The token is the account's: the action has no resource"
+        because = "The token is valid for the account: the action does not support resources"
         grant(self.role, ["ecr:GetAuthorizationToken"], ["*"], because=because)
 
 
 def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str], rebuild: int) -> str:
-    """Return the tag of an image: everything that can change the image, or make another push necessary, is in it."""
+    """Return an image's tag: a hash of everything that can change the image or require another push."""
     parts = [asset_hash, recipe.dockerfile, recipe.target, *recipe.arguments, SCRIPT.read_text(), *sorted(replicas)]
     parts += [f"rebuild {rebuild}"] if rebuild else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
@@ -131,7 +135,7 @@ def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str], rebuild: int)
 
 
 def _all_but(sources: Sequence[str]) -> list[str]:
-    """Return what an asset leaves out, in .gitignore's language, so that only `sources` are left."""
+    """Return the exclude patterns of an asset, in .gitignore's syntax, that keep only `sources`."""
     patterns = ["/*"]
     for source in sources:
         folders = Path(source).parts[:-1]

@@ -1,4 +1,4 @@
-"""The function that starts image builds for CloudFormation, and the requests that a deployment makes to it."""
+"""Image builder: the function that starts builds for CloudFormation, and the custom resources that request them."""
 
 from collections.abc import Sequence
 
@@ -14,17 +14,17 @@ from stacks.replication_wait import ReplicationWait
 from traingrid import names
 
 ANSWER_TIMEOUT = Duration.minutes(59)
-"""CloudFormation waits an hour at most for a custom resource
-(https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html);
-a build has ended by then, also one that had to wait for a host."""
+"""CloudFormation waits up to an hour for a custom resource
+(https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html).
+Every build has ended by then, even if it had to wait for a host."""
 
 
 class ImageBuilder(Construct):
-    """lambda/build_image: starts builds for CloudFormation, and answers it with the digests when they have ended.
+    """lambda/build_image: starts builds for CloudFormation, and returns the images' digests when they have ended.
 
-    Each request depends on the one before, so that builds run one after the other: a young account may run one build
-    at a time (https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12), and
-    CloudFormation creates resources that do not depend on each other at the same time.
+    Each request depends on the previous one, so that builds run one after the other. CloudFormation creates independent
+    resources concurrently, but a new account may run only one build at a time
+    (https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12).
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ImageBuilder(Construct):
             self,
             "Build",
             handler="lambda.build_image.handler",
-            description="Starts builds of images for a deployment, and answers it when they have ended",
+            description="Starts image builds for a deployment, and responds to it when they have ended",
             runtime=runtime,
             pattern=events.EventPattern(
                 source=["aws.codebuild", names.BUILD_EVENTS],
@@ -55,12 +55,12 @@ class ImageBuilder(Construct):
         self._last: CustomResource | None = None
 
     def image(self, build: ImageBuild) -> BuiltImage:
-        """Return the image of a build, which a deployment that changes its tag starts and waits for."""
+        """Return the image of a build. A deployment that changes its tag starts the build and waits for it."""
         request = self._request(build, "Image", build, "Custom::ContainerImage", build.tag)
         return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
 
     def replicated(self, wait: ReplicationWait, build: ImageBuild) -> None:
-        """Let the deployment wait, for an hour at most, until the image of a build is in every Region."""
+        """Make the deployment wait, up to an hour, until the image of a build is replicated to every Region."""
         self._request(build, "Replicated", wait, "Custom::ReplicatedImage", build.tag)
 
     def _request(self, of: ImageBuild, name: str, runs: BuildProject, kind: str, tag: str) -> CustomResource:

@@ -1,4 +1,4 @@
-"""Which of AWS's images an alias of grid.yaml is, by Region: the SageMaker Python SDK's tables, read offline."""
+"""Image tables: resolves aliases of AWS's own images for each Region, offline, from the SageMaker Python SDK's data."""
 
 import json
 import os
@@ -16,55 +16,55 @@ PYTHON = ROOT / ".venv-images/bin/python"
 
 
 def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
-    """Return the images of the aliases that name a framework or an algorithm; nothing is run where there is none.
+    """Return the images of the aliases that name a framework or an algorithm. Without such aliases, run nothing.
 
     Args:
         grid: The grid.
-        python: The interpreter that has the SDK.
+        python: The Python interpreter of the environment in which the SDK is installed.
 
     Raises:
-        UsageError: The SDK is not installed, it knows no such image in one of the Regions, or the answer is too long
-            for what is told to Lambda functions.
+        UsageError: The SDK is not installed, it has no such image for a Region of the grid, or the result exceeds the
+            size limit of a Lambda function's environment variables.
     """
     aliases = {alias: image for alias, image in grid.images.items() if image.is_of_aws}
     if not aliases:
         return {}
     if not python.exists():
-        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which knows these images, is not there."
-        raise UsageError(what, "Install it: make setup-images.")
+        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which is required, is not installed."
+        raise UsageError(what, "Install it with `make setup-images`.")
     asked = {"framework", "algorithm", "version", "target", "python"}
     wanted = [{**image.model_dump(include=asked), "regions": list(grid.regions)} for image in aliases.values()]
     answers = zip(aliases, ask(python, wanted), strict=True)
     found = {alias: FrameworkImage.of_uris(_uris(alias, answer)) for alias, answer in answers}
     length = len(grid.to_environment().encode()) + len(to_environment(found).encode())
     if length > ENVIRONMENT_LIMIT:
-        rule = f"with the registries of its images it takes {length} of {ENVIRONMENT_LIMIT} bytes"
-        raise UsageError(f"images: this grid is too long for a Lambda function's environment: {rule}.", "List fewer.")
+        rule = f"the grid and the registries of its images have {length} bytes, but the limit is {ENVIRONMENT_LIMIT}"
+        raise UsageError(f"images: too large for a Lambda function's environment: {rule}.", "List fewer images.")
     return found
 
 
 def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
-    newer = "a newer SDK may know more: requirements-images.in, make lock"
+    newer = "a newer SDK may know more images: change requirements-images.in and run `make lock`"
     if "problem" in answer:
-        raise UsageError(f"images.{alias}: {answer['problem']}.", f"Mend it in grid.yaml; {newer}.")
+        raise UsageError(f"images.{alias}: {answer['problem']}.", f"Correct it in grid.yaml; {newer}.")
     if "absent" in answer:
-        rule = f"jobs pull it in every Region of the grid, and AWS has none in {', '.join(answer['absent'])}"
-        next_step = f"Take the Region out of `regions` in grid.yaml, or the alias out of `images`; {newer}."
+        rule = f"every Region of the grid needs this image, but AWS provides none in {', '.join(answer['absent'])}"
+        next_step = f"Remove the Region from `regions` in grid.yaml, or the alias from `images`; {newer}."
         raise UsageError(f"images.{alias}: {rule}.", next_step)
     return dict(answer["uris"])
 
 
 def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
-    """Return the answers of stacks/retrieve_images.py, which says what it takes and gives.
+    """Return the answers of stacks/retrieve_images.py, which documents the format of both.
 
-    The SDK looks for credentials when it is imported: it gets none, and no network to look in.
+    The SDK looks for credentials when it is imported, so the process gets none, and no access to instance metadata.
 
     Args:
-        python: The interpreter that has the SDK.
-        wanted: What it is asked.
+        python: The Python interpreter of the environment in which the SDK is installed.
+        wanted: One question for each image.
 
     Raises:
-        UsageError: It cannot be run.
+        UsageError: The script failed.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -80,6 +80,6 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
     )
     if ended.returncode:
         last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
-        what = f"The SageMaker Python SDK could not be used: {last[0]}."
-        raise UsageError(what, "Install it anew: rm -r .venv-images; make setup-images.")
+        what = f"The SageMaker Python SDK failed: {last[0]}."
+        raise UsageError(what, "Reinstall it with `rm -r .venv-images; make setup-images`.")
     return list(json.loads(ended.stdout))

@@ -1,4 +1,4 @@
-"""The image repositories of the home Region, and the replication of their images to the other Regions."""
+"""Images stack: the image repositories of the home Region, and the replication of images to the other Regions."""
 
 from aws_cdk import Stack
 from constructs import Construct
@@ -13,10 +13,10 @@ from traingrid.grid import Grid
 
 
 class ImagesStack(Stack):
-    """The home Region's registry, and the log group of the builds that push into it.
+    """The repositories of the home Region, and the log group of the builds that push to them.
 
-    The builds are a stack of their own (`BuildsStack`). CloudFormation deletes a stack whose creation failed with all
-    that it holds, so images and logs would be lost with the first build that fails.
+    The builds are in a separate stack (`BuildsStack`). CloudFormation deletes all resources of a stack whose creation
+    failed, so a failed first build would delete the images and logs, too.
     """
 
     def __init__(self, scope: Construct, *, grid: Grid) -> None:

@@ -1,4 +1,4 @@
-"""What the intake may do: read manifests, write submissions, and submit to this grid's queue."""
+"""Permissions of the intake: read manifests, write submissions, and submit to this grid's queue."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
@@ -24,15 +24,15 @@ def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> No
         role,
         ["s3:PutObject"],
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", reports],
-        because="A report lies next to its manifest; the suffix keeps manifests themselves from being written",
+        because="A report is next to its manifest; the suffix prevents overwriting manifests",
     )
     grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
 
 
 def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
-    """Allow a role to submit to this grid's queue only.
+    """Allow a role to submit jobs to this grid's queue only.
 
-    It can neither register a job definition nor pass a role, so it can run nothing but the orchestrator.
+    It can neither register a job definition nor pass a role, so it can only run the orchestrator.
     """
     batch = f"arn:aws:batch:{grid.home}:{Aws.ACCOUNT_ID}"
     submitted = [
@@ -41,16 +41,16 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         f"{batch}:job/*",
     ]
     because = (
-        "Batch chooses the ids of jobs, and a deployment registers another revision of the orchestrator's definition"
+        "Batch chooses the ids of jobs, and a deployment registers a new revision of the orchestrator's definition"
     )
     grant(role, ["batch:SubmitJob"], submitted, because=because)
-    # SubmitJob with tags is authorized as TagResource on the resources of SubmitJob, not on the new job alone: refusals
+    # For SubmitJob with tags, IAM also checks TagResource on SubmitJob's resources, not only on the new job: errors
     # name the job definition (https://github.com/wri/gfw-data-api/pull/175, tests/policies/refusals/batch.yaml).
     grant(
         role,
         ["batch:TagResource"],
         submitted,
-        # ForAllValues also matches a request without tags; the intake has no reason to send one.
+        # ForAllValues also matches a request without tags; Null excludes it, as the intake always sends tags.
         conditions={
             "ForAllValues:StringEquals": {"aws:TagKeys": [names.TAG_GRID, names.TAG_SUBMISSION]},
             "Null": {"aws:TagKeys": "false"},
@@ -61,5 +61,5 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
         role,
         ["batch:ListJobs"],
         ["*"],
-        because="The action knows no resource; it finds a submission that was sent before its reply was lost",
+        because="The action does not support resources; it finds a submission whose reply was lost",
     )

@@ -1,4 +1,4 @@
-"""The home bus: state changes of training jobs, from every Region, on their way to the ledger."""
+"""Job events: the home event bus, which receives state changes of training jobs from all Regions."""
 
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -13,7 +13,7 @@ from traingrid.grid import Grid
 
 
 class JobEvents(Construct):
-    """An event bus and lambda/record_job_event, which is invoked for every state change that reaches it."""
+    """An event bus, and lambda/record_job_event, which is invoked for every state change on the bus."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class JobEvents(Construct):
         self.dead_letters: sqs.Queue = recorder.dead_letters
 
     def _take_events_of_other_accounts(self, grid: Grid) -> None:
-        """Let exactly the forwarding roles of other accounts put state changes of training jobs on the bus.
+        """Let only the forwarding roles of other accounts put state changes of training jobs on the bus.
 
-        The roles do not exist yet, so they stand in a condition. What a policy of a bus may hang on:
-        https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-bus-perms.html.
+        The roles do not exist yet, so they are named in a condition instead of as principals. Conditions of bus
+        policies: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-bus-perms.html.
         """
         for account in sorted(set(grid.elsewhere().values())):
             regions = [region for region, of in grid.elsewhere().items() if of == account]

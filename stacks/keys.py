@@ -1,4 +1,4 @@
-"""The KMS keys of a grid, where grid.yaml asks for them: whose they are, who may use them, and for what."""
+"""Keys: the KMS keys of a grid, if grid.yaml enables them, and the permissions to use them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,9 +13,9 @@ from traingrid.grid import Grid
 
 
 def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, alias: str) -> kms.IKey | None:
-    """Return the key that a stack encrypts with: none, one of grid.yaml's own, or a new one called `alias`.
+    """Return the key that a stack encrypts with: None, a key from grid.yaml, or a new key with the alias `alias`.
 
-    A new key is rotated every year, and kept when its stack goes: whatever is kept is encrypted with it.
+    A new key is rotated every year. It is retained when its stack is deleted, as is the data encrypted with it.
     """
     if grid.encryption.kind == "s3":
         return None
@@ -36,9 +36,9 @@ def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, ali
 
 
 def use_key(role: iam.Role, key: kms.IKey | None, *, region: str, services: Sequence[str]) -> None:
-    """Allow a role to read and write what is encrypted with a key, through these services only.
+    """Allow a role to read and write data that is encrypted with a key, only through the given services.
 
-    Services are called as in their endpoints: "s3", "dynamodb", "sqs"
+    The names of services are those of their endpoints: "s3", "dynamodb", "sqs"
     (https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service).
     """
     if key is not None:
@@ -47,11 +47,11 @@ def use_key(role: iam.Role, key: kms.IKey | None, *, region: str, services: Sequ
 
 
 def let_sagemaker_encrypt(role: iam.Role, key: kms.IKey | None) -> None:
-    """Allow an execution role what SageMaker asks of it for results that OutputDataConfig.KmsKeyId encrypts.
+    """Allow an execution role to encrypt results with the key of OutputDataConfig.KmsKeyId.
 
     The role "must include permissions to call kms:Encrypt"
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html), and no source limits that to
-    calls through S3. AWS's own policy for these roles allows kms:DescribeKey without kms:ViaService, too
+    calls through S3. AWS's own policy for these roles also allows kms:DescribeKey without kms:ViaService
     (https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonSageMakerJobFullAccess.html).
     """
     if key is not None:
@@ -59,16 +59,16 @@ def let_sagemaker_encrypt(role: iam.Role, key: kms.IKey | None) -> None:
 
 
 def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
-    """Allow a role to read what lies in S3 and is encrypted with keys of someone else, given by their ARNs."""
+    """Allow a role to read objects in S3 that are encrypted with keys outside the grid, given by their ARNs."""
     if keys:
         via = {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
         grant(role, ["kms:Decrypt"], keys, conditions=via)
 
 
 def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
-    """Allow a role of the home Region to read and write in S3 what is encrypted with the keys of its account's Regions.
+    """Allow a role of the home Region to use the keys of the Regions in its account, through S3.
 
-    A key that a Region's stack makes has an id that nobody knows here: its alias tells it.
+    The ids of keys that the Regions' stacks create are unknown here, so a condition names their alias.
     """
     regions = grid.at_home()
     if grid.encryption.kind == "s3" or not regions:
@@ -86,7 +86,7 @@ def use_keys_of_regions(role: iam.Role, grid: Grid) -> None:
         actions,
         [f"arn:aws:kms:{region}:{Aws.ACCOUNT_ID}:key/*" for region in regions],
         conditions={"StringEquals": via, **alias},
-        because="The id of a key is not known in another Region; the condition names it by its alias",
+        because="The id of a key is unknown in other Regions; the condition names its alias",
     )
 
 
@@ -112,9 +112,9 @@ def _let_events_encrypt(key: kms.Key) -> None:
 def _let_alarms_encrypt(key: kms.Key) -> None:
     """Allow CloudWatch to publish alarms to an encrypted topic.
 
-    AWS's statement for it has no condition (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html), and
-    nothing documents that CloudWatch's calls to KMS have aws:SourceAccount: with a condition that does not hold, an
-    alarm notifies no one. The topic's own policy keeps other accounts' alarms out.
+    AWS's statement for this has no condition (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html). No
+    documentation confirms that CloudWatch's calls to KMS contain aws:SourceAccount, and if a condition does not match,
+    alarms are lost. The topic's policy excludes alarms of other accounts.
     """
     _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"])
 
@@ -126,7 +126,7 @@ def _let(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(service)],
             actions=list(actions),
-            resources=["*"],  # of a key's policy: this key
+            resources=["*"],  # in a key policy: this key
             conditions=conditions,
         )
     )

@@ -1,4 +1,4 @@
-"""The ledger's table: one item for each submission and one for each of its jobs."""
+"""Ledger: a DynamoDB table with one item for each submission and one for each of its jobs."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
@@ -13,15 +13,15 @@ from traingrid.grid import Grid
 class Ledger(Construct):
     """A table with the partition key `submission` and the sort key `item` ("submission", "job#00000").
 
-    It holds what ran and what came of it, so it is kept when the stack goes and cannot be deleted by accident. Its name
-    is the grid's, so that it is found again by who has nothing but grid.yaml.
+    The table is retained when its stack is deleted, and protected from accidental deletion, because it records which
+    jobs ran and how they ended. Its name contains only the grid's name, so that grid.yaml is enough to find it.
 
-    CloudFormation cannot delete a protected table either. It must therefore be the last resource of its stack
-    (`create_after`): a first deployment that fails before has no table yet, and rolls back to nothing. For that the
-    other parts of the stack refer to the table by its name.
+    CloudFormation cannot delete a protected table either. So it must be the last resource of its stack
+    (`create_after`): if a first deployment fails earlier, the table does not exist, and the rollback leaves nothing.
+    For the same reason, the other parts of the stack refer to the table by its name.
 
     Attributes:
-        table: The table by its name; a resource that refers to it does not wait for it.
+        table: The table, imported by its name. Resources that refer to it do not depend on its creation.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
@@ -45,7 +45,7 @@ class Ledger(Construct):
         acknowledge(
             self._created,
             "NIST.800.53.R5-DynamoDBInBackupPlan",
-            "Point-in-time recovery restores any second of the last 35 days; a plan for longer is the account's",
+            "Point-in-time recovery restores any second of the last 35 days; longer backups are the account's decision",
         )
         if key is None:
             skip_in_checkov(self._created, "CKV_AWS_119", KEYS_OF_AWS)

@@ -1,4 +1,4 @@
-"""How CloudWatch Logs keeps what the control plane prints."""
+"""Log settings: the retention and encryption of the control plane's log groups."""
 
 from dataclasses import dataclass
 
@@ -37,13 +37,13 @@ _BY_DAYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class LogKeeping:
-    """For how long logs are kept, and the key that encrypts them: CloudWatch's own if it is None."""
+    """The retention of logs, and the key that encrypts them: CloudWatch's own if it is None."""
 
     retention: logs.RetentionDays
     key: kms.IKey | None
 
     def log_group(self, scope: Construct, identifier: str, name: str | None = None) -> logs.LogGroup:
-        """Return a new log group that goes with its stack; CloudFormation names it if `name` is None."""
+        """Return a new log group that is deleted with its stack. CloudFormation names it if `name` is None."""
         group = logs.LogGroup(
             scope,
             identifier,
@@ -58,5 +58,5 @@ class LogKeeping:
 
 
 def log_keeping(grid: Grid, key: kms.IKey | None) -> LogKeeping:
-    """Return how a grid keeps its logs; every number of days that grid.yaml allows has a retention."""
+    """Return the log settings of a grid. Every number of days that grid.yaml allows is a retention of CloudWatch."""
     return LogKeeping(retention=_BY_DAYS[grid.log_retention_days], key=key)

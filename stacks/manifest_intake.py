@@ -1,4 +1,4 @@
-"""The intake: every object under manifests/ becomes a submission, or a report of what is wrong with it."""
+"""Manifest intake: turns every object under manifests/ into a submission, or into a report of its errors."""
 
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -10,13 +10,13 @@ from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 
 WHOLE_CPU_MIB = 1769
-"""With this memory a function has one vCPU, and with less a part of one
-(https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html). 50,000 lines of 32 MiB together take 20 s of
-it, and 370 MiB."""
+"""Memory with which a function gets one full vCPU
+(https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html). A manifest of 50,000 lines and 32 MiB takes
+20 s of it, and 370 MiB."""
 
 
 class ManifestIntake(Construct):
-    """lambda/accept_manifest, invoked for every new object under manifests/ of the manifest bucket."""
+    """lambda/accept_manifest, invoked for every new object under manifests/ in the manifest bucket."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ManifestIntake(Construct):
             self,
             "Accept",
             handler="lambda.accept_manifest.handler",
-            description="Turns a manifest into a submission, or into a report of its mistakes",
+            description="Turns a manifest into a submission, or writes a report of its errors",
             runtime=runtime,
             memory_mib=WHOLE_CPU_MIB,
             pattern=events.EventPattern(

@@ -1,4 +1,4 @@
-"""The network of the Batch children: out to AWS by HTTPS, and nothing in."""
+"""Network: the VPC of the Batch children, with outbound HTTPS and no inbound connections."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from traingrid.grid import Grid
 
 
 def zones(grid: Grid) -> list[str]:
-    """Return the zones of the subnets: those of grid.yaml, or the first two of the Region, whatever they are called."""
+    """Return the zones of the subnets: those of grid.yaml, or the first two of the Region."""
     return list(grid.network.zones) or [Fn.select(number, Fn.get_azs()) for number in range(2)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where children run."""
+    """The network settings that children run with."""
 
     vpc: ec2.IVpc
     subnets: ec2.SubnetSelection
@@ -31,11 +31,11 @@ class Placement:
 
 
 class Network(Construct):
-    """What grid.yaml calls `network`; `placement` is where children run.
+    """The network that `network` of grid.yaml describes. Children run in its `placement`.
 
-    A child calls SageMaker in every training Region, and an interface endpoint reaches the Region that it is in: so
-    children need a way out to the internet, unless all training is at home. That is a public address for each child,
-    at $0.005 an hour (https://aws.amazon.com/vpc/pricing/), or a NAT gateway, at $0.045 an hour, idle or not.
+    A child calls SageMaker in every training Region, but an interface endpoint only reaches its own Region. So children
+    need internet access, unless all training is at home: either a public address for each child, at $0.005 per hour
+    (https://aws.amazon.com/vpc/pricing/), or a NAT gateway, at $0.045 per hour, used or not.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, keeping: LogKeeping) -> None:
@@ -58,8 +58,8 @@ class Network(Construct):
         )
 
     def _public_vpc(self, grid: Grid) -> ec2.Vpc:
-        """Return a VPC of public subnets in two availability zones. It costs nothing while no child runs."""
-        # Fargate asks for a public address itself; nothing else that lands here shall get one.
+        """Return a VPC with public subnets in two availability zones. It is free of charge while no child runs."""
+        # Fargate requests public addresses itself; no other resource in these subnets gets one.
         public = ec2.SubnetConfiguration(
             name=CHILDREN, subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=20, map_public_ip_on_launch=False
         )
@@ -68,9 +68,10 @@ class Network(Construct):
     def _private_vpc(self, grid: Grid) -> ec2.Vpc:
         """Return a VPC whose children have no public addresses: isolated if all training is at home, else behind NAT.
 
-        Either way they reach the AWS APIs of the home Region by endpoints. The children's subnets come first, and so
-        have the same addresses in every kind of network: CloudFormation creates a subnet before it deletes the one that
-        has its addresses, and EC2 refuses that (https://github.com/aws/aws-cdk/issues/28369).
+        In both cases, endpoints provide the AWS APIs of the home Region. The children's subnets are listed first, so
+        that they have the same addresses in every kind of network. Otherwise a change of the kind would fail:
+        CloudFormation creates a new subnet before it deletes the old one with the same addresses, and EC2 refuses that
+        (https://github.com/aws/aws-cdk/issues/28369).
         """
         if set(grid.regions) == {grid.home}:
             isolated = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=20)
@@ -93,8 +94,8 @@ class Network(Construct):
         acknowledge(
             vpc,
             "NIST.800.53.R5-VPCDefaultSecurityGroupClosed",
-            "Emptying the default security group takes a custom resource. Nothing is ever placed in that group, and it "
-            "admits only its own members",
+            "Emptying the default security group requires a custom resource. The group is never used, and it only "
+            "admits its own members",
         )
         if grid.network.zones:
             _zones_are_chosen(vpc)
@@ -102,22 +103,22 @@ class Network(Construct):
             acknowledge(
                 vpc,
                 "NIST.800.53.R5-VPCNoUnrestrictedRouteToIGW",
-                "Children call SageMaker in every training Region; the security group lets HTTPS out and nothing in",
+                "Children call SageMaker in every training Region; the security group only allows outbound HTTPS",
             )
         return vpc
 
     def _existing(self, grid: Grid) -> Placement:
-        """Return a place in a VPC that is there; nothing is looked up, so its subnets are taken as they are said."""
+        """Return the placement in an existing VPC, with the subnets of grid.yaml. Nothing is looked up in AWS."""
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=grid.network.vpc or "", availability_zones=Fn.get_azs())
         zones = "Annotation::@aws-cdk/aws-ec2:vpcAttributeIsListTokenavailabilityZones"
-        acknowledge(vpc, zones, "Nothing is placed by zone: the subnets are said one by one")
+        acknowledge(vpc, zones, "Zones are not used for placement: grid.yaml lists the subnets")
         subnets = [
             ec2.Subnet.from_subnet_id(self, f"Subnet{number}", subnet)
             for number, subnet in enumerate(grid.network.subnets, 1)
         ]
         for subnet in subnets:
             route = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
-            acknowledge(subnet, route, "Routes of an existing network are its owner's: none is added")
+            acknowledge(subnet, route, "The routes of an existing network belong to its owner: none is added")
         yours = [
             ec2.SecurityGroup.from_security_group_id(self, f"SecurityGroup{number}", group, mutable=False)
             for number, group in enumerate(grid.network.security_groups, 1)
@@ -142,9 +143,9 @@ class Network(Construct):
 
 
 def _zones_are_chosen(vpc: ec2.Vpc) -> None:
-    """Record that the zones of a VPC's subnets are those of grid.yaml, for the CDK's validation and for cfn-lint.
+    """Acknowledge, for the CDK's validation and for cfn-lint, that grid.yaml names the zones of the subnets.
 
-    cfn-lint reads it in the resource's metadata (https://github.com/aws-cloudformation/cfn-lint#metadata).
+    cfn-lint reads it from the resource's metadata (https://github.com/aws-cloudformation/cfn-lint#metadata).
     """
     acknowledge(vpc, "CloudFormation-Validate::W3010", "grid.yaml names the zones")
     for subnet in (*vpc.public_subnets, *vpc.private_subnets, *vpc.isolated_subnets):

@@ -1,4 +1,4 @@
-"""AWS Batch: the queue and the job definition whose children each start and watch one training job."""
+"""Orchestrator: AWS Batch's queue and job definition, whose children each start and watch one training job."""
 
 from collections.abc import Mapping
 
@@ -17,20 +17,29 @@ from traingrid.failures import FOR_GOOD
 from traingrid.grid import Grid
 
 ATTEMPTS = 10
-"""Most that Batch allows. A child that is tried again attaches to its training job: nothing is paid twice."""
+"""Batch's maximum. A child that is retried attaches to its existing training job, so nothing is paid for twice."""
 
 LIFETIME = Duration.days(14)
-"""Fargate may retire the host of an older task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
+"""Fargate may retire the hosts of older tasks (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
 
 ORDINARY_USER = "65532:65532"
-"""User and group of a child, as in batch_job/Dockerfile; said here too, so that no other image makes it root."""
+"""User and group of a child, as in batch_job/Dockerfile. Repeated here, so that no image can run as root."""
 
 
 class Orchestrator(Construct):
     """A Fargate compute environment, its queue, and the definition of the job that runs the orchestrator's image.
 
-    `image` is its URI, and `image_tag` what a person calls it.
-    `role` is what a child may do; the stack grants it. `queue` and `definition` are what the intake submits to.
+    Args:
+        grid: The grid.
+        image: URI of the image.
+        image_tag: Tag of the image, for people.
+        environment: The environment variables of a child.
+        keeping: The settings of the children's log.
+
+    Attributes:
+        role: The role of a child; the stack grants its permissions.
+        queue: The queue that the intake submits to.
+        definition: The job definition that the intake submits.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Orchestrator(Construct):
         tasks = same_account(f"arn:aws:ecs:{grid.home}:{Aws.ACCOUNT_ID}:*")
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com", conditions=tasks)
         name = names.home_role(grid.name, "launch")
-        self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="What a Batch child may do")
+        self.role = iam.Role(self, "Role", role_name=name, assumed_by=trust, description="Role of Batch children")
         self._placement = Network(self, "Network", grid=grid, keeping=keeping).placement
         self.queue = self._queue(grid)
         self.definition = batch.EcsJobDefinition(
@@ -67,7 +76,7 @@ class Orchestrator(Construct):
             propagate_tags=True,
             scheduling_priority=0 if grid.shares else None,
         )
-        # The image's digest comes from another stack: this tag is how its change is a change of this template.
+        # The image's digest is a reference to another stack. The tag makes a new image change this template, too.
         Tags.of(self.definition).add(names.TAG_IMAGE, image_tag)
 
     def _queue(self, grid: Grid) -> batch.JobQueue:
@@ -79,7 +88,7 @@ class Orchestrator(Construct):
             security_groups=list(self._placement.security_groups),
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
-        # A queue that is shared cannot become one that is not, nor the other way round: it is another queue.
+        # Batch cannot change a queue between shared and not shared, so each is a separate queue.
         name, shared = names.job_queue(grid.name, shared=bool(grid.shares)), "Shared" * bool(grid.shares)
         return batch.JobQueue(
             self,
@@ -90,20 +99,23 @@ class Orchestrator(Construct):
         )
 
     def _pull_role(self, grid: Grid) -> iam.Role:
-        """Return the role with which ECS starts a child: it may pull this one image and write this one log.
+        """Return the role with which ECS starts a child. It may pull one image and write one log.
 
-        The trust has no condition, because ECS documents one for the role of a task, but none for this role
+        The trust policy has no condition, because ECS documents one for the role of a task, but none for this role
         (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_execution_IAM_role.html).
         """
         trust = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
-        role = iam.Role(self, "PullRole", assumed_by=trust, description="How Batch starts a child")
+        role = iam.Role(self, "PullRole", assumed_by=trust, description="Role with which ECS starts Batch children")
         grant(
             role,
             ["ecr:BatchCheckLayerAvailability", "ecr:GetDownloadUrlForLayer", "ecr:BatchGetImage"],
             [f"arn:aws:ecr:{grid.home}:{Aws.ACCOUNT_ID}:repository/{names.orchestrator_repository(grid.name)}"],
         )
         grant(
-            role, ["ecr:GetAuthorizationToken"], ["*"], because="The token is the account's: the action has no resource"
+            role,
+            ["ecr:GetAuthorizationToken"],
+            ["*"],
+            because="The token is valid for the account: the action does not support resources",
         )
         self.log_group.grant_write(role)
         return role
@@ -122,7 +134,7 @@ class Orchestrator(Construct):
             assign_public_ip=self._placement.public_addresses,
             readonly_root_filesystem=True,
             user=ORDINARY_USER,
-            # Not among the parameters that Fargate lacks
+            # Fargate supports it: it is not in the list of unsupported parameters
             # (https://docs.aws.amazon.com/batch/latest/userguide/fargate-job-definitions.html).
             linux_parameters=batch.LinuxParameters(self, "Linux", init_process_enabled=True),
             environment=dict(environment),
@@ -131,13 +143,14 @@ class Orchestrator(Construct):
 
 
 def retry_strategies() -> list[batch.RetryStrategy]:
-    """Return what Batch does when a child ends: give up after the exit codes that are for good, else try again.
+    """Return Batch's reaction to the exit code of a child: fail for codes that are final, otherwise retry.
 
-    Only what a child has said of itself ends it for good. Batch tries again what matches no entry
-    (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html): a child that asks for it (75), that was
-    killed (137: out of memory, or by a host that goes), and all in which Fargate fails before it runs or while it does,
-    of which there is no list: a network interface that is not provided in time, ResourceInitializationError, an image
-    that is not pulled, a host under maintenance. Batch never tries again what a user has terminated, or a timeout has.
+    Only the child itself can decide that a failure is final. Batch retries if no entry matches
+    (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html). That includes: a child that requests it (75);
+    one that was killed (137: out of memory, or because its host is retired); and all failures of Fargate, before the
+    child starts or later, for which no list exists: a network interface that is not provided in time,
+    ResourceInitializationError, an image that cannot be pulled, a host under maintenance. Batch never retries a child
+    that a user or its timeout has terminated.
     """
     codes = (batch.Reason.custom(on_exit_code=str(code)) for code in FOR_GOOD)
     return [batch.RetryStrategy.of(batch.Action.EXIT, code) for code in codes]

@@ -1,4 +1,4 @@
-"""What a grid with service queues may do in them: a child queues and follows its job, others look and end."""
+"""Permissions for service queues: a child submits and follows its job, other parts list and terminate jobs."""
 
 from collections.abc import Iterable
 
@@ -11,21 +11,22 @@ from traingrid import names
 from traingrid.grid import Grid
 
 _IDS = "AWS Batch chooses the ids of service jobs"
-_NO_RESOURCE = "The actions know no resource"
-_MADE_BY_BATCH = "AWS Batch names what it makes of our service jobs; only the beginning is known"
+_NO_RESOURCE = "The actions do not support resources"
+_MADE_BY_BATCH = "AWS Batch names the training jobs of our service jobs; only the beginning of the names is known"
 
 
 def regions_with_queues(grid: Grid) -> list[str]:
-    """Return the Regions that have a service queue."""
+    """Return the Regions with a service queue."""
     return [region for region in grid.regions if grid.service_queue(region)]
 
 
 def let_queue(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to queue training jobs of this grid, and to read what comes of them and their logs.
+    """Allow a role to submit training jobs to this grid's service queues, and to read their outcome and logs.
 
-    What is queued is a request that AWS Batch passes on unread and sends with a role of its own, so none of the
-    conditions on CreateTrainingJob reach it (docs/security.md). Passing the execution role is asked of the sender, as
-    for CreateTrainingJob (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html).
+    AWS Batch does not interpret the CreateTrainingJob request in a service job, and sends it with its own role. So none
+    of the conditions on CreateTrainingJob apply to it (docs/security.md). As for CreateTrainingJob, the sender needs
+    iam:PassRole for the execution role
+    (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html).
     """
     regions = regions_with_queues(grid)
     if not regions:
@@ -37,8 +38,8 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
     where = [_queue(grid, region) for region in regions]
     if quota := [region for region in regions if (queue := grid.regions[region].service_queue) and queue.quota_shares]:
         where += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
-    # No refusal of SubmitServiceJob is on public record. SubmitJob with tags is authorized as batch:TagResource on the
-    # queue, too (stacks/intake_permissions.py), so both actions have the same resources.
+    # No refusal of SubmitServiceJob is publicly documented. SubmitJob with tags is authorized as batch:TagResource on
+    # the queue, too (stacks/intake_permissions.py), so both actions get the same resources.
     submitting = ["batch:SubmitServiceJob", "batch:TagResource"]
     grant(role, submitting, [*where, *_service_jobs(regions)], conditions=conditions, because=_IDS)
     let_see_queued(role, grid)
@@ -49,13 +50,13 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
 
 
 def let_list_queued(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to see which service jobs there are; what is not of this grid is not looked at."""
+    """Allow a role to list service jobs. The action cannot be limited; jobs of other owners are ignored."""
     if regions_with_queues(grid):
         grant(role, ["batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
 
 
 def let_see_queued(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to see what became of the service jobs of this grid, and of what Batch has made of them."""
+    """Allow a role to read the state of this grid's service jobs, and of the training jobs that Batch created."""
     regions = regions_with_queues(grid)
     if not regions:
         return
@@ -66,7 +67,7 @@ def let_see_queued(role: iam.Role, grid: Grid) -> None:
 
 
 def let_end_queued(role: iam.Role, grid: Grid) -> None:
-    """Allow a role to end service jobs of this grid, whether they wait or train: those that bear its tag."""
+    """Allow a role to terminate service jobs with this grid's tag, waiting or training."""
     regions = regions_with_queues(grid)
     if not regions:
         return

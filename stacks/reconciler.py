@@ -1,4 +1,4 @@
-"""The reconciler: looks at the whole grid every few minutes, closes what nobody watches, stops what nobody wants."""
+"""Reconciler: regularly checks the whole grid, closes lines without a child, and stops unwanted training jobs."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
@@ -12,11 +12,11 @@ from traingrid.grid import Grid
 from traingrid.waits import SWEEP_SECONDS
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
-"""A sweep ends before the next one begins. Two at once would do no harm, but ask SageMaker twice as often."""
+"""A sweep ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""
 
 
 class Reconciler(Construct):
-    """lambda/reconcile, invoked by the clock. An event of its own may repeat: a sweep may be run at any time."""
+    """lambda/reconcile, invoked on a schedule. Sweeps are idempotent, so that an event may be repeated."""
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, runtime: Runtime) -> None:
         super().__init__(scope, identifier)
@@ -24,7 +24,7 @@ class Reconciler(Construct):
             self,
             "Sweep",
             handler="lambda.reconcile.handler",
-            description="Closes jobs that nobody watches any more and stops training jobs that nobody wants",
+            description="Closes jobs that have no active child, and stops unwanted training jobs",
             runtime=runtime,
             schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
             timeout=LONGEST_SWEEP,

@@ -1,4 +1,4 @@
-"""lambda/guard_regions, and the question that an update of the control stack begins with."""
+"""Region guard: lambda/guard_regions, and the custom resource that calls it first in an update of the control stack."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ from traingrid import names
 from traingrid.grid import Grid
 
 LONGEST_ANSWER = Duration.minutes(5)
-"""It reads the whole ledger, as a sweep does."""
+"""The function reads the whole ledger, as a sweep does."""
 
 ANSWER_TIMEOUT = Duration.minutes(20)
-"""Lambda tries an event three times, a minute and two minutes apart."""
+"""Lambda tries an event up to three times, with delays of one and two minutes."""
 
 
 class RegionGuard(Construct):
-    """Refuses an update that removes a Region in which jobs have not ended, or something else that open jobs need.
+    """Refuses an update that removes a Region, or another resource, that open jobs need.
 
-    `before` says what must not change until it has answered: a role that may no longer train in a Region would fail
-    the lines that are about to go there, even if the update is taken back a minute later.
+    `before` delays changes of other parts until the guard has responded. Otherwise a role that loses its permissions in
+    a Region would fail the lines that are about to start there, even if the update is rolled back a minute later.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, runtime: Runtime) -> None:
@@ -36,7 +36,7 @@ class RegionGuard(Construct):
             "Answer",
             name=names.guard_function(grid.name),
             handler="lambda.guard_regions.handler",
-            description="Refuses deployments that take a Region, or the grid, from jobs that have not ended",
+            description="Refuses deployments that remove a Region, or the grid, while jobs are open",
             runtime=runtime,
             timeout=LONGEST_ANSWER,
         )
@@ -59,13 +59,13 @@ class RegionGuard(Construct):
         self._question.node.add_dependency(guard)
 
     def before(self, *parts: IConstruct) -> None:
-        """Let parts of the stack be changed only after the answer."""
+        """Change these parts of the stack only after the guard has responded."""
         for part in parts:
             part.node.add_dependency(self._question)
 
 
 def _held_by_jobs(grid: Grid) -> dict[str, Any]:
-    """Return what open jobs need as it is; traingrid/guarded_changes.py decides about each change."""
+    """Return the settings that open jobs depend on; traingrid/guarded_changes.py decides about each change."""
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
         "Network": grid.network.kind,
@@ -78,23 +78,23 @@ def _held_by_jobs(grid: Grid) -> dict[str, Any]:
 
 
 def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
-    """Allow a role to see what has not ended, and what CloudFormation is doing. It can change nothing."""
+    """Allow a role to read which jobs are open, and the state of the stacks. It cannot change anything."""
     grant(role, ["dynamodb:Scan"], [ledger.table_arn])
     submissions = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"
     grant(role, ["s3:GetObject"], [submissions], because="Any submission; their ids are hashes")
-    # Without it S3 answers AccessDenied for a file that the intake has not written yet, as if it were forbidden.
+    # Without it, S3 returns AccessDenied for a file that the intake has not written yet, as for a forbidden one.
     grant(role, ["s3:ListBucket"], [bucket.bucket_arn])
     grant(
         role,
         ["batch:DescribeJobs", "sagemaker:ListTrainingJobs"],
         ["*"],
-        because="The actions know no resource; what is not of this grid is not looked at",
+        because="The actions do not support resources; jobs of other owners are ignored",
     )
     grant(
         role,
         ["cloudformation:DescribeStacks"],
         [_stack(grid, name) for name in (names.control_stack(grid.name), names.guard_stack(grid.name))],
-        because="The end of a stack's id is CloudFormation's choice",
+        because="CloudFormation appends an id of its choice to a stack's ARN",
     )
 
 

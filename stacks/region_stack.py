@@ -1,4 +1,4 @@
-"""A training Region: where data lies, models train, and results are kept."""
+"""Region stack: the data, training and results of one training Region."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from traingrid.grid import Grid
 
 
 class RegionStack(Stack):
-    """Data bucket, output bucket, execution role, and the rule that reports home."""
+    """Data bucket, output bucket, execution role, and the rule that sends state changes to the home Region."""
 
     def __init__(self, scope: Construct, *, grid: Grid, region: str, frameworks: Sequence[FrameworkImage] = ()) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class RegionStack(Stack):
         acknowledge(
             data,
             "NIST.800.53.R5-S3BucketVersioningEnabled",
-            "Data is what someone recorded and keeps elsewhere by rule; versions of terabytes would only be paid for",
+            "Data sets are copies of data kept elsewhere; versions of terabytes would only add costs",
             checkov="CKV_AWS_21",
         )
         output = private_bucket(

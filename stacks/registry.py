@@ -1,4 +1,4 @@
-"""Image repositories as traingrid makes them."""
+"""Registry: the ECR repositories of a grid's images."""
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ecr as ecr
@@ -9,9 +9,9 @@ from traingrid import names
 
 
 def registry(scope: Construct, identifier: str, *, name: str) -> ecr.Repository:
-    """Return a new ECR repository whose tags never change their image, and that goes with its stack, images included.
+    """Return a new ECR repository with immutable tags. It is deleted with its stack, including its images.
 
-    Untagged images are removed after 14 days, and of those that deployments have built all but the last 20.
+    Its lifecycle rules remove untagged images after 14 days, and all but the last 20 images that deployments built.
     """
     repository = ecr.Repository(
         scope,

@@ -1,4 +1,4 @@
-"""A training Region's image repositories, which must be there before an image is replicated to it."""
+"""Registry stack: a training Region's image repositories, which must exist before an image is replicated to them."""
 
 from aws_cdk import Stack
 from constructs import Construct
@@ -11,9 +11,9 @@ from traingrid.grid import Grid
 
 
 class RegistryStack(Stack):
-    """The repositories of a training Region that has another registry than the home Region.
+    """The repositories of a training Region whose registry is not that of the home Region.
 
-    ECR would make them by itself when it replicates an image, with tags that move and without scans
+    If they did not exist, ECR would create them at the first replication, with mutable tags and without image scans
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html).
     """
 

@@ -1,4 +1,4 @@
-"""ECR replication: what is pushed in the home Region comes to every training Region, under the same name."""
+"""Replication: ECR copies images pushed in the home Region to every training Region, under the same name."""
 
 import json
 from typing import Any
@@ -14,10 +14,10 @@ from traingrid.grid import Grid
 
 
 class Replication(Construct):
-    """The replication rules of the home Region's registry, of which it has one set for all that lies in it.
+    """The replication rules of the home Region's registry. A registry has a single set of rules.
 
-    CloudFormation refuses to take over rules that are there already. `replicate_images: false` leaves them to their
-    owner, and the stack's output ReplicationRule is the one to add.
+    CloudFormation cannot take over existing rules. With `replicate_images: false`, their owner adds the rule that the
+    stack's output ReplicationRule contains.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
@@ -30,7 +30,7 @@ class Replication(Construct):
 
 
 def replication_rule(grid: Grid) -> dict[str, Any]:
-    """Return the rule in the words of ECR's API: all repositories of training images, to all other Regions."""
+    """Return the replication rule in ECR's API format: all training image repositories, to all other Regions."""
     return {
         "destinations": [
             {"region": region, "registryId": grid.account_of(region, Aws.ACCOUNT_ID)} for region in grid.replicas()
@@ -43,17 +43,18 @@ def replication_rule(grid: Grid) -> dict[str, Any]:
 
 
 def places(grid: Grid) -> tuple[str, ...]:
-    """Return the Regions that images are replicated to, each with a slash and its account if that is not home's."""
+    """Return the Regions that images are replicated to, in the format REGION, or REGION/ACCOUNT for other accounts."""
     elsewhere = grid.elsewhere()
     return tuple(f"{region}/{elsewhere.get(region, '')}".rstrip("/") for region in sorted(grid.replicas()))
 
 
 class ReplicationPermission(Construct):
-    """What lets the home Region's registry copy images into one of another account, which has one policy for all.
+    """The registry policy with which a registry in another account accepts images from the home Region.
 
-    The repositories are there, so nobody has to be allowed to make them
-    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry-permissions-create-replication.html).
-    `replicate_images: false` leaves the registry's policy to its owner, who adds the output ReplicationPermission.
+    The repositories exist already, so the policy need not allow their creation
+    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry-permissions-create-replication.html). A registry
+    has a single policy: with `replicate_images: false`, its owner adds the statement in the stack's output
+    ReplicationPermission.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
@@ -75,10 +76,10 @@ class ReplicationPermission(Construct):
 
 
 def let_builds_look(repository: ecr.Repository, grid: Grid) -> None:
-    """Let the home Region's account see which images have arrived in a repository of another account.
+    """Let the home account check which images have arrived in a repository of another account.
 
-    The condition names the one role that looks. As the principal itself it would be remembered by its id, and a new
-    role of that name would not be let in
+    A condition names the single role that checks. IAM would replace a role that is the principal itself by its unique
+    id, which a new role of the same name does not have
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles).
     """
     role = names.role_arn(grid.account or "", names.replication_role(grid.name))

@@ -1,4 +1,4 @@
-"""Waiting until an image that was pushed at home is in every training Region."""
+"""Replication wait: waits until an image that was pushed at home is replicated to every training Region."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,17 +14,17 @@ SCRIPT = Path(__file__).with_name("replication_wait.sh")
 
 
 class ReplicationWait(BuildProject):
-    """A CodeBuild project that looks for an image in other Regions and their accounts, until all of them have it.
+    """A CodeBuild project that polls the other Regions and accounts until all of them have an image.
 
-    A build apart from the one that pushes the image: CloudFormation waits an hour for a custom resource, and "the
-    majority of images replicate in less than 30 minutes"
-    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html). Its host is the smallest, its container
-    has no privileges, and StartBuild sets the variable TAG.
+    It is separate from the build that pushes the image, because CloudFormation waits an hour for a custom resource, and
+    "the majority of images replicate in less than 30 minutes"
+    (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html). It uses the smallest host, an
+    unprivileged container, and the variable TAG that StartBuild sets.
 
     Args:
-        role_name: Name of its role, which repositories of other accounts let in.
+        role_name: Name of its role, which the repositories of other accounts allow.
         repository_name: Name of the repository, the same in every Region.
-        replicas: The Regions, as `replication.places` writes them.
+        replicas: The Regions, in the format of `replication.places`.
         log_group: Name of the log group.
     """
 

@@ -2,15 +2,15 @@
 set -eu
 image="$REGISTRY/$REPOSITORY:$TAG"
 
-# In a Region, or in one of another account: eu-west-1, eu-west-1/210987654321.
+# Returns true if a Region has the image. Formats: eu-west-1, or eu-west-1/210987654321 for another account.
 is_in() {
     account=$(echo "$1" | sed -n 's,.*/,,p')
     aws ecr describe-images --region "${1%/*}" ${account:+--registry-id "$account"} \
         --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG" >/dev/null
 }
 
-# An image that was pushed just now gets 48 minutes. One that was pushed before gets a quarter of an hour at least: it
-# is on its way since then, or never arrives.
+# Wait up to 48 minutes for an image that was just pushed. For an image that was pushed earlier, wait at least a quarter
+# of an hour: either it has been on its way since then, or it never arrives.
 pushed=$(aws ecr describe-images --region "$AWS_REGION" --repository-name "$REPOSITORY" --image-ids "imageTag=$TAG" \
     --query 'imageDetails[0].imagePushedAt' --output text)
 now=$(date +%s)
@@ -19,8 +19,8 @@ if [ "$until" -lt $((now + 900)) ]; then until=$((now + 900)); fi
 for region in $REGIONS; do
     while ! is_in "$region"; do
         if [ "$(date +%s)" -ge "$until" ]; then
-            echo "$image is not in $region and does not come: ECR replicates nothing that was pushed before the rule for a Region," \
-                "or before its repository was created again. See 'aws ecr describe-image-replication-status'. If ECR does not" \
+            echo "$image was not replicated to $region: ECR replicates no image that was pushed before the rule for a Region," \
+                "or before its repository was recreated. Check 'aws ecr describe-image-replication-status'. If ECR does not" \
                 "replicate it, delete it and deploy again, which builds and pushes it again:" \
                 "aws ecr batch-delete-image --region $AWS_REGION --repository-name $REPOSITORY --image-ids imageTag=$TAG"
             exit 1

@@ -1,9 +1,10 @@
-"""The SageMaker Python SDK's answer to which image is where; run by `stacks.image_tables` in .venv-images.
+"""Image retrieval: looks up AWS's images in the SageMaker Python SDK. `stacks.image_tables` runs it in .venv-images.
 
-The SDK brings 50 packages, of which some must be older than the CDK app's own, so it has an environment of its own.
+The SDK has its own environment, because it requires 50 packages, some in older versions than the CDK app requires.
 
-Input: JSON, a list of {"framework" or "algorithm", "version", "target", "python", "regions"}. Output: JSON, for each of
-them {"uris": by Region}, {"absent": the Regions that lack it}, or {"problem": why there is none}.
+Input: a JSON list of {"framework" or "algorithm", "version", "target", "python", "regions"}. Output: a JSON list with,
+for each entry, {"uris": URIs by Region}, {"absent": Regions without the image}, or {"problem": the reason for having
+none}.
 """
 
 import json
@@ -12,21 +13,21 @@ import sys
 from typing import Any
 
 INSTANCE_TYPES = {"cpu": "ml.c5.xlarge", "gpu": "ml.g5.xlarge"}
-"""Any of its kind: the tables know CPUs and GPUs."""
+"""One instance type of each kind; the SDK only distinguishes CPUs and GPUs."""
 
 _UPGRADE = re.compile(r" You may need to upgrade your SDK version \(pip install -U sagemaker\) for newer [^.]*\.")
-"""What the SDK says to whoever has installed it; which one is installed here is the checkout's to say."""
+"""The SDK's advice to its user, which is removed: the checkout decides which version is installed here."""
 
 
 def main() -> None:
-    """Answer once."""
+    """Read all questions from standard input, and write the answers to standard output."""
     from sagemaker.core import image_uris  # type: ignore[import-not-found] # noqa: PLC0415
 
     def answer(wanted: dict[str, Any]) -> dict[str, Any]:
         name, uris, absent = wanted["framework"] or wanted["algorithm"], {}, []
         table = image_uris.config_for_framework(name)
         if "training" not in table and "training" not in table.get("scope", []):
-            return {"problem": f"{name} is no image for training"}
+            return {"problem": f"{name} is not an image for training"}
         for region in wanted["regions"]:
             try:
                 uris[region] = image_uris.retrieve(
@@ -41,10 +42,10 @@ def main() -> None:
                 if not str(error).startswith("Unsupported region"):
                     raise
                 absent.append(region)
-        # Of an algorithm with one version the SDK gives that one, whichever it is asked for.
+        # For an algorithm with a single version, the SDK returns that version for any requested one.
         others = {uri.rpartition(":")[2] for uri in uris.values()} - {wanted["version"]}
         if wanted["algorithm"] and others:
-            return {"problem": f"{name} has no version {wanted['version']}, but {', '.join(sorted(others))}"}
+            return {"problem": f"{name} has no version {wanted['version']}; available: {', '.join(sorted(others))}"}
         return {"absent": absent} if absent else {"uris": uris}
 
     answers = []
@@ -52,8 +53,8 @@ def main() -> None:
         try:
             answers.append(answer(wanted))
         except FileNotFoundError:
-            answers.append({"problem": f"there is no framework {wanted['framework']}"})
-        except (ValueError, LookupError, TypeError, AttributeError) as error:  # what it says of what it does not know
+            answers.append({"problem": f"framework {wanted['framework']} does not exist"})
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # the SDK's errors for unknown images
             answers.append({"problem": _UPGRADE.sub("", str(error)).rstrip(".")})
     json.dump(answers, sys.stdout)
 

@@ -1,4 +1,4 @@
-"""What a person on call asks the logs, saved in CloudWatch Logs Insights under the grid's name."""
+"""Saved queries: an operator's queries for CloudWatch Logs Insights."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,13 +34,13 @@ QUERIES: Mapping[str, Sequence[str]] = {
         "limit 50",
     ),
 }
-"""By name the commands of each query
+"""The commands of each query, by its name
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_QuerySyntax.html). Fields are those of
-traingrid/log_lines.py, and `errorType` that of Lambda."""
+traingrid/log_lines.py; Lambda writes `errorType`."""
 
 
 def saved_queries(scope: Construct, *, grid: str, log_groups: Sequence[logs.ILogGroup]) -> None:
-    """Save the queries for the logs of a grid's control plane; a slash in their names makes a folder of the grid's."""
+    """Save the queries for the logs of a grid's control plane, in a folder with the grid's name."""
     names = [group.log_group_name for group in log_groups]
     for name, commands in QUERIES.items():
         logs.CfnQueryDefinition(
@@ -53,6 +53,6 @@ def saved_queries(scope: Construct, *, grid: str, log_groups: Sequence[logs.ILog
 
 
 def _piped(commands: Sequence[str]) -> list[str]:
-    """Return the lines of a query: every command but the first after a pipe, and comments as they are."""
+    """Return the lines of a query: commands after the first begin with a pipe, comments are unchanged."""
     first, *others = commands
     return [first, *(line if line.startswith("#") else f"| {line}" for line in others)]

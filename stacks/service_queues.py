@@ -1,4 +1,4 @@
-"""Queues that share by weights, at home and, for SageMaker training jobs, in the training Regions."""
+"""Service queues: scheduling policies by weight, and the queues of SageMaker training jobs in the training Regions."""
 
 from aws_cdk import aws_batch as batch
 from constructs import Construct
@@ -9,9 +9,9 @@ from traingrid.grid_queues import ONLY_SHARE, ServiceQueue
 
 
 def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid) -> batch.FairshareSchedulingPolicy:
-    """Return the policy of a queue of which each share of the grid gets as much as it weighs.
+    """Return a scheduling policy that divides a queue's capacity between the grid's shares by their weights.
 
-    Within a share, what has the higher priority goes first: a queue without a policy knows no priorities
+    Within a share, jobs with a higher priority start first. A queue without a policy ignores priorities
     (schedulingPriority in https://docs.aws.amazon.com/batch/latest/APIReference/API_SubmitServiceJob.html).
     """
     weights = grid.shares or {ONLY_SHARE: 1}
@@ -19,7 +19,7 @@ def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid
         scope,
         identifier,
         scheduling_policy_name=name,
-        # Batch's factor is the lower, the more a share gets, from 0.0001 to 999.9999
+        # Batch's weight factor is inverse: a lower one gets more capacity. It ranges from 0.0001 to 999.9999
         # (https://docs.aws.amazon.com/batch/latest/APIReference/API_ShareAttributes.html).
         shares=[
             batch.Share(share_identifier=share, weight_factor=round(1 / weight, 4)) for share, weight in weights.items()
@@ -28,17 +28,17 @@ def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid
 
 
 class TrainingQueue(Construct):
-    """A Region's service queue: its service environment, its policy, and the quota shares where it has some.
+    """A Region's service queue: its service environment, its scheduling policy, and its quota shares, if any.
 
-    Batch starts what waits in it with a role of its own, AWSServiceRoleForAWSBatchWithSagemaker, which it makes with
-    the account's first service environment
+    Batch starts its jobs with the service-linked role AWSServiceRoleForAWSBatchWithSagemaker, which it creates with the
+    account's first service environment
     (https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles-batch-sagemaker.html).
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: Grid, settings: ServiceQueue) -> None:
         super().__init__(scope, identifier)
         self._name = names.service_queue(grid.name, quota=bool(settings.quota_shares))
-        # What a queue with quota shares is made of cannot become one without, nor the other way round.
+        # Batch cannot change the resources of a queue between with and without quota shares, so they differ in name.
         kind = "Quota" if settings.quota_shares else ""
         environment = batch.CfnServiceEnvironment(
             self,
@@ -76,7 +76,7 @@ class TrainingQueue(Construct):
         return policy.attr_arn
 
     def _quota_share(self, share: str, types: dict[str, int], *, lend: bool) -> None:
-        """Add a share. Only one that borrows can lose what it runs, and none loses it to its own members."""
+        """Add a quota share. Only shares that borrow can be preempted, and never by jobs of the same share."""
         batch.CfnQuotaShare(
             self,
             f"Share-{share}",

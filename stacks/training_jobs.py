@@ -1,4 +1,4 @@
-"""Which training jobs are a grid's: what a permission for them names, and what IAM lets be asked for in them."""
+"""Training jobs of a grid: the resources of permissions for them, and the conditions on creating them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,14 +8,14 @@ from aws_cdk import Aws
 from traingrid import names
 from traingrid.grid import Grid
 
-WHOSE = "The jobs of this grid: their names begin with its name and a submission, in its Regions"
-"""Why a permission for `training_jobs` has wildcards."""
+WHOSE = "Training jobs of this grid in its Regions: their names begin with the grid's name and a submission"
+"""Reason for the wildcards in permissions for `training_jobs`."""
 
 TAGS_OF_A_LINE = (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT)
-"""What every training job says of its line; the values are its own."""
+"""Tags that every training job has for its line; their values differ."""
 
 Conditions = dict[str, dict[str, Any]]
-"""IAM's operators, the keys that each compares, and with what."""
+"""IAM's condition block: operator, condition key, value."""
 
 
 def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
@@ -25,22 +25,22 @@ def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
 
 
 def alike(grid: Grid, regions: Iterable[str]) -> list[list[str]]:
-    """Return Regions of the grid in groups in which IAM holds a training job to the same conditions.
+    """Return the Regions in groups that have the same IAM conditions on training jobs.
 
-    Those with a VPC are one group, whatever subnets they have: a subnet lies in one Region, and SageMaker looks for it
-    in the job's. A statement for each of twelve Regions would not fit into a role.
+    All Regions with a VPC form one group, even if their subnets differ: a subnet belongs to one Region, and SageMaker
+    only finds it there. A statement for each of twelve Regions would exceed the size limit of a role's policies.
     """
     groups = ([name for name in regions if bool(grid.regions[name].subnets) is own] for own in (False, True))
     return [group for group in groups if group]
 
 
 def creation_conditions(grid: Grid, regions: Iterable[str]) -> Conditions:
-    """Return what must be true of a CreateTrainingJob in `regions`, a group of `alike`.
+    """Return the conditions on CreateTrainingJob in `regions`, a group of `alike`.
 
-    Every ForAllValues has a Null beside it, because it is true of a key that is not in the request
+    ForAllValues also matches a key that is missing in the request, so each has a Null beside it
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html).
-    A line may have tags of its own, so which keys there are besides ours is not limited (aws:TagKeys). IAM has no keys
-    for the image, nor for the number of hosts or GPUs: those the manifest check limits (docs/security.md). The keys:
+    A line may have custom tags, so aws:TagKeys is not limited. IAM has no condition keys for the image or the number of
+    hosts or GPUs; the manifest check limits those (docs/security.md). The keys:
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html.
     """
     training, listed = grid.training, [grid.regions[region] for region in regions]
@@ -71,6 +71,6 @@ NEVER: tuple[tuple[tuple[str, ...], Conditions | None], ...] = (
     (("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}),
     (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}}),
 )
-"""What no child may do, whatever else it is allowed: change a training job; delete one, and so make its name, which is
-what keeps a line from being trained twice, free again; open a shell in its containers; keep its hosts, at their full
-price, when it has ended."""
+"""Actions that are denied to every child, even if other policies allow them: to update a training job; to delete one,
+which would free its name, although the name prevents training a line twice; to open a shell in its containers; and to
+keep its hosts, at full price, after it has ended."""

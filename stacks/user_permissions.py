@@ -1,4 +1,4 @@
-"""What a person of the home Region's account may do in a Region of another one, by the command line's own calls."""
+"""Permissions of users of the home account in a Region of another account, for calls of the command line."""
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
@@ -10,17 +10,17 @@ from traingrid.grid import Grid
 
 
 def let_use(role: iam.Role, grid: Grid, region: str) -> None:
-    """Allow a role to bring data, to take results, to read logs, and to see which images there are."""
+    """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
     own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
     grant(role, ["s3:ListBucket"], buckets)
-    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A person reads any result")
+    grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A user may read any result")
     grant(
         role,
         ["s3:PutObject", "s3:AbortMultipartUpload"],
         [f"arn:aws:s3:::{own}/*"],
-        because="A person names data sets as they like; a bucket that is not the grid's own is not written",
+        because="Users choose the names of data sets; only the grid's own bucket is writable",
     )
     repositories = [
         f"arn:aws:ecr:{region}:{account}:repository/{names.repository(grid.name, short)}"
@@ -31,14 +31,14 @@ def let_use(role: iam.Role, grid: Grid, region: str) -> None:
 
 
 def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
-    """Allow a role what `traingrid doctor` looks at beside that; it changes nothing."""
+    """Allow a role the additional read-only calls of `traingrid doctor`."""
     account = Aws.ACCOUNT_ID
     stacks = [names.region_stack(grid.name, region), names.registry_stack(grid.name, region)]
     grant(
         role,
         ["cloudformation:DescribeStacks"],
         [f"arn:aws:cloudformation:{region}:{account}:stack/{stack}/*" for stack in stacks],
-        because="CloudFormation ends the ARN of a stack with an id of its own",
+        because="CloudFormation appends an id of its choice to a stack's ARN",
     )
     grant(role, ["iam:GetRole"], [names.execution_role_arn(grid.name, account, region)])
     grant(role, ["ssm:GetParameter"], [f"arn:aws:ssm:{region}:{account}:parameter{names.BOOTSTRAP}"])
@@ -46,5 +46,5 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         role,
         ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"],
         ["*"],
-        because="The actions know no resource",
+        because="The actions do not support resources",
     )

@@ -1,4 +1,4 @@
-"""What those may do who start nothing: the recorder of events, and the reconciler, which also stops."""
+"""Permissions of the parts that start nothing: the recorder of events, and the reconciler, which stops jobs."""
 
 from collections.abc import Collection
 
@@ -13,19 +13,19 @@ from traingrid.grid import Grid
 
 
 def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:
-    """Allow a role to write down how a job ended."""
+    """Allow a role to record in the ledger how a job ended."""
     grant(role, ["dynamodb:UpdateItem"], [ledger.table_arn])
 
 
 def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to see how jobs of this grid end in Regions of its own account; it can start and stop none."""
+    """Allow a role to read the state of this grid's jobs in Regions of the same account. It can start and stop none."""
     looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
     if regions:
         grant(role, looks, training_jobs(grid, regions), because=WHOSE)
 
 
 def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
-    """Allow a role to read all that the ledger and Batch know, and to close lines."""
+    """Allow a role to read the ledger, submissions and Batch jobs, and to close lines."""
     read_and_write = ["dynamodb:Scan", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
     grant(role, read_and_write, [ledger.table_arn])
     grant(
@@ -34,18 +34,18 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) 
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"],
         because="Any submission; their ids are hashes",
     )
-    # Without it S3 answers AccessDenied for a file that the intake has not written yet, as if it were forbidden.
+    # Without it, S3 returns AccessDenied for a file that the intake has not written yet, as for a forbidden one.
     grant(role, ["s3:ListBucket"], [bucket.bucket_arn])
     grant(
         role,
         ["batch:DescribeJobs", "batch:ListJobs"],
         ["*"],
-        because="The actions know no resource; they show whose child is gone, and which array nobody wrote down",
+        because="The actions do not support resources; they find terminated children and unrecorded arrays",
     )
 
 
 def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
-    """Allow a role to find and to stop training jobs of this grid in Regions of its own account.
+    """Allow a role to find and stop training jobs of this grid in Regions of the same account.
 
     It can create none and pass no role.
     """
@@ -55,7 +55,7 @@ def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> No
         role,
         ["sagemaker:ListTrainingJobs"],
         ["*"],
-        because="The action knows no resource; what is not of this grid is not looked at",
+        because="The action does not support resources; jobs of other owners are ignored",
     )
     stops = ["sagemaker:DescribeTrainingJob", "sagemaker:StopTrainingJob", "sagemaker:ListTags"]
     grant(role, stops, training_jobs(grid, regions), because=WHOSE)

@@ -1,4 +1,4 @@
-"""The house: which folder may import which, and what a file may not be called."""
+"""Layout: the import direction between folders, and forbidden names of files."""
 
 import ast
 from pathlib import Path
@@ -17,7 +17,7 @@ PRODUCT = (
     "conformance",
     "training_container",
 )
-# A folder may import itself and what stands here; third-party libraries that would weigh it down are named as well.
+# The packages that each folder must not import, including third-party libraries that are too large for it.
 FORBIDDEN = {
     "traingrid": {
         "stacks",
@@ -48,7 +48,7 @@ FORBIDDEN = {
     "rehearsal": {"stacks", "training_container", "batch_job", "faults", "aws_cdk", "tensorflow"},
     "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto"},
 }
-EXCEPTIONS = {  # the verbs that start them
+EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
     ("traingrid/cli/rehearse.py", "rehearsal"),
 }
@@ -72,7 +72,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("part", PRODUCT)
-def test_imports_run_one_way(part: str) -> None:
+def test_imports_follow_the_direction_of_folders(part: str) -> None:
     wrong = []
     for path in files():
         relative = path.relative_to(ROOT).as_posix()
@@ -81,12 +81,12 @@ def test_imports_run_one_way(part: str) -> None:
     assert set(wrong) <= EXCEPTIONS
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
+def test_no_file_has_a_meaningless_name() -> None:
     assert [path for path in files() if path.stem in NAMES_THAT_SAY_NOTHING] == []
 
 
-def test_the_product_does_not_know_where_it_runs() -> None:
-    """The local mode is a place, not a branch: no product file mentions it."""
+def test_product_code_does_not_mention_localcloud() -> None:
+    """Product code has no branches for the local AWS, so no product file mentions it."""
     mentions = [
         path.relative_to(ROOT).as_posix()
         for path in files()

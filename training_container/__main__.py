@@ -1,11 +1,11 @@
-"""SageMaker's `train`: reads the job, starts its ranks, passes their output on, and explains a failure.
+"""SageMaker's `train`: reads the job, starts its ranks, forwards their output, and explains failures.
 
-By hand, on two ranks, where FOLDER stands for /opt/ml:
+To run it manually on two ranks, with FOLDER in place of /opt/ml:
 
     SAGEMAKER_BASE_DIR=FOLDER python -m training_container [--epochs 2 ...]
 
-Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; else failed, and output/failure says why.
-Imports no TensorFlow: a wrong hyperparameter fails in a tenth of a second.
+Exit status: 0 trained; 143 stopped by SIGTERM, with a checkpoint; otherwise failed, with the reason in output/failure.
+It does not import TensorFlow, so an invalid hyperparameter fails in a tenth of a second.
 """
 
 import os
@@ -32,10 +32,10 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Run this host's part of the job and return the exit status."""
-    # Ranks may print any character, also where the container's locale has only some of them.
+    """Run this host's part of the job, and return the exit status."""
+    # Ranks may print any character, even if the container's locale does not support it.
     sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
-    os.environ.setdefault("HOME", str(Path.home()))  # without it Open MPI 5 does not even tell its version
+    os.environ.setdefault("HOME", str(Path.home()))  # without HOME, Open MPI 5 cannot even print its version
     folders = Folders.from_environment(os.environ)
     sys.excepthook = lambda kind, error, trace: fail_unforeseen(folders, kind, error, trace)
     try:
@@ -51,13 +51,13 @@ def main() -> int:
 
 
 def checked(job: TrainingJob) -> Config | None:
-    """Check on every host what can be checked without TensorFlow, and return the trainer's hyperparameters.
+    """Validate everything that does not require TensorFlow, on every host, and return the trainer's hyperparameters.
 
     Returns:
-        None for a script of the user's, which has hyperparameters and channels of its own.
+        The hyperparameters; None for a custom script, which has its own hyperparameters and channels.
 
     Raises:
-        HyperparameterError, ContractError: what is wrong, in sentences.
+        HyperparameterError, ContractError: The job is invalid; the text lists the problems.
     """
     if job.launch.script:
         return None
@@ -65,14 +65,14 @@ def checked(job: TrainingJob) -> Config | None:
     if not {"train", "train_0"}.intersection(job.channels) and not config.data_dir:  # train_0: a stream per rank
         raise ContractError(
             f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "
-            "Give it one whose S3 prefix holds TFRecord files."
+            "Add one whose S3 prefix contains TFRecord files."
         )
     return config
 
 
 def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """Start and follow the ranks on the main host; let them in on another. Return the exit status."""
-    # On another host a stop is the main host's affair: it gets the same signal.
+    """On the main host, start and follow the ranks; on other hosts, run sshd. Return the exit status."""
+    # On other hosts a stop has no effect: the main host gets the same signal, and stops all ranks.
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
     if not job.is_main_host:
         return hosts.serve(job.folders.base)
@@ -86,17 +86,17 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
 
 
 def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
-    """Start the ranks, pass their output on line by line, and return 0, 143 after a stop, or 1 with output/failure."""
+    """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure."""
     environment = rank_environment(job, os.environ, PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
-    # Of the jobs of one user that share /tmp, Open MPI lets the last one remove a folder that the next one wants.
+    # Jobs of one user that share /tmp share a folder of Open MPI there: the end of one job may delete it for the next.
     environment["TMPDIR"] = str(stop_file.parent)
     command = launch_command(job, environment)
-    (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # where SM_OUTPUT_DATA_DIR points
+    (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(launch.shown(command))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
     leftovers.adopt_orphans()
-    # In a session of its own: a signal to our process group must not reach mpirun, which kills the ranks at once.
+    # A new session: a signal to our process group must not reach mpirun, which would kill the ranks immediately.
     with subprocess.Popen(
         command,
         env=environment,
@@ -110,29 +110,29 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     ) as ranks:
         ending = threading.Thread(target=end_leftovers, args=(ranks,), name="leftovers", daemon=True)
         ending.start()
-        assert ranks.stdout is not None  # noqa: S101  # for the type checker: we asked for a pipe
+        assert ranks.stdout is not None  # noqa: S101  # for the type checker: stdout is a pipe
         for line in ranks.stdout:
             if watch.passes(line):
                 sys.stdout.write(line)
-    ending.join()  # mpirun's end closes its output, and ranks that it has left behind may still run
+    ending.join()  # mpirun closes its output when it ends, but ranks that it left behind may still be running
     if ranks.returncode == 0:
         return STOPPED_STATUS if stop_file.exists() else 0
     return fail(job.folders, watch.reason(ranks.returncode))
 
 
 def end_leftovers(launcher: "subprocess.Popen[str]") -> None:
-    """Wait for the launcher and kill what it has left behind, which would keep its output open for as long as it runs.
+    """Wait for the launcher, and kill the processes that it leaves behind, which would keep its output open.
 
-    Ranks end their own leftovers, so there are some only if the launcher, or a rank's keeper, was killed.
+    Ranks end their own leftovers, so this only finds some if the launcher, or a rank's keeper, was killed.
     """
     launcher.wait()
     leftovers.end_descendants()
 
 
 def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
-    """Return the command that starts the ranks: mpirun where there is one and Horovod knows MPI, else Gloo.
+    """Return the command that starts the ranks: mpirun if it is installed and Horovod supports MPI, otherwise Gloo.
 
-    HOROVOD_CONTROLLER=gloo, Horovod's own variable, chooses Gloo in any case.
+    HOROVOD_CONTROLLER=gloo, a variable of Horovod, always selects Gloo.
     """
     names = [name for _, name in socket.if_nameindex()]
     interface = job.network_interface if job.network_interface in names else None
@@ -143,24 +143,24 @@ def launch_command(job: TrainingJob, environment: dict[str, str]) -> list[str]:
 
 
 def has_mpi() -> bool:
-    """Return whether mpirun is on PATH and Horovod was built with MPI.
+    """Return True if mpirun is on PATH and Horovod was built with MPI.
 
-    hvd.mpi_built() would say the second, but only after TensorFlow's seconds of import; so do the names of the
-    libraries that Horovod's extension links to.
+    hvd.mpi_built() would import TensorFlow, which takes seconds. Instead, this looks for the name of the MPI library in
+    Horovod's extension.
     """
-    import horovod  # noqa: PLC0415  # its package is empty, and only needed here
+    import horovod  # noqa: PLC0415  # only needed here; the package itself is empty
 
     extensions = Path(horovod.__file__).parent.glob("tensorflow/mpi_lib*.so")
     return shutil.which("mpirun") is not None and any(b"libmpi" in path.read_bytes() for path in extensions)
 
 
 def fail(folders: Folders, reason: str) -> int:
-    """Write output/failure, which SageMaker shows as FailureReason, and return the exit status of a failure."""
+    """Write output/failure, which SageMaker shows as FailureReason, and return exit status 1."""
     print(reason, file=sys.stderr, end="", flush=True)
     try:
         folders.output.mkdir(parents=True, exist_ok=True)
         folders.failure.write_text(reason, encoding="utf-8")
-    except OSError as error:  # as where the disk is full, which may be the reason itself
+    except OSError as error:  # for example, the disk is full, which may also be the reason of the failure
         print(f"{folders.failure} could not be written: {error}", file=sys.stderr, flush=True)
     return 1
 
@@ -168,7 +168,7 @@ def fail(folders: Folders, reason: str) -> int:
 def fail_unforeseen(
     folders: Folders, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Explain an error of `train` itself in output/failure; Python then ends with exit status 1."""
+    """Explain an unexpected error of `train` in output/failure. Python then exits with status 1."""
     text = "".join(traceback.format_exception(kind, error, trace))
     fail(folders, f"`train` itself failed: {kind.__name__}: {error}\n{text}")
 

@@ -1,8 +1,8 @@
-"""SageMaker's contract with a training container, read into frozen dataclasses.
+"""Contract: SageMaker's interface to a training container, parsed into frozen dataclasses.
 
 Source: "How Amazon SageMaker Provides Training Information", SageMaker developer guide
-(your-algorithms-training-algo-running-container.html). The names of the launch hyperparameters are those of
-AWS's sagemaker-training toolkit 5.1 (params.py); toolkit.py has its variables.
+(your-algorithms-training-algo-running-container.html). The launch hyperparameters have the names of AWS's
+sagemaker-training toolkit 5.1 (params.py); toolkit.py provides its variables.
 """
 
 import json
@@ -17,7 +17,7 @@ from training_container.trainer import aliases
 
 
 class ContractError(ValueError):
-    """SageMaker's files, or what a user put into them, cannot be trained with; the text says what, where and why."""
+    """SageMaker's files, or the user's settings in them, are invalid. The text names the place and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,70 +31,70 @@ class Folders:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Return the folders under $SAGEMAKER_BASE_DIR (the toolkit's variable), which is /opt/ml where unset."""
+        """Return the folders under $SAGEMAKER_BASE_DIR (the toolkit's variable); its default is /opt/ml."""
         return cls(base=Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml"))
 
     def here(self, path: str) -> Path:
-        """Return where something lies that a hyperparameter gives by its path under /opt/ml, or by any other path."""
+        """Return the local path of a hyperparameter's path: paths under /opt/ml are relative to this base folder."""
         named = Path(path)
         return self.base / named.relative_to("/opt/ml") if named.is_relative_to("/opt/ml") else named
 
     @property
     def config(self) -> Path:
-        """hyperparameters.json, resourceconfig.json and inputdataconfig.json."""
+        """Folder of hyperparameters.json, resourceconfig.json and inputdataconfig.json."""
         return self.base / "input" / "config"
 
     @property
     def data(self) -> Path:
-        """One folder per channel."""
+        """Folder with a folder for each channel."""
         return self.base / "input" / "data"
 
     @property
     def code(self) -> Path:
-        """Where an archive with a script of the user's is unpacked."""
+        """Folder in which the archive of a custom script is unpacked."""
         return self.base / "code"
 
     @property
     def model(self) -> Path:
-        """What becomes model.tar.gz."""
+        """Folder that SageMaker uploads as model.tar.gz."""
         return self.base / "model"
 
     @property
     def checkpoints(self) -> Path:
-        """What SageMaker keeps in S3 while training runs, where asked to, and brings back after an interruption."""
+        """Folder that SageMaker copies to S3 during training, if configured, and restores after an interruption."""
         return self.base / "checkpoints"
 
     @property
     def output(self) -> Path:
-        """What SageMaker looks into after training."""
+        """Folder that SageMaker reads after training."""
         return self.base / "output"
 
     @property
     def failure(self) -> Path:
-        """The file whose text becomes FailureReason."""
+        """File with the text that becomes FailureReason."""
         return self.output / "failure"
 
     @property
     def tensorboard(self) -> Path:
-        """TensorBoard's events."""
+        """Folder of TensorBoard's events."""
         return self.output / "tensorboard"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """One training job, as one of its hosts sees it.
+    """One training job from the perspective of one of its hosts.
 
     Attributes:
-        folders: where this host reads and writes.
-        hosts: the names of all hosts, sorted; rank 0 runs on the first.
-        current_host: this host's name.
-        network_interface: the interface the hosts talk over ("eth0" on SageMaker), or None where not said.
-        channels: each input channel's name and folder on this host.
-        hyperparameters: the trainer's own, as text; those that steer the launch are in `launch`.
-        launch: how ranks are started, and what they run.
-        flags: what followed `train` on its command line; it is in `hyperparameters` as well.
-        resources: what resourceconfig.json holds.
-        channel_settings: what inputdataconfig.json holds: each channel's TrainingInputMode, S3DistributionType, ...
+        folders: The folders of this host.
+        hosts: The names of all hosts, sorted. Rank 0 runs on the first.
+        current_host: This host's name.
+        network_interface: The interface for traffic between hosts ("eth0" on SageMaker); None if not specified.
+        channels: The folder of each input channel on this host, by name.
+        hyperparameters: The trainer's hyperparameters, as text. Those that control the launch are in `launch`.
+        launch: The options for starting ranks, and the program that they run.
+        flags: The command-line arguments of `train`; `hyperparameters` contains them, too.
+        resources: The content of resourceconfig.json.
+        channel_settings: The content of inputdataconfig.json: each channel's TrainingInputMode, S3DistributionType, ...
     """
 
     folders: Folders
@@ -110,22 +110,22 @@ class TrainingJob:
 
     @property
     def main_host(self) -> str:
-        """The host that rank 0 runs on and that starts all ranks."""
+        """The host that starts all ranks, and runs rank 0."""
         return self.hosts[0]
 
     @property
     def is_main_host(self) -> bool:
-        """Whether this host starts the ranks."""
+        """True if this host starts the ranks."""
         return self.current_host == self.main_host
 
     @property
     def has_streams(self) -> bool:
-        """Whether a channel comes in input mode Pipe."""
+        """True if a channel has the input mode Pipe."""
         return any(settings.get("TrainingInputMode") == "Pipe" for settings in self.channel_settings.values())
 
     @property
     def world_size(self) -> int:
-        """How many ranks there must be: hosts times processes per host."""
+        """The number of ranks: hosts times processes per host."""
         return len(self.hosts) * self.launch.processes_per_host
 
 
@@ -133,16 +133,16 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
     """Read this host's view of the training job.
 
     Args:
-        folders: where SageMaker has put its files.
-        flags: the command line's `--name value`, which go before hyperparameters of the same name.
+        folders: The folders with SageMaker's files.
+        flags: Command-line arguments `--name value`, which take precedence over hyperparameters of the same name.
 
     Raises:
-        ContractError: a file is missing or malformed, a launch hyperparameter is wrong, or a flag is none.
+        ContractError: A file is missing or malformed, a launch hyperparameter is invalid, or an argument is not a flag.
     """
     resources = _read_json(folders.config / "resourceconfig.json")
     hosts, current_host = tuple(sorted(resources.get("hosts", ()))), str(resources.get("current_host"))
     if current_host not in hosts:
-        raise ContractError(f"resourceconfig.json: current_host is {current_host!r}, which is none of hosts {hosts}.")
+        raise ContractError(f"resourceconfig.json: current_host must be one of hosts {hosts}; got {current_host!r}.")
     raw = _read_json(folders.config / "hyperparameters.json", default={})
     texts = {name: _text(value) for name, value in raw.items()}
     try:
@@ -166,7 +166,7 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
 
 
 def _is_sagemakers(name: str) -> bool:
-    """Return whether a hyperparameter is no trainer's or script's: the SDK's, or that of automatic model tuning.
+    """Return True if a hyperparameter belongs to SageMaker's SDK or automatic model tuning, not to the trainer.
 
     Source: sagemaker-training toolkit, params.py (SAGEMAKER_PREFIX, TUNING_METRIC).
     """
@@ -177,12 +177,12 @@ def _flagged(flags: Sequence[str]) -> dict[str, str]:
     """Return the hyperparameters of a command line.
 
     Raises:
-        ValueError: an argument is no flag, or one that says how ranks are started, which other processes read too.
+        ValueError: An argument is not a flag, or sets a launch option, which other processes must also be able to read.
     """
     found = aliases.from_flags(flags)
     for name in found:
         if name.startswith("sagemaker_"):
-            raise ValueError(f"Flag --{name} is no flag of `train`. Write it into hyperparameters.json.")
+            raise ValueError(f"Flag --{name} is not supported by `train`. Set it in hyperparameters.json.")
     return found
 
 
@@ -193,18 +193,18 @@ def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, A
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ContractError(
-            f"{path} is missing. SageMaker writes it before it starts `train`; "
-            "to train elsewhere, write it and point SAGEMAKER_BASE_DIR at the folder that stands for /opt/ml."
+            f"{path} is missing. SageMaker writes it before it starts `train`. "
+            "To train elsewhere, create it and set SAGEMAKER_BASE_DIR to the folder that replaces /opt/ml."
         ) from error
     except ValueError as error:
         raise ContractError(f"{path} is not JSON: {error}.") from error
     if not isinstance(content, dict):
-        raise ContractError(f"{path} must hold a JSON object, not a {type(content).__name__}.")
+        raise ContractError(f"{path} must contain a JSON object, not a {type(content).__name__}.")
     return content
 
 
 def _text(value: object) -> str:
-    """Return a hyperparameter's plain text: the SageMaker SDK JSON-encodes strings, a manifest does not."""
+    """Return a hyperparameter's plain text. The SageMaker SDK encodes strings as JSON, a manifest does not."""
     if not isinstance(value, str):
         return json.dumps(value)
     if len(value) >= 2 and value.startswith('"') and value.endswith('"'):

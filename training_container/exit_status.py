@@ -1,25 +1,25 @@
-"""Exit statuses in words: which signal ended a process, and the likely cause."""
+"""Exit statuses: describes how a process ended, and the likely cause if a signal killed it."""
 
 import signal
 
-# Source: signal(7). The kernel's out-of-memory killer sends SIGKILL; a write to a full /dev/shm raises SIGBUS.
+# Source: signal(7). The kernel's out-of-memory killer sends SIGKILL. Writing to a full /dev/shm raises SIGBUS.
 _CAUSES = {
     signal.SIGKILL: "Most likely memory ran out: try a smaller batch_size, or an instance type with more memory.",
     signal.SIGBUS: "Most likely shared memory (/dev/shm) is full.",
     signal.SIGSEGV: "A native library crashed: see the last lines of the log.",
-    signal.SIGABRT: "A native library gave up: see the last lines of the log.",
+    signal.SIGABRT: "A native library aborted: see the last lines of the log.",
     signal.SIGILL: "A native library was built for another processor.",
     signal.SIGFPE: "A native library divided by zero.",
-    signal.SIGTERM: "It was told to stop.",
+    signal.SIGTERM: "It was asked to stop.",
 }
 _FROM_A_SHELL = 128
 
 
 def in_words(status: int) -> str:
-    """Return how a process ended, as the end of a sentence without its full stop.
+    """Return a phrase that describes how a process ended, without a full stop.
 
     Args:
-        status: as subprocess has it, where a signal is negative, or as a shell has it, which adds 128 to the signal.
+        status: The status of subprocess, negative for a signal, or of a shell, which adds 128 to the signal.
     """
     number = _signal(status)
     if number is None:
@@ -28,7 +28,7 @@ def in_words(status: int) -> str:
 
 
 def likely_cause(status: int) -> str:
-    """Return a sentence on why a process was killed, with a blank before it; empty where it ended by itself."""
+    """Return the likely cause of a signal, as a sentence after a blank; empty if the process ended by itself."""
     number = _signal(status)
     return f" {_CAUSES[number]}" if number in _CAUSES else ""
 

@@ -1,7 +1,7 @@
-"""Why a training failed: what ranks report to their launcher, and the sentence that SageMaker shows.
+"""Failure: the reports of failed ranks to their launcher, and the failure reason that SageMaker shows.
 
-A rank reports on its standard error, as one line, since that reaches the launcher from every host, with mpirun and
-with Gloo alike.
+A rank reports its failure as one line on standard error, because standard error reaches the launcher from every host,
+both with mpirun and with Gloo.
 """
 
 import json
@@ -22,21 +22,21 @@ SHOWN_CHARACTERS = 1024
 _REMEMBERED_LINES, _SHOWN_LINES = 40, 10
 
 _PREFIX = "traingrid-rank-failure "
-# What ranks say whose peer has failed: a consequence, never the reason.
+# Errors of ranks whose peer has failed: they are consequences, not causes.
 _CONSEQUENCES = (
     "Horovod has been shut down",
     "Connection closed by peer",
     "Connection reset by peer",
     "HorovodInternal",
 )
-# How TensorFlow 2.15 starts the lines of a graph's traceback (framework/error_interpolation.py).
+# Beginnings of the lines in a graph's traceback of TensorFlow 2.15 (framework/error_interpolation.py).
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
 # Open MPI 4.1, orte/tools/orterun/help-orterun.txt, "orterun:proc-aborted"; Open MPI 5 breaks the line.
 _ABORTED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on\s+signal (\d+) \([^)]*\)")
-# gloo.py's own words.
+# The format of died_line().
 _DIED = re.compile(r"Rank (\d+) on (\S+) died: status (-?\d+)\.")
 _ERROR = re.compile(r"error|exception|fatal|fail|cannot|can't|unable|denied|not found|no such|killed|abort", re.I)
-# What the launchers add to every failure; in Open MPI 4.1 help-orterun.txt and help-errmgr-base.txt, in 5.0 PRRTE's.
+# Lines that the launchers add to every failure. Open MPI 4.1: help-orterun.txt and help-errmgr-base.txt; 5.0: PRRTE's.
 _LAUNCHERS_OWN = re.compile(
     r"^-{5,}$|^Primary job +terminated|^Per user-direction|^(mpirun|prterun) (noticed|detected)|^signal \d+ \("
     r"|non-zero (exit code|status)|^The first process to do so was|^Process name: |^Exit code: "
@@ -51,15 +51,15 @@ class RankFailure:
     host: str
     error: str
     traceback: str
-    is_consequence: bool  # whether this rank failed only because another did
-    is_exit_status: bool  # whether a script's exit status is all that is known, so that its output must explain it
-    last_lines: tuple[str, ...] = ()  # of all ranks' output, before the report
+    is_consequence: bool  # this rank failed only because another one did
+    is_exit_status: bool  # only a script's exit status is known, so the output must explain the failure
+    last_lines: tuple[str, ...] = ()  # the output of all ranks before the report
 
 
 def report_line(rank: int, host: str, error: BaseException, trace: TracebackType | None) -> str:
-    """Return the line a rank reports its failure with, cut to what a pipe takes whole (PIPE_BUF is 4,096 on Linux)."""
+    """Return the line with which a rank reports its failure, short enough for an atomic write (PIPE_BUF: 4,096)."""
     while trace and trace.tb_next and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
-        trace = trace.tb_next  # how Python itself started the program explains nothing
+        trace = trace.tb_next  # frames of Python's own start-up are not helpful
     text = "".join(traceback.format_exception(type(error), error, trace))
     consequence = any(phrase in str(error) for phrase in _CONSEQUENCES)
     sentence = _cut(f"{type(error).__name__}: {_essence(str(error))}", 500)
@@ -69,27 +69,27 @@ def report_line(rank: int, host: str, error: BaseException, trace: TracebackType
 
 
 def _essence(message: str) -> str:
-    """Return an error's message without the graph's own traceback, which TensorFlow puts before what happened."""
+    """Return an error's message without the graph's traceback, which TensorFlow prints before the error."""
     lines = [line.strip() for line in message.splitlines()]
     return " ".join(line for line in lines if line and not line.startswith(_GRAPH_LINES)) or message
 
 
 def died_line(rank: int, host: str, status: int) -> str:
-    """Return the line with which gloo.py reports a rank whose process ended otherwise than well."""
+    """Return the line with which gloo.py reports a rank whose process failed."""
     return f"Rank {rank} on {host} died: status {status}."
 
 
 @dataclass(kw_only=True)
 class FailureWatch:
-    """Reads the ranks' output in passing and remembers what explains a failure.
+    """Scans the ranks' output, and collects the lines that explain a failure.
 
     Attributes:
         hosts: SageMaker's names of the hosts, in the order of their ranks.
-        processes_per_host: ranks on every host.
-        failures: what ranks have reported.
-        deaths: a sentence for each rank that was killed.
-        stalls: what Horovod reports of stalled ranks.
-        tail: the last lines of the output.
+        processes_per_host: The number of ranks on each host.
+        failures: The reports of ranks.
+        deaths: A sentence for each rank that was killed.
+        stalls: Horovod's warnings about stalled ranks.
+        tail: The last lines of the output.
     """
 
     hosts: Sequence[str]
@@ -100,13 +100,13 @@ class FailureWatch:
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_LINES))
 
     def passes(self, line: str) -> bool:
-        """Take in a line of output; return False if it is a report, which no reader needs to see."""
+        """Process a line of output. Return False if it is a report, which is not shown to users."""
         _, found, report = line.partition(_PREFIX)
         if found:
             try:
                 self.failures.append(RankFailure(**json.loads(report), last_lines=tuple(self.tail)))
             except (ValueError, TypeError):
-                return True  # Another rank wrote into the line; its traceback is in the log all the same.
+                return True  # another rank wrote into the same line; the traceback is in the log anyway
             return False
         self.stalls.read(line)
         former = f"{self.tail[-1]}\n" if self.tail else ""
@@ -119,7 +119,7 @@ class FailureWatch:
         return True
 
     def _note_death(self, rank: int, node: str, status: int) -> None:
-        """Remember that a rank died. Open MPI names a node as the machine calls itself, not as SageMaker does."""
+        """Record that a rank died. Open MPI prints a node's own host name, which may differ from SageMaker's."""
         place = min(rank // self.processes_per_host, len(self.hosts) - 1)
         host = node if node in self.hosts else self.hosts[place]
         self.deaths.append(f"Rank {rank} on {host} {in_words(status)}.{likely_cause(status)}")
@@ -127,15 +127,15 @@ class FailureWatch:
     def reason(self, status: int) -> str:
         """Return the text of output/failure: a sentence, then the traceback of the rank that failed first.
 
-        The sentence explains the failure alone, because tables show the first line only.
+        The first sentence must be sufficient, because tables show only the first line.
 
         Args:
-            status: the exit status of the program that started the ranks, as subprocess has it.
+            status: The exit status of the launcher, as returned by subprocess.
         """
         causes = [failure for failure in self.failures if not failure.is_consequence]
         if causes:
             return _explained(causes[0])
-        if self.stalls.ended:  # what ranks and mpirun say then is its consequence
+        if self.stalls.ended:  # later errors of ranks and mpirun are consequences
             return self.stalls.reason()
         if self.deaths:
             return _with_lines(self.deaths[0], self.tail)
@@ -154,7 +154,7 @@ def _explained(failure: RankFailure) -> str:
 
 
 def _with_lines(sentence: str, lines: Iterable[str]) -> str:
-    """Return a sentence, the last line that looks like an error, or the last line, and then all lines."""
+    """Return a sentence, then the last line that looks like an error, or else the last line, and then all lines."""
     shown = [line for line in lines if not (_LAUNCHERS_OWN.search(line.strip()) or _DIED.match(line))][-_SHOWN_LINES:]
     if not shown:
         return f"{sentence}\n"
@@ -163,7 +163,7 @@ def _with_lines(sentence: str, lines: Iterable[str]) -> str:
 
 
 def _cut_in_front(head: str, text: str) -> str:
-    """Return a head and as much of the end of a text as SageMaker shows."""
+    """Return `head`, and as much of the end of `text` as SageMaker shows."""
     room = SHOWN_CHARACTERS - len(head) - 1
     return head + (text if len(text) <= room else "..." + text[3 - room :]) + "\n"
 

@@ -1,7 +1,8 @@
-"""Starts ranks with Horovod's Gloo launcher: `python -m training_container.gloo --hosts algo-1:2 ... -- COMMAND`.
+"""Gloo: starts ranks with Horovod's Gloo launcher: `python -m training_container.gloo --hosts algo-1:2 ... -- COMMAND`.
 
-`horovodrun --gloo` would do on one host, but it asks the resolver which host is this one, and SageMaker's names need
-not resolve. So its parts are used: host assignment, rendezvous server and process supervision, with ssh of our own.
+`horovodrun --gloo` works on a single host. On several it resolves the hosts' names to find its own, but SageMaker's
+names need not be resolvable. So this module calls parts of Horovod: host assignment, rendezvous server and process
+supervision. It starts ssh itself.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from training_container.hosts import SSH
 
 
 def main(arguments: list[str]) -> int:
-    """Start the ranks, wait for them, and return 0 if all ended well, else 1."""
+    """Start the ranks and wait for them. Return 0 if all succeeded, otherwise 1."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", required=True)
     parser.add_argument("--current-host", required=True)
@@ -33,24 +34,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--interface")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
-    sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]  # whatever the locale is
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]  # for any locale
 
     safe_shell_exec.prefix_connection = _pass_on
     slots = [int(host.rpartition(":")[2]) for host in options.hosts.split(",")]
     interface, address = _interface(options.interface, several_hosts=len(slots) > 1)
     settings = Settings(num_proc=sum(slots), hosts=options.hosts, verbose=0)
     if sum(slots) > 1:
-        print("With Gloo, Horovod does not notice a rank that hangs (stall_seconds); with MPI it does.", flush=True)
+        print("Horovod detects stalled ranks (stall_seconds) only with MPI, not with Gloo.", flush=True)
     environment = {name: os.environ[name] for name in options.forward.split(",") if name in os.environ}
     try:
         launch_gloo(options.command, _start_rank(options.current_host), settings, [interface], environment, address)
-    except RuntimeError:  # a rank's exit status was not 0, which _start_rank has said
+    except RuntimeError:  # a rank's exit status was not 0; _start_rank has reported it
         return 1
     return 0
 
 
 def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
-    """Return the function that Horovod calls for every slot, each in a thread: run it, return its status and time."""
+    """Return the function that Horovod calls in a thread for each slot: it runs a rank, and returns status and time."""
     one_failed = threading.Event()
 
     def start(command: str, slot: Any, events: list[threading.Event]) -> tuple[int, float]:
@@ -66,10 +67,10 @@ def _start_rank(current_host: str) -> Callable[..., tuple[int, float]]:
 
 
 def _pass_on(source: Connection, target: TextIO, *_prefix: object) -> None:
-    """Pass a rank's output on line by line. Takes the place of Horovod's own function (safe_shell_exec.py, 0.28.1).
+    """Forward a rank's output line by line. This replaces Horovod's own function (safe_shell_exec.py, 0.28.1).
 
-    That one decodes strictly: its thread dies at the first byte that is not UTF-8, the pipe fills, and the rank waits
-    for ever. A custom command's output cannot be handed to Horovod in another way.
+    Horovod's function decodes strictly: at the first byte that is not UTF-8 its thread dies, the pipe fills, and the
+    rank blocks forever. Horovod provides no other way to receive the output of a custom command.
     """
     with source, open(source.fileno(), encoding="utf-8", errors="replace", newline="", closefd=False) as lines:
         for line in lines:
@@ -78,7 +79,7 @@ def _pass_on(source: Connection, target: TextIO, *_prefix: object) -> None:
 
 
 def _interface(name: str | None, *, several_hosts: bool) -> tuple[str, str]:
-    """Return a network interface and its IPv4 address: the loopback for one host, else the named or first other one."""
+    """Return a network interface and its IPv4 address: loopback for one host, else the named or first other one."""
     addresses = {
         interface: str(entry.address)
         for interface, entries in psutil.net_if_addrs().items()

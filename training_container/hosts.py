@@ -1,7 +1,7 @@
-"""Several hosts, as on SageMaker: the main host starts ranks on the others over ssh; those serve it and wait.
+"""Hosts: on SageMaker, the main host starts ranks on the other hosts over ssh, and those run sshd until training ends.
 
-The others cannot see when training ended, so the main host tells them its exit status in a file. The image holds the
-key pair that lets hosts in (Dockerfile); nothing secret is passed here.
+The other hosts cannot detect the end of training, so the main host sends them its exit status in a file. The key pair
+for ssh is in the image (Dockerfile); no secrets are transmitted.
 """
 
 import shlex
@@ -18,55 +18,55 @@ SSH = (
     "-o ConnectTimeout=10"
 )
 _ENDED = "training-ended"
-# On another host ssh's shell knows its own base folder, or it is SageMaker's.
+# The shell on another host knows its own base folder; otherwise the folder is SageMaker's.
 _TELL = 'echo {status} > "${{SAGEMAKER_BASE_DIR:-/opt/ml}}/' + _ENDED + '"'
 
 
 class HostError(RuntimeError):
-    """The hosts of a training job do not find each other."""
+    """The hosts of a training job cannot connect to each other."""
 
 
 def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_seconds: float = 600.0) -> None:
-    """Wait until every host lets us in: their names may not resolve at once, and their sshd starts when it starts.
+    """Wait until ssh to every host succeeds: a name may not be resolvable at first, and sshd takes time to start.
 
     Raises:
-        HostError: one does not within the time.
+        HostError: A host did not accept a connection in time.
     """
     deadline = time.monotonic() + timeout_seconds
     for host in hosts:
         while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
             if time.monotonic() > deadline:
                 said = answer.stderr.strip() or f"exit status {answer.returncode}"
-                raise HostError(f"Host {host} let nobody in for {timeout_seconds:.0f} s; ssh says: {said}")
+                raise HostError(f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {said}")
             time.sleep(1.0)
 
 
 def tell_ended(hosts: Iterable[str], status: int) -> None:
-    """Tell the other hosts that training ended; one that is gone already need not know."""
+    """Send the exit status to the other hosts. A host that has already ended is ignored."""
     for host in hosts:
         _ssh(host, _TELL.format(status=status))
 
 
 def serve(base: Path) -> int:
-    """Run sshd until the main host says that training ended; return the status it tells.
+    """Run sshd until the main host reports the end of training, and return the exit status that it sends.
 
     Args:
-        base: the folder that stands for /opt/ml.
+        base: The folder /opt/ml, or its replacement.
 
     Raises:
-        HostError: there is no sshd, or it ends by itself.
+        HostError: sshd is not installed, or it ended unexpectedly.
     """
     ended = base / _ENDED
     ended.unlink(missing_ok=True)
     program = shutil.which("sshd")
     if program is None:
-        raise HostError("There is no sshd on PATH, so other hosts cannot start ranks here. Install openssh-server.")
+        raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
     server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
     try:
         while not (ended.exists() and (status := ended.read_text().strip())):
             if server.poll() is not None:
                 raise HostError(
-                    f"sshd {in_words(server.returncode)} before training did.{likely_cause(server.returncode)}"
+                    f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"
                 )
             time.sleep(0.2)
         return int(status)

@@ -1,4 +1,4 @@
-"""The command line that starts one rank per process slot. Pure functions of the job and the machine."""
+"""Launch: builds the command line that starts one rank per process slot. All functions are pure."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ from training_container.contract import TrainingJob
 
 _PYTHON = (sys.executable, "-u", "-m")
 
-# These say something about one host, and would be wrong on another.
+# These variables describe a single host, and would be wrong on others.
 _ONE_HOST_ONLY = frozenset({"HOME", "HOSTNAME", "OLDPWD", "PWD", "SAGEMAKER_BASE_DIR", "SHLVL", "TMPDIR", "_"})
 _ONE_HOST_PREFIXES = ("OMPI_COMM_", "PMIX_", "PRTE_", "SSH_", "BASH_FUNC_")
 
@@ -19,12 +19,12 @@ _SECRET = re.compile(r"ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUTH")
 
 
 def rank_command(job: TrainingJob) -> list[str]:
-    """Return what every rank runs: the trainer or a script of the user's, with the flags of `train`."""
+    """Return the command of every rank: the trainer or a custom script, with the command-line arguments of `train`."""
     return [*_PYTHON, "training_container.script_rank" if job.launch.script else "training_container.rank", *job.flags]
 
 
 def forwarded_names(names: Iterable[str]) -> list[str]:
-    """Return the variables that ranks on other hosts need as well; ssh passes none by itself."""
+    """Return the variables that ranks on other hosts need. ssh does not forward any by itself."""
     return sorted(name for name in names if name not in _ONE_HOST_ONLY and not name.startswith(_ONE_HOST_PREFIXES))
 
 
@@ -34,14 +34,14 @@ def mpirun_command(
     """Return mpirun's command line.
 
     Args:
-        job: its hosts, processes per host and custom options.
-        names: the variables to hand to ranks on all hosts; those that the custom options set are left to them.
-        interface: the network interface that hosts talk over, None for Open MPI's own choice.
+        job: The job, with its hosts, processes per host and custom options.
+        names: The variables to pass to ranks on all hosts. Variables that the custom options set are skipped.
+        interface: The network interface for traffic between hosts; None to let Open MPI choose.
         version: Open MPI's major version.
     """
     options = job.launch.mpi_options
     custom = {value.partition("=")[0] for option, value in itertools.pairwise(options) if option == "-x"}
-    # The main host under the one name that is sure to resolve on it; SageMaker's names may not, at first.
+    # The main host is called localhost, which always resolves. SageMaker's name for it may not resolve at first.
     hosts = ["localhost" if host == job.current_host else host for host in job.hosts]
     command = ["mpirun", "--allow-run-as-root", "-np", str(job.world_size)]
     command += ["--host", ",".join(f"{host}:{job.launch.processes_per_host}" for host in hosts)]
@@ -54,10 +54,10 @@ def mpirun_command(
 
 
 def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) -> list[str]:
-    """Return the command line of Horovod's Gloo launcher, for where there is no MPI; see gloo.py.
+    """Return the command line of Horovod's Gloo launcher, which needs no MPI; see gloo.py.
 
-    It hands variables on in ssh's command line, which every process list shows, so names that look like a secret's
-    stay here. (mpirun hands them on over its own connection.)
+    It passes variables in ssh's command line, which is visible in process lists, so variables with names that suggest
+    secrets are not passed. (mpirun passes variables over its own connection.)
     """
     names = [name for name in names if not _SECRET.search(name)]
     hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
@@ -68,5 +68,5 @@ def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) 
 
 
 def shown(command: Iterable[str]) -> str:
-    """Return a command line as one could type it."""
+    """Return a command line in a form that can be pasted into a shell."""
     return shlex.join(command)

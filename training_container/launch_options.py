@@ -1,4 +1,4 @@
-"""The hyperparameters that say what ranks run and how they are started.
+"""Launch options: the hyperparameters that control which program the ranks run, and how they are started.
 
 Their names are those of AWS's sagemaker-training toolkit 5.1 (params.py).
 """
@@ -15,16 +15,16 @@ _PROGRAM = "sagemaker_program"
 _ARCHIVE = "sagemaker_submit_directory"
 
 ALLOW_CPU = "sagemaker_allow_cpu"
-"""Our own addition: whether ranks may train on the processors of a host that has GPUs."""
+"""Our addition to the toolkit's names: if true, ranks may train on the CPUs of a host that has GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """A program of the user's, run on every rank in place of the trainer.
+    """A custom program that every rank runs instead of the trainer.
 
     Attributes:
-        entry_point: its path, inside the archive.
-        archive: S3 URI or path of the .tar.gz archive, or a folder; empty where the image has the program in
+        entry_point: The program's path in the archive.
+        archive: S3 URI or path of the .tar.gz archive, or a folder. Empty if the image contains the program in
             /opt/ml/code.
     """
 
@@ -34,14 +34,14 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How ranks are started.
+    """The options for starting ranks.
 
     Attributes:
-        use_mpi: mpirun starts the ranks; else Horovod's Gloo launcher does, which needs no MPI.
-        processes_per_host: ranks on every host.
-        mpi_options: appended to mpirun's command line as they are, after traingrid's own.
-        script: what ranks run; the image's own trainer where None.
-        allow_cpu: ranks may train on the processors of a host that has GPUs.
+        use_mpi: If true, mpirun starts the ranks; otherwise Horovod's Gloo launcher, which needs no MPI.
+        processes_per_host: The number of ranks on each host.
+        mpi_options: Custom options that are appended to mpirun's command line.
+        script: The program of the ranks; None for the image's trainer.
+        allow_cpu: If true, ranks may train on the CPUs of a host that has GPUs.
     """
 
     use_mpi: bool = True
@@ -54,10 +54,10 @@ class LaunchOptions:
 def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
     """Return the launch options among the `sagemaker_*` hyperparameters.
 
-    Others of that prefix describe the job (sagemaker_region, sagemaker_job_name, ...) and are the SDK's own business.
+    Other hyperparameters with that prefix describe the job (sagemaker_region, sagemaker_job_name, ...). Ignore them.
 
     Raises:
-        ValueError: a value is malformed.
+        ValueError: A value is malformed.
     """
     processes = hyperparameters.get(_PROCESSES, str(max(1, gpu_count())))
     if not (processes.isascii() and processes.isdigit() and int(processes) >= 1):
@@ -76,10 +76,10 @@ def parse(hyperparameters: Mapping[str, str]) -> LaunchOptions:
 
 
 def _flag(hyperparameters: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return a hyperparameter that is true or false.
+    """Return the value of a boolean hyperparameter.
 
     Raises:
-        ValueError: it is anything else.
+        ValueError: The value is neither true nor false.
     """
     text = hyperparameters.get(name, str(default)).strip().lower()
     if text not in ("true", "false"):
@@ -88,10 +88,10 @@ def _flag(hyperparameters: Mapping[str, str], name: str, *, default: bool) -> bo
 
 
 def _script(hyperparameters: Mapping[str, str]) -> Script | None:
-    """Return what sagemaker_program and sagemaker_submit_directory say.
+    """Return the script of sagemaker_program and sagemaker_submit_directory; None without a program.
 
     Raises:
-        ValueError: the program is not inside the archive, or is neither Python nor a shell script.
+        ValueError: The program's path leads out of the archive, or it is neither Python nor a shell script.
     """
     program, archive = hyperparameters.get(_PROGRAM, ""), hyperparameters.get(_ARCHIVE, "")
     if not program:
@@ -109,5 +109,5 @@ def _script(hyperparameters: Mapping[str, str]) -> Script | None:
 
 
 def gpu_count(devices: Path = Path("/dev")) -> int:
-    """Return how many NVIDIA GPUs the container sees: the driver makes /dev/nvidia0, /dev/nvidia1, ... for them."""
+    """Return the number of NVIDIA GPUs in the container, from the driver's devices /dev/nvidia0, /dev/nvidia1, ..."""
     return sum(1 for path in devices.glob("nvidia[0-9]*"))

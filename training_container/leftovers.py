@@ -1,17 +1,18 @@
-"""Leftovers: processes that a script starts and does not wait for. They end when its rank ends.
+"""Leftovers: terminates processes that a script started and did not wait for, when its rank ends.
 
-A leftover keeps the rank's output open, and mpirun and Horovod's Gloo launcher wait for the end of that output: without
-this module the training job would run, and cost, until max_runtime. The process that the launcher starts becomes three:
+mpirun and Horovod's Gloo launcher wait until the rank's output is closed, but a leftover keeps it open. Without this
+module, such a training job would run, and be charged, until max_runtime. The process that the launcher starts becomes
+three:
 
-| process | what it does |
+| process | task |
 |---|---|
-| watched | is the launcher's child; passes signals on, and ends as the rank ended |
-| keeper | is the rank's parent and adopts every orphan below it; kills them when the rank ends, or `watched` does |
+| watched | the launcher's child: forwards signals, and exits with the rank's status |
+| keeper | the rank's parent: adopts all orphans below it, and kills them when the rank or `watched` ends |
 | rank | runs the script |
 
-The kernel gives orphans to the keeper whatever their session, process group or environment is (PR_SET_CHILD_SUBREAPER,
-prctl(2)). No privilege is needed. `watched` is a process apart because launchers kill whole process groups: the keeper
-is in a session of its own, and so outlives that signal and acts on it.
+The kernel assigns orphans to the keeper regardless of their session, process group or environment
+(PR_SET_CHILD_SUBREAPER, prctl(2)). This requires no privileges. `watched` is a separate process because launchers kill
+whole process groups: the keeper has its own session, so it survives that signal and can react to it.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from typing import NoReturn
 import psutil
 
 GRACE_SECONDS = 1.0
-"""How long leftovers of a rank that has ended well may take to end by themselves, as Python's resource tracker does."""
+"""Time for the leftovers of a successful rank to end by themselves, as Python's resource tracker does."""
 
 _KILLING_SECONDS = 10.0
 # <linux/prctl.h>
@@ -36,18 +37,18 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 _PASSED_ON = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
 _UNWATCHED = signal.SIGALRM
-"""What the keeper gets when `watched` has ended; nothing else sends it."""
+"""The signal that the keeper receives when `watched` has ended; nothing else sends it."""
 _HEARD = _PASSED_ON | {signal.SIGCHLD, _UNWATCHED}
 
 
 def keep() -> None:
-    """Continue as the rank, in a new process whose leftovers end with it; the calling process becomes `watched`.
+    """Fork, and continue as the rank in a new process whose leftovers end with it; the caller becomes `watched`.
 
-    Call this before any thread is started. Without effect where the kernel is not Linux.
+    Call this before any thread is started. It has no effect on systems other than Linux.
     """
     if sys.platform != "linux":
         return
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as a launcher may hand it down, it would take the statuses
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher may leave it ignored, which would discard exit statuses
     former = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     watched = os.getpid()
     if keeper := os.fork():
@@ -61,21 +62,21 @@ def keep() -> None:
         status = _wait_for(rank, os.killpg)
         _end_leftovers(status)
         _end_as(status)
-    os.setpgid(0, 0)  # here too, whoever is first: a script's `kill 0` must not reach the keeper
+    os.setpgid(0, 0)  # both processes do it, to avoid a race: a script's `kill 0` must not reach the keeper
     _end_with_parent(keeper, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every process below this one that loses its own parent, where the kernel is Linux."""
+    """On Linux, become the parent of every descendant process that loses its own parent."""
     if sys.platform == "linux":
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_descendants() -> None:
-    """SIGKILL every process below this one, until none is left or ten seconds have passed.
+    """Send SIGKILL to all descendants until none is left, or for ten seconds.
 
-    Takes the exit status of all children: call it where no other code waits for one.
+    It reaps all children, so call it only when no other code waits for a child.
     """
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
@@ -86,7 +87,7 @@ def end_descendants() -> None:
 
 
 def _wait_for(child: int, send: Callable[[int, int], None]) -> int | None:
-    """Pass signals on to a child until it ends; return its status as of waitpid(2), or None if `watched` has ended."""
+    """Forward signals to a child until it ends. Return its waitpid(2) status, or None if `watched` has ended."""
     while True:
         number = signal.sigwait(_HEARD)
         if number == _UNWATCHED:
@@ -95,13 +96,13 @@ def _wait_for(child: int, send: Callable[[int, int], None]) -> int | None:
             with contextlib.suppress(ProcessLookupError):
                 send(child, number)
             continue
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several may have ended; of adopted orphans, too
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several processes may have ended, including adopted orphans
             if ended[0] == child:
                 return ended[1]
 
 
 def _end_leftovers(status: int | None) -> None:
-    """Give the leftovers of a rank that ended well a moment, report those that are left, and kill them."""
+    """Let leftovers of a successful rank end by themselves for a moment, then report the rest and kill them."""
     deadline = time.monotonic() + (GRACE_SECONDS if status == 0 else 0.0)
     while _has_children() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -109,19 +110,19 @@ def _end_leftovers(status: int | None) -> None:
     if named := list(filter(None, map(_command, left))):
         rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or "0"
         shown = "; ".join(command[:80] for command in named[:3])
-        print(f"Rank {rank} has ended and left {len(named)} process(es) running, which end now: {shown}", flush=True)
+        print(f"Rank {rank} has ended; killing {len(named)} process(es) that it left running: {shown}", flush=True)
     end_descendants()
 
 
 def _command(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
-    except psutil.Error:  # it has ended meanwhile
+    except psutil.Error:  # the process has ended meanwhile
         return ""
 
 
 def _has_children() -> bool:
-    """Take the exit status of children that have ended; return True if others are left."""
+    """Reap the children that have ended. Return True if others are running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -131,11 +132,11 @@ def _has_children() -> bool:
 
 
 def _end_as(status: int | None) -> NoReturn:
-    """End this process in the way of another one, by the same signal if it was one: launchers report it."""
+    """End this process with another one's status, or by the same signal, because launchers report signals."""
     code = 1 if status is None else os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        with contextlib.suppress(OSError):  # SIGKILL has no disposition
+        with contextlib.suppress(OSError):  # SIGKILL's action cannot be set
             signal.signal(-code, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.kill(os.getpid(), -code)
@@ -143,7 +144,7 @@ def _end_as(status: int | None) -> NoReturn:
 
 
 def _end_with_parent(parent: int, number: signal.Signals) -> None:
-    """Let the kernel send this process a signal when its parent ends; send it now if the parent has ended already."""
+    """Make the kernel signal this process when its parent ends. Send the signal now if the parent has already ended."""
     _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)

@@ -1,4 +1,4 @@
-"""Refuses to train on the processors of a host that has NVIDIA GPUs."""
+"""Missing GPUs: refuses to train on the CPUs of a host that has NVIDIA GPUs."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from training_container.contract import ContractError, TrainingJob
 from training_container.launch_options import ALLOW_CPU, gpu_count
 
 # SageMaker's training instance types with NVIDIA GPUs are those of the families P and G
-# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"); tests/domain/test_gpu_families.py holds this
-# against SageMaker's own list. Trainium (ml.trn1) has other devices.
+# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/domain/test_gpu_families.py compares this
+# with SageMaker's own list. Trainium (ml.trn1) has other devices.
 _GPU_FAMILIES = re.compile(r"ml\.[gp]\d")
 _VARIABLE = "TRAINGRID_ALLOW_CPU"
 
@@ -20,26 +20,26 @@ def has_gpus(instance_type: str) -> bool:
 
 
 def may_use_cpu(job: TrainingJob, environment: Mapping[str, str]) -> bool:
-    """Return True if ranks may train without a GPU: on a host that has none, or where that is allowed."""
+    """Return True if ranks may train without a GPU: on a host type without GPUs, or if that is explicitly allowed."""
     wanted = str(job.resources.get("current_instance_type", ""))
     return not has_gpus(wanted) or job.launch.allow_cpu or environment.get(_VARIABLE) == "1"
 
 
 def refuse_missing_gpus(job: TrainingJob, environment: Mapping[str, str], devices: Path = Path("/dev")) -> None:
-    """Raise an error if this host should have GPUs and the container sees none.
+    """Raise an error if this host type has GPUs, but the container sees none.
 
     Args:
-        job: the job; resourceconfig.json names the host's instance type.
-        environment: the container's. An image that is meant to train on processors sets TRAINGRID_ALLOW_CPU to 1.
-        devices: where the driver makes the GPUs' device files.
+        job: The job; resourceconfig.json contains the host's instance type.
+        environment: The container's variables. An image for training on CPUs sets TRAINGRID_ALLOW_CPU to 1.
+        devices: The folder in which the driver creates the GPUs' device files.
 
     Raises:
-        ContractError: training would take place on the processors.
+        ContractError: Ranks would train on the CPUs.
     """
     if gpu_count(devices) == 0 and not may_use_cpu(job, environment):
         raise ContractError(
-            f"{job.current_host} is {job.resources['current_instance_type']}, which has GPUs, and the container sees "
-            "none. Its image must set NVIDIA_VISIBLE_DEVICES=all and NVIDIA_DRIVER_CAPABILITIES=compute,utility, as "
-            "the target gpu of training_container/Dockerfile does: use an image with GPU libraries. To train on the "
-            f"processors of this host, set the hyperparameter {ALLOW_CPU} to true."
+            f"{job.current_host} is {job.resources['current_instance_type']}, which has GPUs, but the container sees "
+            "none. Use an image with GPU libraries that sets NVIDIA_VISIBLE_DEVICES=all and "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility, as the target gpu of training_container/Dockerfile does. To "
+            f"train on the CPUs of this host, set the hyperparameter {ALLOW_CPU} to true."
         )

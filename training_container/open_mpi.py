@@ -1,7 +1,7 @@
-"""What Open MPI 4 and 5 call differently: 5 starts processes with PRRTE, whose parameters have names of their own.
+"""Open MPI: the mpirun options that differ between Open MPI 4 and 5, which starts processes with PRRTE.
 
-Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0's component plm/ssh and its parameter prte_if_include, which
-Open MPI 5.0 holds.
+Sources: `ompi_info --all` of Open MPI 4.1; PRRTE 3.0, which is part of Open MPI 5.0: component plm/ssh and parameter
+prte_if_include.
 """
 
 import re
@@ -15,7 +15,7 @@ _VERSION = re.compile(r"\(Open MPI\) (\d+)\.")
 
 
 def major_version() -> int:
-    """Return the major version of the mpirun that is first on PATH; Debian's, where it is no Open MPI."""
+    """Return the major version of the first mpirun on PATH; Debian's version if it is not Open MPI."""
     program = shutil.which("mpirun")
     if program is None:
         return DEBIANS
@@ -29,16 +29,16 @@ def options(version: int, interface: str | None, *, several_hosts: bool) -> list
 
     Args:
         version: Open MPI's major version.
-        interface: the network interface that hosts talk over, None for Open MPI's own choice.
-        several_hosts: whether ranks are started over ssh.
+        interface: The network interface for traffic between hosts; None to let Open MPI choose.
+        several_hosts: True if ranks are started over ssh.
     """
     if version >= 5:
         return _five(interface, several_hosts=several_hosts)
-    # No topology in shared memory, which is of use to ranks that are bound: the daemons that write it have been seen to
-    # end by a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
+    # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
+    # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
     found = ["-mca", "rtc_hwloc_vmhole", "none"]
     if several_hosts:
-        # Attached sessions: the daemons on other hosts stay below ssh, so that nothing outlives it.
+        # Attached sessions: the daemons on other hosts remain children of ssh, so that they end with it.
         found += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
     if interface:
         found += ["-mca", "btl_tcp_if_include", interface, "-mca", "oob_tcp_if_include", interface]

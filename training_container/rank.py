@@ -1,4 +1,4 @@
-"""One rank: the program that mpirun or Gloo starts in every process slot."""
+"""Rank: the program that mpirun or Gloo starts in every process slot."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from training_container.trainer.config import Config
 
 
 def main() -> None:
-    """Train on this rank; a failure is reported to the launcher and ends the process at once."""
+    """Train on this rank. A failure is reported to the launcher, and ends the process immediately."""
     rank_process.begin()
     stop = StopRequest(Path(os.environ[STOP_FILE]) if STOP_FILE in os.environ else None)
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     os.environ.update(sagemaker_variables(job))
     config = Config.from_hyperparameters(job.hyperparameters)
 
-    from training_container.trainer.loop import train  # noqa: PLC0415  # TensorFlow: seconds, and not before the checks
+    from training_container.trainer.loop import train  # noqa: PLC0415  # imports TensorFlow: seconds, so check first
 
     try:
         train(job, config, stop.requested)

@@ -1,4 +1,4 @@
-"""The environment of the ranks: the container's own, SM_*, and defaults that the user's own values override."""
+"""Rank environment: the container's variables, SM_* variables, and defaults that the user can override."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from training_container.launch_options import gpu_count
 from training_container.toolkit import sagemaker_variables
 from training_container.trainer.config import Config
 
-# A rank that has waited for a stream long enough must still have time to say so.
+# A rank whose wait for a stream times out must have time to report it.
 _MARGIN_SECONDS = 60.0
 _LIMIT = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"
 
@@ -20,31 +20,31 @@ def rank_environment(
     """Return the environment of the ranks.
 
     Args:
-        job: the contract's view of this host.
-        environment: the container's; what it holds goes before every default.
-        package: the folder that holds the package training_container.
-        config: the trainer's hyperparameters; None for a script, which has hyperparameters of its own.
+        job: The job as seen by this host.
+        environment: The container's variables, which override every default.
+        package: The folder that contains the package training_container.
+        config: The trainer's hyperparameters; None for a script, which has its own.
     """
     defaults = {
         "PYTHONUNBUFFERED": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's errors, but not its remarks on the processor
+        "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's errors, but not its messages about the CPU
     }
     if gpu_count() == 0:
-        # Open MPI polls busily and takes the cores from the computation: 1.4 to 1.5 times slower without this.
+        # Open MPI polls in a busy loop, which takes CPU time from computation: 1.4 to 1.5 times slower without this.
         defaults |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
     defaults |= stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
     ours = [str(package)]
     if job.launch.script:
-        ours.append(str(package / "training_container" / "script_path"))  # so that `from trainer import ...` works
+        ours.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`
     path = ":".join([*ours, *filter(None, [environment.get("PYTHONPATH")])])
     return defaults | sagemaker_variables(job) | dict(environment) | {"PYTHONPATH": path}
 
 
 def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> float:
-    """Return how long ranks wait for one that is stalled, as the environment says, or the hyperparameter.
+    """Return the time that ranks wait for a stalled one, from the environment or the hyperparameters.
 
-    Horovod looks at intervals that must be shorter than the limit, or it never ends anything; so they follow it. Where
-    nobody has set it, a rank may wait for its stream as long as pipe_timeout_seconds says: the others wait for it.
+    Horovod checks at intervals, which must be shorter than the limit, so they depend on it. By default, the limit
+    exceeds pipe_timeout_seconds: a rank may wait that long for its stream, and the others wait for the rank.
     """
     if environment.get(_LIMIT, "").isdigit():
         return float(environment[_LIMIT])
@@ -56,7 +56,7 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
 
 
 def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:
-    """Return what hyperparameters set of Horovod (its own names: horovod/common/common.h, 0.28.1)."""
+    """Return the Horovod variables for hyperparameters (names: horovod/common/common.h, 0.28.1)."""
     found = {}
     if config.fusion_mb:
         found["HOROVOD_FUSION_THRESHOLD"] = str(config.fusion_mb * 2**20)  # bytes

@@ -1,4 +1,4 @@
-"""What every rank's process has, whatever it runs: a number, ties to its launcher, and a way to report a failure."""
+"""Rank process: the rank's number, its connection to the launcher, and its failure report, for trainer and scripts."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from training_container.stopping import LAUNCHER, end_with
 
 
 def begin() -> None:
-    """Make this process a rank's: failures are reported to the launcher, and rank 0 ends when its launcher has."""
+    """Initialize a rank's process: it reports failures to the launcher, and rank 0 ends when its launcher has ended."""
     sys.excepthook = report_and_end
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # both are text files here
@@ -20,15 +20,15 @@ def begin() -> None:
 
 
 def rank_number() -> int:
-    """Return this rank's number before Horovod knows it, from what Open MPI or Horovod's launcher sets."""
+    """Return this rank's number from the variables of Open MPI or Horovod's launcher, before Horovod is initialized."""
     return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or 0)
 
 
 def report_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report an error to the launcher, on one line of standard error, and end this process with exit status 1."""
+    """Report an error to the launcher in one line on standard error, and exit with status 1."""
     traceback.print_exception(kind, error, trace)
     host = os.environ.get("SM_CURRENT_HOST", socket.gethostname())
     print(report_line(rank_number(), host, error, trace), file=sys.stderr, flush=True)
     sys.stdout.flush()
-    # No orderly exit: Horovod's would wait for ranks that wait for this one.
+    # No regular exit: Horovod would wait for ranks that are waiting for this one.
     os._exit(1)

@@ -1,7 +1,7 @@
-"""Packages of a script: its requirements.txt is installed for its job alone, beside the packages of the image.
+"""Script packages: installs a script's requirements.txt for its job only, in addition to the image's packages.
 
-A virtual environment in the job's folder holds what the image lacks. The image's Python stays as it is, so a host that
-runs another job later, or at the same time, does not see these packages.
+A virtual environment in the job's folder contains the packages that the image lacks. The image's Python does not
+change, so other jobs on the same host, later or at the same time, do not see these packages.
 """
 
 import os
@@ -17,19 +17,19 @@ _FOLDER = "packages"
 
 
 def install(requirements: Path, constraints: Path, base: Path) -> "subprocess.CompletedProcess[str]":
-    """Install requirements into the job's environment; pip installs nothing that the image has already.
+    """Install requirements into the job's environment. pip skips packages that the image already has.
 
     Args:
-        requirements: the file; paths in it are relative to its folder.
-        constraints: a file of versions that pip must keep.
-        base: the job's folder, /opt/ml.
+        requirements: The file; its paths are relative to its folder.
+        constraints: A file with versions that pip must not change.
+        base: The job's folder, /opt/ml.
 
     Returns:
-        What pip printed, and its exit status.
+        The completed pip process, with its output and exit status.
     """
     environment = base / _FOLDER
     venv.EnvBuilder(symlinks=True).create(environment)
-    # A virtual environment made from another one would see the packages of neither but those of the base Python.
+    # A virtual environment created from another one sees the base Python's packages, but not those of the other one.
     (_packages(environment) / "image.pth").write_text(
         "".join(f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages())
     )
@@ -44,12 +44,12 @@ def install(requirements: Path, constraints: Path, base: Path) -> "subprocess.Co
 
 
 def use(base: Path) -> None:
-    """Let this process, and every program that it starts, find the packages of the job before those of the image."""
+    """Let this process, and all programs that it starts, find the job's packages before those of the image."""
     environment = base / _FOLDER
     if not environment.is_dir():
         return
     packages = str(_packages(environment))
-    site.addsitedir(packages)  # reads the .pth files of packages
+    site.addsitedir(packages)  # processes the packages' .pth files
     sys.path[:] = [packages, *(path for path in sys.path if path != packages)]
     for name, first in (("PYTHONPATH", packages), ("PATH", str(environment / "bin"))):
         os.environ[name] = os.pathsep.join(filter(None, (first, os.environ.get(name, ""))))

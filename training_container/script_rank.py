@@ -1,7 +1,7 @@
-"""One rank of a script of the user's: the program that mpirun or Gloo starts in every process slot.
+"""Script rank: the program that mpirun or Gloo starts in every process slot to run a custom script.
 
-The script runs in this process, as `python train.py --name value ...` would run it in its own folder; a .sh file runs
-below it. An error in it is reported as the trainer's own are, with its traceback.
+A Python script runs in this process, as with `python train.py --name value ...` in its own folder. A .sh file runs in a
+child process. Errors are reported like the trainer's own, with their traceback.
 """
 
 import os
@@ -26,7 +26,7 @@ def main() -> None:
     leftovers.keep()
     rank_process.begin()
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
-    assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this for scripts alone
+    assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this only for scripts
     os.environ.update(sagemaker_variables(job))
     script_packages.use(job.folders.base)
     program = scripts.program(job.launch.script, job.folders)
@@ -38,11 +38,11 @@ def main() -> None:
 
 
 def run_python(program: Path, arguments: list[str]) -> None:
-    """Run a Python script in this process; one that raises ends the process with a report.
+    """Run a Python script in this process. If it raises an exception, report it and end the process.
 
     Args:
-        program: its path. Its own folder comes first where modules are looked for, as Python has it.
-        arguments: its command line.
+        program: The script's path. Its folder is first on sys.path, as in Python itself.
+        arguments: The script's command-line arguments.
     """
     sys.argv = [str(program), *arguments]
     sys.path.insert(0, str(program.parent))
@@ -52,12 +52,12 @@ def run_python(program: Path, arguments: list[str]) -> None:
         if ended.code not in (None, 0):
             rank_process.report_and_end(ScriptError, _ended(program, ended.code), None)
         raise
-    except Exception as error:  # noqa: BLE001  # whatever a user's script raises is reported, from its own lines on
+    except Exception as error:  # noqa: BLE001  # any exception of a script is reported, from the script's first line
         rank_process.report_and_end(type(error), error, _own_lines(error.__traceback__, program.parent))
 
 
 def run_shell(program: Path, arguments: list[str]) -> None:
-    """Run a shell script, and end with a report if it does not end with exit status 0."""
+    """Run a shell script. If its exit status is not 0, report a failure and end the process."""
     status = subprocess.run(["/bin/sh", str(program), *arguments], check=False).returncode
     if status:
         ended = ScriptError(f"{program.name} {in_words(status)}.{likely_cause(status)}")
@@ -70,7 +70,7 @@ def _ended(program: Path, code: object) -> ScriptError:
 
 
 def _own_lines(trace: TracebackType | None, folder: Path) -> TracebackType | None:
-    """Return a traceback from the script's own first line on; how it was started explains nothing."""
+    """Return a traceback without the lines before the script's own first line, which start the script."""
     found = trace
     while found and not found.tb_frame.f_code.co_filename.startswith(str(folder)):
         found = found.tb_next

@@ -1,8 +1,8 @@
-"""A script of the user's: its archive is fetched and unpacked on every host, and what it requires is installed there.
+"""Scripts: downloads and unpacks the archive of a custom script on every host, and installs its requirements.
 
-As AWS's sagemaker-training toolkit does it (entry_point.py, modules.py, files.py): the archive goes into /opt/ml/code,
-and a requirements.txt in it is given to pip once per host, before any rank starts. Unlike there, pip installs into an
-environment of the job, and not into the image's Python.
+This follows AWS's sagemaker-training toolkit (entry_point.py, modules.py, files.py): the archive is unpacked in
+/opt/ml/code, and pip installs its requirements.txt once per host, before any rank starts. Unlike the toolkit, pip
+installs into an environment of the job, not into the image's Python.
 """
 
 import importlib.metadata
@@ -14,15 +14,15 @@ from training_container.contract import ContractError, Folders
 from training_container.launch_options import Script
 from training_container.safe_tarfile import tarfile
 
-# What Horovod was compiled against: with another version of one of these no rank would load it.
+# Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.
 _FIXED = ("horovod", "keras", "numpy", "protobuf", "tensorflow", "tensorflow-cpu")
 
 
 def prepare(script: Script, folders: Folders) -> None:
-    """Bring a script and what it requires onto this host.
+    """Download and unpack a script on this host, and install its requirements.
 
     Raises:
-        ContractError: the archive cannot be had or unpacked, holds no such program, or pip cannot install.
+        ContractError: The archive cannot be read or unpacked or lacks the program, or pip fails.
     """
     if script.archive.startswith("s3://"):
         with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
@@ -35,21 +35,21 @@ def prepare(script: Script, folders: Folders) -> None:
     if not (code / script.entry_point).is_file():
         held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
         raise ContractError(
-            f"There is no program {script.entry_point} in {script.archive or code}, which holds {held or 'nothing'}. "
-            "Put it at the archive's top, or write its path in the archive into entry_point."
+            f"Program {script.entry_point} does not exist in {script.archive or code}, which contains: "
+            f"{held or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
         )
     if (code / "requirements.txt").is_file():
         _install(code, folders.base)
 
 
 def folder(script: Script, folders: Folders) -> Path:
-    """Return the folder on this host that a script lies and runs in."""
+    """Return the folder on this host that contains a script, and in which it runs."""
     named = folders.here(script.archive)
     return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
 
 
 def _fetch(uri: str, target: Path) -> None:
-    import boto3  # noqa: PLC0415  # a second that only scripts need
+    import boto3  # noqa: PLC0415  # the import takes a second, and only scripts need it
     from boto3.exceptions import Boto3Error  # noqa: PLC0415
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
@@ -64,7 +64,7 @@ def _fetch(uri: str, target: Path) -> None:
 
 
 def _unpack(archive: Path, named: str, target: Path) -> None:
-    """Unpack a .tar.gz; nothing in it may lie or lead outside (tarfile's filter `data`, PEP 706)."""
+    """Unpack a .tar.gz. Nothing in it may be placed, or link, outside the folder (tarfile's filter `data`, PEP 706)."""
     try:
         with tarfile.open(archive, "r:gz") as opened:
             target.mkdir(parents=True, exist_ok=True)
@@ -73,13 +73,13 @@ def _unpack(archive: Path, named: str, target: Path) -> None:
         raise ContractError(f"The script's archive {named} does not exist on this host.") from error
     except (tarfile.TarError, EOFError, OSError) as error:
         raise ContractError(
-            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz whose names and links "
-            "stay inside it; make it with `tar czf sourcedir.tar.gz -C FOLDER .`."
+            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths or links "
+            "that lead outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
 
 
 def _install(code: Path, base: Path) -> None:
-    """Install requirements.txt into the job's own environment."""
+    """Install requirements.txt into the job's environment."""
     print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
@@ -90,8 +90,8 @@ def _install(code: Path, base: Path) -> None:
         said = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
         raise ContractError(
             f"The script's requirements.txt cannot be installed: {said or pip.stderr.strip()[-500:]} "
-            f"Requirements must agree with the image's own {', '.join(name for name, _ in _fixed_versions())}. Where "
-            "no package index can be reached, put the packages into an image of your own."
+            f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
+            "Without access to a package index, add the packages to a custom image."
         )
 
 

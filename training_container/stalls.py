@@ -1,10 +1,10 @@
-"""Stalls: ranks that wait in a collective for one that never joins it. Horovod notices; this says what it means.
+"""Stalls: explains Horovod's warnings about ranks that wait in a collective for a rank that does not join it.
 
-Horovod's coordinator looks at intervals of HOROVOD_STALL_CHECK_TIME_SECONDS, names the ranks that have not joined, and
-shuts all ranks down after HOROVOD_STALL_SHUTDOWN_TIME_SECONDS. Source of both and of the warnings' words: Horovod
-0.28.1, horovod/common/stall_inspector.cc; "Stalled ranks" is what earlier versions say for "Missing ranks".
+Horovod's coordinator checks at intervals of HOROVOD_STALL_CHECK_TIME_SECONDS, names the ranks that have not joined, and
+shuts down all ranks after HOROVOD_STALL_SHUTDOWN_TIME_SECONDS. Source of both, and of the warnings' text: Horovod
+0.28.1, horovod/common/stall_inspector.cc. Earlier versions print "Stalled ranks" instead of "Missing ranks".
 
-This holds for ranks that MPI coordinates. With Gloo the inspector of 0.28.1 looks at an empty list of ranks
+This only applies to ranks that MPI coordinates. With Gloo, the inspector of 0.28.1 checks an empty list of ranks
 (Controller::global_ranks_ is not filled there), and never finds a stall.
 """
 
@@ -22,10 +22,11 @@ _SHOWN_COLLECTIVES, _SHOWN_RANKS = 2, 8
 
 
 def variables(seconds: float) -> dict[str, str]:
-    """Return the environment by which Horovod ends ranks that wait longer than `seconds`; 0: they wait for ever.
+    """Return the variables with which Horovod shuts down ranks that wait longer than `seconds`; 0 disables the limit.
 
-    Horovod looks ten times within the limit, at most once a second and at least once a minute. A collective that was in
-    its cache it notices two looks later, so a job ends at the limit at the earliest and 3 looks after it at the latest.
+    Horovod checks ten times within the limit, but not more than once per second, and at least once per minute. If a
+    collective is in Horovod's cache, it takes two more checks to detect the stall. So a job ends after the limit, and
+    at most 3 checks later.
     """
     limit = math.ceil(seconds)
     check = min(60, max(1, limit // 10)) if limit else 60
@@ -37,12 +38,12 @@ def variables(seconds: float) -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class StallWatch:
-    """Reads Horovod's warnings out of the ranks' output, line by line.
+    """Extracts Horovod's warnings from the ranks' output.
 
     Attributes:
-        seconds: how long ranks have waited, at least, at the last warning.
-        missing: the collectives that each missing rank had not joined then, as Horovod lists them.
-        ended: whether Horovod has shut the ranks down for it.
+        seconds: The minimum time that ranks had waited at the last warning.
+        missing: The collectives that each missing rank had not joined at that time, as listed by Horovod.
+        ended: True if Horovod has shut down the ranks because of the stall.
     """
 
     seconds: int = 0
@@ -51,7 +52,7 @@ class StallWatch:
     _listing: bool = False
 
     def read(self, line: str) -> None:
-        """Take in a line of output."""
+        """Process a line of output."""
         if match := _BEGIN.search(line):
             self.seconds, self.missing, self._listing = int(match[1]), {}, True
         elif match := _END.search(line):
@@ -62,7 +63,7 @@ class StallWatch:
             self._listing = True
 
     def reason(self) -> str:
-        """Return who did not join what for how long, and what to do about it."""
+        """Return a message that names the missing ranks, the collective and the time, and suggests a solution."""
         ranks = sorted(self.missing)
         numbers = ", ".join(map(str, ranks[:_SHOWN_RANKS])) + f" and {len(ranks) - _SHOWN_RANKS} more" * (
             len(ranks) > _SHOWN_RANKS
@@ -73,8 +74,8 @@ class StallWatch:
         what = f"the collective {', '.join(names[:_SHOWN_COLLECTIVES])}{more}" if names else "a collective"
         return (
             f"{who} did not join {what}, for which the other ranks have waited more than {self.seconds} s. "
-            "Either it hangs (in reading data, or in writing), or it took another way through the code: all ranks must "
-            "call the same collectives in the same order, also at the end of uneven data. If it is only slow, raise "
-            "the hyperparameter stall_seconds, or for a script the environment variable "
+            "Either it hangs while reading or writing data, or its code took another branch: all ranks must call the "
+            "same collectives in the same order, even if their data ends at different times. If it is only slow, "
+            "increase the hyperparameter stall_seconds, or for a script the environment variable "
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS.\n"
         )

@@ -1,7 +1,7 @@
-"""How a stop travels: SageMaker sends SIGTERM to `train` on every host, and the ranks checkpoint and end together.
+"""Stopping: SageMaker sends SIGTERM to `train` on every host, and the ranks write a checkpoint and stop together.
 
-`train` cannot hand the signal to mpirun, which would kill the ranks a second later. It creates a file instead, which
-the ranks of its host look for between steps; the trainer asks all ranks whether any was told to stop.
+`train` cannot forward the signal to mpirun, which would kill the ranks a second later. It creates a file instead. The
+ranks of its host check for the file between steps, and the trainer combines the answers of all ranks.
 """
 
 import os
@@ -12,20 +12,20 @@ from types import FrameType
 
 STOP_FILE = "TRAINGRID_STOP_FILE"
 LAUNCHER = "TRAINGRID_LAUNCHER_PID"
-# What a shell reports for a program that SIGTERM ended: 128 + 15.
+# The exit status of a shell for a program that SIGTERM terminated: 128 + 15.
 STOPPED_STATUS = 143
 
 
 class StoppedError(Exception):
-    """Training was asked to stop, wrote a checkpoint, and stopped."""
+    """Training was asked to stop, has written a checkpoint, and stopped."""
 
 
 class StopRequestedError(Exception):
-    """A rank was told to stop while all validated; whoever catches it writes the checkpoint, if one is needed."""
+    """A rank was asked to stop during validation; the caller that catches this writes a checkpoint if needed."""
 
 
 class StopRequest:
-    """Whether this rank was told to stop, by its launcher's stop file or by a SIGTERM of its own."""
+    """Detects a request to stop this rank, by its launcher's stop file or by SIGTERM to the rank itself."""
 
     def __init__(self, stop_file: Path | None) -> None:
         self._stop_file = stop_file
@@ -33,7 +33,7 @@ class StopRequest:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def requested(self) -> bool:
-        """Return True from the first request on."""
+        """Return True after the first request."""
         return self._signalled or (self._stop_file is not None and self._stop_file.exists())
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -41,13 +41,13 @@ class StopRequest:
 
 
 def end_with(launcher: int, seconds: float = 1.0) -> None:
-    """End this process when its launcher is gone, however that ended: nobody would read what it trains.
+    """End this process when its launcher has ended for any reason, because its output would be lost.
 
-    Rank 0 does this; mpirun and Gloo then end the other ranks.
+    Only rank 0 does this; mpirun and Gloo then end the other ranks.
 
     Args:
-        launcher: the process id of `train` on this host.
-        seconds: time between looks.
+        launcher: The process id of `train` on this host.
+        seconds: The time between checks.
     """
 
     def watch() -> None:

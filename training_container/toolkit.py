@@ -1,4 +1,4 @@
-"""What AWS's sagemaker-training toolkit gives a training script: its SM_* variables and its command line.
+"""Toolkit: the SM_* variables and the command line that AWS's sagemaker-training toolkit passes to a script.
 
 Source: sagemaker-training toolkit 5.1, ENVIRONMENT_VARIABLES.md and Environment.to_env_vars (environment.py).
 """
@@ -17,7 +17,7 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
     """Return the SM_* variables for this host."""
     known = _training_environment(job)
     whole = known | {"job_name": os.environ.get("TRAINING_JOB_NAME"), "is_master": job.is_main_host}
-    del known["hyperparameters"], known["channel_input_dirs"]  # a variable for each, instead
+    del known["hyperparameters"], known["channel_input_dirs"]  # replaced by one variable for each entry
     known |= {"hps": whole["hyperparameters"], "channels": sorted(job.channels), "training_env": whole}
     if job.launch.script:
         known["user_args"] = script_arguments(job.hyperparameters)
@@ -27,7 +27,7 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
 
 
 def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
-    """Return hyperparameters as a script's command line: `--name value`, sorted by name, `-n value` for one letter.
+    """Return hyperparameters as a command line, sorted by name: `--name value`, or `-n value` for a single letter.
 
     Source: sagemaker-training toolkit, mapping.to_cmd_args.
     """
@@ -36,7 +36,7 @@ def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
 
 
 def _training_environment(job: TrainingJob) -> dict[str, object]:
-    """Return what SM_TRAINING_ENV tells, which has most other variables too."""
+    """Return the content of SM_TRAINING_ENV, which includes most of the other variables."""
     folders, resources = job.folders, job.resources
     found: dict[str, object] = {
         "hosts": job.hosts,
@@ -69,7 +69,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
 
 
 def _decoded(text: str) -> object:
-    """Return a hyperparameter as a script expects it of the toolkit: what is JSON is a number, a list, true, ..."""
+    """Return a hyperparameter as the toolkit does: JSON values become numbers, lists, true, ..."""
     try:
         return json.loads(text)
     except ValueError:

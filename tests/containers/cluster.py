@@ -1,4 +1,4 @@
-"""Containers of the training image, started as SageMaker starts them."""
+"""Cluster: containers of the training image, started as SageMaker does."""
 
 import json
 import shutil
@@ -15,12 +15,12 @@ DIGITS = REPOSITORY / "build" / "digits" / "campaign-1"
 
 @dataclass(kw_only=True)
 class Cluster:
-    """The hosts of one training job, each a container with an /opt/ml of its own.
+    """The hosts of one training job, each a container with its own /opt/ml.
 
     Attributes:
-        image: the training image's id.
-        folder: where the hosts' /opt/ml lie.
-        hosts: their names, as SageMaker gives them.
+        image: The training image's id.
+        folder: The parent of the hosts' /opt/ml folders.
+        hosts: SageMaker's names of the hosts.
     """
 
     image: str
@@ -29,17 +29,17 @@ class Cluster:
     name: str = field(default_factory=lambda: f"traingrid-test-{uuid.uuid4().hex[:8]}")
 
     def start(self, hyperparameters: Mapping[str, str]) -> None:
-        """Start `train` on every host; no host knows another's name yet."""
+        """Start `train` on every host. The hosts cannot resolve each other's names yet."""
         podman("network", "create", self.name)
         for host in self.hosts:
             base = self.folder / host
             write_host(base, hyperparameters, self.hosts, host)
-            # As SageMaker runs it: as root, the name of its host, nothing but the command `train`.
+            # As on SageMaker: as root, with the host's name, and with the command `train` only.
             options = ["--detach", "--network", self.name, "--name", self.container(host), "--hostname", host]
             podman("run", *options, "--volume", f"{base}:/opt/ml", self.image, "train")
 
     def introduce(self) -> None:
-        """Make the hosts' names resolve on every host."""
+        """Make every host resolve the names of all hosts."""
         template = f'{{{{(index .NetworkSettings.Networks "{self.name}").IPAddress}}}}'
         lines = "".join(
             f"{podman('inspect', '--format', template, self.container(host))} {host}\n" for host in self.hosts
@@ -48,20 +48,20 @@ class Cluster:
             podman("exec", self.container(host), "sh", "-c", f"printf %s '{lines}' >> /etc/hosts")
 
     def knows(self, host: str, other: str) -> bool:
-        """Return whether a host resolves another's name."""
+        """Return True if a host resolves another host's name."""
         done = [PODMAN, "exec", self.container(host), "getent", "hosts", other]
         return subprocess.run(done, capture_output=True, check=False).returncode == 0
 
     def running(self, host: str) -> bool:
-        """Return whether a host's `train` still runs."""
+        """Return True if `train` is still running on a host."""
         return podman("inspect", "--format", "{{.State.Running}}", self.container(host)) == "true"
 
     def wait(self) -> dict[str, int]:
-        """Wait until `train` has ended on every host and return the exit statuses."""
+        """Wait until `train` has ended on every host, and return the exit statuses."""
         return {host: int(podman("wait", self.container(host))) for host in self.hosts}
 
     def log(self, host: str) -> str:
-        """Return what a host printed."""
+        """Return a host's output."""
         done = [PODMAN, "logs", self.container(host)]
         return subprocess.run(done, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
@@ -70,14 +70,14 @@ class Cluster:
         return f"{self.name}-{host}"
 
     def remove(self) -> None:
-        """Remove containers and network, whatever state they are in."""
+        """Remove the containers and the network, in any state."""
         for host in self.hosts:
             podman("rm", "--force", "--time", "0", "--ignore", self.container(host), check=False)
         podman("network", "rm", "--force", self.name, check=False)
 
 
 def write_host(base: Path, hyperparameters: Mapping[str, str], hosts: Sequence[str], current: str) -> None:
-    """Write what SageMaker puts into a host's /opt/ml: the job's description and the digits, in File mode."""
+    """Write SageMaker's files into a host's /opt/ml: the job's description, and the digits in File mode."""
     config = base / "input" / "config"
     config.mkdir(parents=True)
     launch = {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "2"}

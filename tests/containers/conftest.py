@@ -9,21 +9,21 @@ from tests.containers.engine import build, require_containers
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    """The CPU image of this checkout, built now."""
+    """The CPU image, built from this checkout."""
     require_containers()
     return build("cpu")
 
 
 @pytest.fixture(scope="session")
 def orchestrator() -> str:
-    """The orchestrator's image of this checkout, built now."""
+    """The orchestrator's image, built from this checkout."""
     require_containers()
     return build("orchestrator")
 
 
 @pytest.fixture
 def cluster(image: str, tmp_path: Path) -> Iterator[Callable[[Sequence[str]], Cluster]]:
-    """Make the hosts of a training job, which are gone after the test."""
+    """A function that creates the hosts of a training job, which are removed after the test."""
     made: list[Cluster] = []
 
     def make(hosts: Sequence[str]) -> Cluster:

@@ -1,4 +1,4 @@
-"""podman, buildah and the scripts of containers/, as tests call them."""
+"""Engine: runs podman, buildah and the scripts of containers/ for tests."""
 
 import os
 import subprocess
@@ -9,10 +9,10 @@ PODMAN = (REPOSITORY / "containers" / "podman.sh").as_posix()
 
 
 def podman(*arguments: str, check: bool = True) -> str:
-    """Run podman with the storage and settings of containers/, and return what it prints.
+    """Run podman with the storage and settings of containers/, and return its output.
 
     Raises:
-        AssertionError: it failed; the text is what it said.
+        AssertionError: podman failed; the text is its error output.
     """
     done = subprocess.run([PODMAN, *arguments], capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, f"podman {' '.join(arguments)}: {done.stderr}"
@@ -20,20 +20,20 @@ def podman(*arguments: str, check: bool = True) -> str:
 
 
 def build(target: str) -> str:
-    """Build an image and return its id; what goes wrong is on standard error."""
+    """Build an image and return its id. Errors are printed on standard error."""
     return _script("build.sh", target)
 
 
 def public_base() -> str:
-    """Make the base image that is like the public one, once, and return its name."""
+    """Create the base image that resembles the public one, once, and return its name."""
     return _script("public_base.sh")
 
 
 def build_unmodified(context: Path, dockerfile: str, target: str, base: str) -> str:
-    """Build a Dockerfile as it is, with a build argument for its base and nothing else, and return the image's id.
+    """Build an unmodified Dockerfile, with its base as the only build argument, and return the image's id.
 
     Raises:
-        AssertionError: it failed; the text is the end of the build's log.
+        AssertionError: The build failed; the text is the end of its log.
     """
     script = (
         'here=$5; . "$here/engine.sh"; exec buildah bud --isolation chroot --layers --force-rm --pull-never '
@@ -41,7 +41,7 @@ def build_unmodified(context: Path, dockerfile: str, target: str, base: str) -> 
     )
     folder = (REPOSITORY / "containers").as_posix()
     command = ["sh", "-ec", script, "build", base, target, str(context), dockerfile, folder]
-    clean = {"PATH": os.environ["PATH"], "HOME": str(Path.home())}  # no proxies and settings of the caller
+    clean = {"PATH": os.environ["PATH"], "HOME": str(Path.home())}  # without proxies and settings of the caller
     clean |= {name: os.environ[name] for name in ("XDG_CACHE_HOME", "STORAGE_DRIVER") if name in os.environ}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
@@ -49,10 +49,10 @@ def build_unmodified(context: Path, dockerfile: str, target: str, base: str) -> 
 
 
 def require_containers() -> None:
-    """Find out whether this machine runs containers at all.
+    """Check that this machine can run containers.
 
     Raises:
-        AssertionError: it does not; the text is what podman said.
+        AssertionError: It cannot; the text contains podman's error.
     """
     base = _script("base.sh")
     tried = subprocess.run(

@@ -1,4 +1,4 @@
-"""Run by the orchestrator's image itself, on its standard input: prints as JSON what is in it, and what it can do."""
+"""Inside: a script for standard input of the orchestrator's image, which prints facts about its container as JSON."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 NOT_THE_IMAGE = ("proc", "sys", "dev")
 OF_THE_RUNTIME = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv")
-ADDRESS = "192.0.2.7"  # of a block for examples (RFC 5737)
+ADDRESS = "192.0.2.7"  # from a block for documentation (RFC 5737)
 
 
 def files() -> list[Path]:
@@ -28,7 +28,7 @@ def is_program(path: Path) -> bool:
 
 
 def is_risky(path: Path) -> bool:
-    """Whether a file would be written by its owner's children, or run as another user."""
+    """Return True if a file is not owned by root, runs as another user, or is writable by its group or others."""
     seen = path.stat()
     return bool(seen.st_uid or seen.st_mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWGRP | stat.S_IWOTH))
 
@@ -49,7 +49,7 @@ def writes() -> str:
 
 
 def answer_one_question(server: socket.socket) -> None:
-    """Answer a question for an address as a name server does (RFC 1035, section 4.1)."""
+    """Reply to a query for an address as a name server does (RFC 1035, section 4.1)."""
     asked, client = server.recvfrom(512)
     question = asked[12 : asked.index(b"\0", 12) + 5]
     header = asked[:2] + b"\x81\x80" + b"\0\1\0\1\0\0\0\0"
@@ -68,7 +68,7 @@ def asked_of_a_name_server() -> str:
 
 
 def authorities() -> int:
-    import botocore.httpsession  # noqa: PLC0415 - what is said of the image does not depend on it
+    import botocore.httpsession  # noqa: PLC0415 - the facts about the image do not depend on it
 
     context = ssl.create_default_context(cafile=botocore.httpsession.get_cert_path(True))
     return len(context.get_ca_certs())

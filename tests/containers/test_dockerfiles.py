@@ -1,7 +1,7 @@
-"""Both Dockerfiles, built as CodeBuild builds them: unmodified, with the sources of the deployed asset alone.
+"""Both Dockerfiles, built as in CodeBuild: unmodified, with only the sources of the deployed asset.
 
-No secret is mounted, no build argument but the base image is given, and EFA is off. The base is like the public one:
-Debian bookworm, and Python 3.11 in /usr/local (containers/public_base.sh has the differences).
+No secrets are mounted, the base image is the only build argument, and EFA is off. The base resembles the public one:
+Debian bookworm with Python 3.11 in /usr/local (containers/public_base.sh describes the differences).
 """
 
 import shutil
@@ -14,7 +14,7 @@ from tests.containers.engine import REPOSITORY, build_unmodified, podman, public
 
 
 def context(recipe: Recipe, folder: Path) -> Path:
-    """Return a folder with the files of a recipe, which is all that CodeBuild gets."""
+    """Return a folder with the files of a recipe, as CodeBuild gets them."""
     for source in recipe.sources:
         target = folder / source
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,11 +38,11 @@ def training(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def in_image(image: str, *command: str) -> str:
-    """Run a program in a container without a network, and return its output."""
+    """Run a program in a container without network access, and return its output."""
     return podman("run", "--rm", "--network", "none", "--entrypoint", command[0], image, *command[1:])
 
 
-def test_the_base_has_pythons_own_place_and_not_debians(base: str) -> None:
+def test_the_base_has_python_in_usr_local(base: str) -> None:
     assert in_image(base, "python3", "-c", "import sys; print(sys.base_prefix)") == "/usr/local"
     assert in_image(base, "sh", "-c", "ls /usr/bin/python3* 2>/dev/null | wc -l") == "0"
 

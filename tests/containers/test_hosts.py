@@ -1,4 +1,4 @@
-"""The training image, run as SageMaker runs it: `make test-containers`. It builds the image, and so takes minutes."""
+"""The training image, run as on SageMaker. `make test-containers` builds the image, which takes minutes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ MakeCluster = Callable[[Sequence[str]], Cluster]
 def test_two_hosts_that_resolve_late_train_together(cluster: MakeCluster) -> None:
     hosts = cluster(HOSTS)
     hosts.start(TINY)
-    time.sleep(5.0)  # SageMaker's names may take longer than that
+    time.sleep(5.0)  # on SageMaker, names may take longer to resolve
     assert not hosts.knows("algo-1", "algo-2")
     assert hosts.running("algo-1"), hosts.log("algo-1")
     assert hosts.running("algo-2"), hosts.log("algo-2")
@@ -42,7 +42,7 @@ def test_one_host_trains_with_mpirun_alone(cluster: MakeCluster) -> None:
     assert model_files(host, "algo-1")
 
 
-def test_a_rank_that_fails_fails_the_job_on_every_host_and_is_explained(cluster: MakeCluster) -> None:
+def test_a_failed_rank_fails_the_job_on_every_host_with_its_reason(cluster: MakeCluster) -> None:
     hosts = cluster(HOSTS)
     hosts.start(TINY | {"classes": "5"})
     hosts.introduce()
@@ -60,13 +60,13 @@ def test_the_native_reader_is_in_the_image(image: str) -> None:
     assert podman(*run, image, "python3", "-c", program) == "True"
 
 
-def test_the_image_keeps_nothing_of_the_machine_that_built_it(image: str) -> None:
+def test_the_image_contains_nothing_of_the_build_machine(image: str) -> None:
     places = "/run/secrets /wheels /src /tmp /etc/pip.conf /root/.config /root/.cache /etc/apt/apt.conf"
     look = f"find {places} -type f 2>/dev/null; grep -h '^deb ' /etc/apt/sources.list | grep -v deb.debian.org; true"
     assert podman("run", "--rm", "--network", "none", image, "sh", "-c", look) == ""
 
 
 def model_files(cluster: Cluster, host: str) -> list[str]:
-    """Return the names of what a host would have uploaded as model.tar.gz."""
+    """Return the names of the files that would be uploaded as model.tar.gz from a host."""
     folder = cluster.folder / host / "model"
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []

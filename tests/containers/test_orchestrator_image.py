@@ -1,4 +1,4 @@
-"""The orchestrator's image: what is in it, and that it works where nothing may be written."""
+"""The orchestrator's image: its content, and its function in a read-only container."""
 
 import json
 import re
@@ -17,7 +17,7 @@ MEGABYTE = 1_000_000
 
 @pytest.fixture(scope="module")
 def inside(orchestrator: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What tests/containers/inside.py says of the image, in a container as Fargate's, which is its own name server."""
+    """The output of tests/containers/inside.py in a container like Fargate's, which is also its own name server."""
     name_server = tmp_path_factory.mktemp("etc") / "resolv.conf"
     name_server.write_text("nameserver 127.0.0.1\n")
     run = [PODMAN, "run", "--rm", "--interactive", "--network", "none", *CONFINED]
@@ -31,13 +31,13 @@ def inside(orchestrator: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_the_public_base_is_named_by_version_and_digest() -> None:
-    """What is tested here lies on another base: no registry is reached."""
+    """These tests use another base, because they access no registry."""
     pinned = r"^ARG BASE=public\.ecr\.aws/\S+/python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}$"
     assert re.search(pinned, (REPOSITORY / "batch_job/Dockerfile").read_text(), re.M)
 
 
 def test_it_is_small(orchestrator: str) -> None:
-    """Fargate keeps no images: each child pulls it. It may take 120 MB unpacked; it takes about half of that."""
+    """Fargate does not cache images, so each child pulls it. The limit is 120 MB unpacked, about twice its size."""
     assert int(podman("image", "inspect", "--format", "{{.Size}}", orchestrator)) <= 80 * MEGABYTE
 
 
@@ -48,24 +48,24 @@ def test_it_runs_as_an_ordinary_user_and_can_write_nowhere(inside: dict[str, Any
     assert inside["risky"] == []
 
 
-def test_there_is_no_program_in_it_but_python(inside: dict[str, Any]) -> None:
-    """No shell, no package manager, no compiler, not even pip."""
+def test_it_contains_no_program_except_python(inside: dict[str, Any]) -> None:
+    """No shell, package manager or compiler, not even pip."""
     (python,) = inside["programs"]
     assert Path(python).name == "python3.11"
 
 
-def test_what_starts_is_compiled_already(inside: dict[str, Any]) -> None:
+def test_its_modules_are_compiled(inside: dict[str, Any]) -> None:
     assert inside["uncompiled"] == []
 
 
-def test_names_are_looked_up_and_certificates_checked(inside: dict[str, Any]) -> None:
+def test_it_resolves_names_and_has_certificates(inside: dict[str, Any]) -> None:
     assert inside["hosts"] == "192.0.2.1"
     assert inside["name server"] == "192.0.2.7"
     assert inside["authorities"] > 100
     assert inside["encoding"] == "utf-8"
 
 
-def test_scanners_find_the_packages_that_its_libraries_are_from(inside: dict[str, Any]) -> None:
+def test_scanners_find_the_packages_of_its_libraries(inside: dict[str, Any]) -> None:
     owners = {"libc": "libc6", "libssl": "libssl3", "libcrypto": "libssl3", "libz": "zlib1g", "libgcc_s": "libgcc-s1"}
     present = {library.partition(".so")[0] for library in inside["libraries"]}
     assert present >= set(owners)
@@ -73,14 +73,14 @@ def test_scanners_find_the_packages_that_its_libraries_are_from(inside: dict[str
     assert "/etc/os-release" in inside["configuration"]
 
 
-def test_it_keeps_nothing_of_the_machine_that_built_it(inside: dict[str, Any]) -> None:
+def test_it_contains_nothing_of_the_build_machine(inside: dict[str, Any]) -> None:
     assert inside["foreign"] == []
     plain = {"group", "ld.so.cache", "ld.so.conf", "os-release", "passwd"}
     found = {path for path in inside["configuration"] if not path.startswith("/etc/ld.so.conf.d/")}
     assert found == {f"/etc/{name}" for name in plain}
 
 
-def test_a_child_without_its_settings_says_which(orchestrator: str) -> None:
+def test_a_child_without_settings_reports_the_missing_ones(orchestrator: str) -> None:
     run = [PODMAN, "run", "--rm", "--network", "none", *CONFINED, orchestrator]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == LINE_IS_WRONG

@@ -1,5 +1,5 @@
-"""The whole way with the orchestrator in its container: a manifest in S3, children in containers, a training in each
-Region, the ledger."""
+"""End to end, with the orchestrator in its container: a manifest in S3, children in containers, a training job in each
+Region, and the ledger."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def lines(plane: ControlPlane) -> list[str]:
-    """A manifest line per Region; its data lies there."""
+    """One manifest line per Region, with its data."""
     return [
         f"{region},{upload_folder(plane.deployment, DIGITS / f'campaign-{number}', region)}\n"
         for number, region in enumerate(REGIONS, start=1)
@@ -51,7 +51,7 @@ def lines(plane: ControlPlane) -> list[str]:
 
 @pytest.fixture(scope="module")
 def trained(plane: ControlPlane, lines: list[str]) -> SubmissionStatus:
-    """Two lines; the container of the second is told to end while its job trains, as when its host is to go."""
+    """Two lines. The container of the second gets SIGTERM while its job trains, as when Fargate retires its host."""
     submission = submitted(plane, "digits.csv", lines)
     trains(plane, submission, 1)
     podman("kill", "--signal", "TERM", container(f"{plane.status(submission).batch_job}:1", 1))
@@ -65,7 +65,7 @@ def submitted(plane: ControlPlane, key: str, lines: list[str]) -> str:
 
 
 def trains(plane: ControlPlane, submission: str, index: int) -> None:
-    """Wait until a line's job trains; it must not have ended already."""
+    """Wait until a line's job trains; fail if it has already ended."""
     until(lambda: plane.status(submission).jobs[index].state not in (PENDING, WAITING))
     assert plane.status(submission).jobs[index].state == "InProgress"
 
@@ -84,7 +84,7 @@ def test_each_line_trains_in_its_own_region(
     assert [str(violation) for violation in audit(world)] == []
 
 
-def test_a_container_that_is_told_to_end_is_tried_again_and_attaches_to_what_trains(
+def test_a_terminated_container_is_retried_and_attaches_to_its_job(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     attempts = [
@@ -100,7 +100,7 @@ def test_a_container_that_is_told_to_end_is_tried_again_and_attaches_to_what_tra
     assert sorted(created) == sorted(job.training_job for job in trained.jobs)
 
 
-def test_a_job_that_is_terminated_in_batch_ends_its_container_and_not_its_training(
+def test_terminating_a_batch_job_stops_its_container_but_not_training(
     trained: SubmissionStatus, plane: ControlPlane, lines: list[str], children: Children
 ) -> None:
     submission = submitted(plane, "one.csv", lines[:1])

@@ -1,4 +1,4 @@
-"""The address that takes a custom resource's answers, and what it took."""
+"""CloudFormation: an HTTP server that receives the responses of custom resources."""
 
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class CloudFormation:
-    """Give `url` to a request as its ResponseURL."""
+    """A fake of CloudFormation's response endpoint. Pass `url` to a request as its ResponseURL."""
 
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
@@ -23,7 +23,7 @@ class CloudFormation:
                 self.end_headers()
 
             def log_message(self, *arguments: Any) -> None:
-                """Stay silent."""
+                """Suppress log output."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

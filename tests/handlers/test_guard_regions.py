@@ -1,4 +1,4 @@
-"""lambda/guard_regions between CloudFormation and the ledger."""
+"""lambda/guard_regions, with CloudFormation's requests and a ledger."""
 
 import importlib
 from types import SimpleNamespace
@@ -18,19 +18,19 @@ from traingrid.ledger import Ledger
 
 @pytest.fixture(autouse=True)
 def stack(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The environment of the function, and a stack that is just being updated; its id."""
+    """Set the function's environment, create a stack in an update, and return its id."""
     monkeypatch.setenv("TRAINGRID_GRID", deployment.grid.to_environment())
     monkeypatch.setenv("TRAINGRID_ACCOUNT", deployment.account)
     monkeypatch.setenv("TRAINGRID_TABLE", deployment.table)
     monkeypatch.setenv("TRAINGRID_MANIFEST_BUCKET", deployment.manifest_bucket)
     template = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
     made = boto3.client("cloudformation").create_stack(StackName="traingrid-control", TemplateBody=template)
-    monkeypatch.setattr(region_guard, "_ON_THE_WAY", ("CREATE_COMPLETE",))  # what it is in moto
+    monkeypatch.setattr(region_guard, "_ON_THE_WAY", ("CREATE_COMPLETE",))  # the stack's state in moto
     return made["StackId"]
 
 
 def handle(cloudformation: CloudFormation, stack: str, kind: str, **more: Any) -> dict[str, Any]:
-    """Hand the function a request, and return its answer."""
+    """Invoke the function with a request, and return its response."""
     event = {
         "RequestType": kind,
         "RequestId": "request-1",
@@ -51,7 +51,7 @@ def removing(cloudformation: CloudFormation, stack: str) -> dict[str, Any]:
     return handle(cloudformation, stack, "Update", PhysicalResourceId="traingrid-x", OldResourceProperties=before)
 
 
-def test_a_first_deployment_is_answered_without_a_look_at_anything(
+def test_a_first_deployment_succeeds_without_checks(
     cloudformation: CloudFormation, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ledger, "everything", lambda _self: pytest.fail("it looked"))
@@ -59,7 +59,7 @@ def test_a_first_deployment_is_answered_without_a_look_at_anything(
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "traingrid-GuardRegions")
 
 
-def test_a_region_without_jobs_may_go(cloudformation: CloudFormation, stack: str) -> None:
+def test_a_region_without_jobs_may_be_removed(cloudformation: CloudFormation, stack: str) -> None:
     answer = removing(cloudformation, stack)
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "traingrid-x")
 
@@ -74,7 +74,7 @@ def test_a_region_with_jobs_fails_the_deployment(
     assert answer["PhysicalResourceId"] == "traingrid-x"
 
 
-def test_a_ledger_that_does_not_answer_is_no_permission(
+def test_an_unavailable_ledger_fails_the_deployment(
     cloudformation: CloudFormation, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(_self: Ledger) -> None:
@@ -86,7 +86,7 @@ def test_a_ledger_that_does_not_answer_is_no_permission(
     assert "could not be found out" in answer["Reason"]
 
 
-def test_the_end_of_the_resource_itself_is_never_refused(
+def test_deletion_of_the_custom_resource_is_never_refused(
     cloudformation: CloudFormation, stack: str, ledger: Ledger, job: Job
 ) -> None:
     open_lines(ledger, job, ["eu-west-1"])

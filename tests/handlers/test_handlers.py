@@ -1,4 +1,4 @@
-"""The Lambda functions, imported by string as AWS imports them."""
+"""The Lambda functions, imported by name as AWS does."""
 
 import importlib
 import json
@@ -31,7 +31,7 @@ def _environment(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPa
 
 
 def fresh(name: str) -> ModuleType:
-    """Import a handler's module as a cold start does."""
+    """Import a handler's module, as in a cold start."""
     return importlib.reload(importlib.import_module(name))
 
 
@@ -43,7 +43,7 @@ def object_created(bucket: str, key: str, version: str) -> dict[str, Any]:
     }
 
 
-def test_a_wrong_manifest_gets_its_report_and_the_log_says_so(
+def test_an_invalid_manifest_gets_a_report_and_a_log_line(
     deployment: Deployment, storage: Storage, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/my file+1.csv")
@@ -59,7 +59,7 @@ def test_a_wrong_manifest_gets_its_report_and_the_log_says_so(
     assert list(ledger.submissions()) == []
 
 
-def test_the_report_itself_is_not_taken_for_a_manifest(deployment: Deployment) -> None:
+def test_a_report_is_not_treated_as_a_manifest(deployment: Deployment) -> None:
     event = object_created(deployment.manifest_bucket, "manifests/x.csv.report.json", "v1")
     assert fresh("lambda.accept_manifest").handler(event, CONTEXT)["state"] == "ignored"
 
@@ -87,16 +87,14 @@ def test_an_event_for_an_unknown_training_job_changes_nothing(
     assert item["state"] == "Pending"
 
 
-def test_events_of_one_region_share_a_client_and_those_of_another_do_not(
-    deployment: Deployment, ledger: Ledger
-) -> None:
+def test_events_share_a_client_only_within_a_region(deployment: Deployment, ledger: Ledger) -> None:
     module = fresh("lambda.record_job_event")
     for region in ("us-west-2", "us-west-2", "eu-west-1"):
         module.handler({"region": region, "detail": {"TrainingJobName": "traingrid-0123abcd-0-1"}}, CONTEXT)
     assert module._backend.cache_info().misses == 2
 
 
-def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
+def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = fresh("lambda.reconcile").handler({"source": "aws.events", "detail-type": "Scheduled Event"}, CONTEXT)
@@ -114,7 +112,7 @@ def test_a_sweep_of_an_empty_grid_finds_nothing_and_says_so(
     assert (said["event"], said["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
 
 
-def test_a_sweep_says_what_waits_and_trains_as_metrics(
+def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
     deployment: Deployment, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = list(jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd"))
@@ -122,7 +120,7 @@ def test_a_sweep_says_what_waits_and_trains_as_metrics(
     for job in jobs:
         ledger.open_job("0123abcd", job)
     ledger.record_job("0123abcd", 0, 1, {"state": "Waiting"})
-    fresh("lambda.reconcile").handler(None, CONTEXT)  # as docs/operations.md has it invoked: without a payload
+    fresh("lambda.reconcile").handler(None, CONTEXT)  # without a payload, as in docs/operations.md
     said = json.loads(capsys.readouterr().out)
     (described,) = said["_aws"]["CloudWatchMetrics"]
     assert (described["Namespace"], described["Dimensions"]) == ("traingrid", [["grid"]])
@@ -131,7 +129,7 @@ def test_a_sweep_says_what_waits_and_trains_as_metrics(
     assert (values["Swept"], values["LinesWaiting"], values["LinesPending"]) == (1, 1, len(jobs) - 1)
 
 
-def test_a_sweep_has_no_more_time_than_its_function(deployment: Deployment, ledger: Ledger) -> None:
+def test_a_sweep_ends_within_its_functions_timeout(deployment: Deployment, ledger: Ledger) -> None:
     (job, *_) = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
     ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
     ledger.open_job("0123abcd", job)
@@ -139,7 +137,7 @@ def test_a_sweep_has_no_more_time_than_its_function(deployment: Deployment, ledg
     assert fresh("lambda.reconcile").handler({}, late)["left"] == 1
 
 
-def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_done(
+def test_an_unreachable_region_fails_the_sweep_after_all_others(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = fresh("lambda.reconcile")

@@ -1,4 +1,4 @@
-"""lambda/build_image between CloudFormation and CodeBuild: what it asks of the one, and answers the other."""
+"""lambda/build_image, with CloudFormation's requests and CodeBuild's replies."""
 
 import importlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ PROPERTIES["Compute"] = "BUILD_GENERAL1_LARGE"
 
 @pytest.fixture
 def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Stubber]]:
-    """CodeBuild and ECR, which answer what a test tells them and nothing else."""
+    """Fakes of CodeBuild and ECR that return only the replies of a test."""
     keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     clients: dict[str, Any] = {name: boto3.client(name, **keys) for name in ("codebuild", "ecr")}  # type: ignore[call-overload]
     stubs = {name: Stubber(client) for name, client in clients.items()}
@@ -50,7 +50,7 @@ def handle(event: dict[str, Any], seconds: float = 60) -> None:
 
 
 def started(stubs: dict[str, Stubber], event: dict[str, Any]) -> str:
-    """Handle a request that starts a build; return the variable that travels with it."""
+    """Handle a request that starts a build. Return the environment variable that the build carries."""
     travelling: list[Any] = []
 
     class Taken:
@@ -89,7 +89,7 @@ def ended(status: str, variable: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["Create", "Update"])
-def test_the_end_of_a_build_answers_the_request_that_started_it(
+def test_the_end_of_a_build_completes_its_request(
     kind: str, cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     before = {"PhysicalResourceId": "grid/orchestrator:built-0"} if kind == "Update" else {}
@@ -114,7 +114,7 @@ def test_the_end_of_a_build_answers_the_request_that_started_it(
 
 
 @pytest.mark.parametrize("status", ["FAILED", "FAULT", "STOPPED", "TIMED_OUT"])
-def test_a_build_that_brings_no_image_fails_the_deployment_and_names_its_log(
+def test_a_build_without_an_image_fails_the_deployment_with_its_log(
     status: str, cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     handle(ended(status, started(services, request("Create", cloudformation))))
@@ -125,15 +125,15 @@ def test_a_build_that_brings_no_image_fails_the_deployment_and_names_its_log(
     )
 
 
-def test_what_travels_with_a_build_fits_beside_its_other_variables(
+def test_the_builds_request_variable_fits_into_codebuilds_limit(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     long = request("Create", cloudformation, ResponseURL=cloudformation.url + "x" * 1800)
-    # https://docs.aws.amazon.com/codebuild/latest/userguide/troubleshooting.html: 5,500 characters for all together
+    # https://docs.aws.amazon.com/codebuild/latest/userguide/troubleshooting.html: 5,500 characters in total
     assert len(started(services, long)) < 3000
 
 
-def test_a_deletion_is_answered_at_once_and_keeps_the_image(
+def test_a_deletion_completes_immediately_and_keeps_the_image(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     handle(request("Delete", cloudformation, PhysicalResourceId="grid/orchestrator:built-0"))
@@ -141,7 +141,7 @@ def test_a_deletion_is_answered_at_once_and_keeps_the_image(
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "grid/orchestrator:built-0")
 
 
-def test_a_build_that_cannot_be_started_fails_the_deployment_at_once(
+def test_a_build_that_cannot_start_fails_the_deployment_immediately(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     services["codebuild"].add_client_error("start_build", "ResourceNotFoundException", "no such project")
@@ -152,7 +152,7 @@ def test_a_build_that_cannot_be_started_fails_the_deployment_at_once(
     assert answer["PhysicalResourceId"] == "grid/orchestrator:built-1"
 
 
-def test_a_permission_that_is_not_known_everywhere_yet_is_waited_for(
+def test_starting_a_build_waits_for_the_propagation_of_permissions(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
@@ -163,7 +163,7 @@ def test_a_permission_that_is_not_known_everywhere_yet_is_waited_for(
     assert (len(waited), cloudformation.answers) == (1, [])
 
 
-def test_a_permission_that_is_missing_is_said_before_the_function_ends(
+def test_a_missing_permission_is_reported_before_the_function_times_out(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not allowed")
@@ -176,7 +176,7 @@ def test_a_permission_that_is_missing_is_said_before_the_function_ends(
 TOO_MANY = "Cannot have more than {} builds in queue for the account"
 
 
-def test_a_quota_that_another_build_fills_is_waited_for(
+def test_starting_a_build_waits_while_another_build_uses_the_quota(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
@@ -186,9 +186,9 @@ def test_a_quota_that_another_build_fills_is_waited_for(
     assert cloudformation.answers == []
 
 
-# 60 s and 9 s are the function's time that is left: where no build at all is allowed, waiting is of no use.
+# 60 s and 9 s are the function's remaining time. If builds are not allowed at all, waiting is useless.
 @pytest.mark.parametrize(("limit", "seconds"), [(0, 60), (1, 9)])
-def test_a_quota_that_is_used_up_is_named_with_the_command_and_what_a_second_deployment_does(
+def test_an_exhausted_build_quota_is_reported_with_a_solution(
     cloudformation: CloudFormation,
     services: dict[str, Stubber],
     monkeypatch: pytest.MonkeyPatch,
@@ -225,7 +225,7 @@ def described(status: str, variable: str) -> dict[str, Any]:
     return {"builds": [{**build, "environment": {**environment, "environmentVariables": variables}}]}
 
 
-def test_a_build_that_reports_its_end_is_answered_for_although_codebuilds_event_is_lost(
+def test_a_builds_own_event_suffices_if_codebuilds_is_lost(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
@@ -238,7 +238,7 @@ def test_a_build_that_reports_its_end_is_answered_for_although_codebuilds_event_
     assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"Digest": DIGEST})
 
 
-def test_a_build_that_reports_its_end_and_failed_fails_the_deployment(
+def test_a_failed_build_that_reports_its_end_fails_the_deployment(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     variable = started(services, request("Create", cloudformation))
@@ -248,7 +248,7 @@ def test_a_build_that_reports_its_end_and_failed_fails_the_deployment(
     assert answer["Reason"].endswith("ended FAILED. Its log has the reason: https://console/log")
 
 
-def test_a_build_that_has_not_ended_in_time_is_looked_at_again_by_lambda(
+def test_lambda_retries_the_check_of_a_build_that_has_not_ended(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     variable = started(services, request("Create", cloudformation))
@@ -260,7 +260,7 @@ def test_a_build_that_has_not_ended_in_time_is_looked_at_again_by_lambda(
     assert cloudformation.answers == []
 
 
-def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(
+def test_a_refused_response_is_an_error_so_that_lambda_retries(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     cloudformation.status = 503
@@ -268,7 +268,7 @@ def test_an_answer_that_is_not_taken_is_an_error_so_that_lambda_tries_again(
         handle(request("Delete", cloudformation, PhysicalResourceId="x"))
 
 
-def test_a_build_that_somebody_starts_by_hand_answers_nobody(
+def test_a_manually_started_build_sends_no_response(
     cloudformation: CloudFormation, services: dict[str, Stubber]
 ) -> None:
     event = ended("SUCCEEDED", "{}")

@@ -1,4 +1,4 @@
-"""checkov over the templates of all configurations, in one run of its own environment."""
+"""Checkov: scans the templates of all configurations, in a single run in its own environment."""
 
 import copy
 import hashlib
@@ -17,13 +17,13 @@ from tests.stacks.templates import ROOT, Template
 PROGRAM = ROOT / ".venv-scanners" / "bin" / "checkov"
 OPTIONS = ("--framework", "cloudformation", "--output", "json", "--compact", "--soft-fail", "--skip-download")
 OFFLINE = {"BC_SKIP_MAPPING": "TRUE", "HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
-"""The rules are in the package; what checkov would ask its vendor for is names and severities of rules. Port 9 is
-nobody's: a request that is made all the same fails."""
+"""The rules are in the package. From its vendor, checkov would request names and severities of rules. No server uses
+port 9, so any request fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What checkov says of one template."""
+    """Checkov's findings in one template."""
 
     rules: frozenset[str]
     found: frozenset[Finding]
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def scan(configurations: Mapping[str, Mapping[str, Template]]) -> dict[str, Scan]:
-    """Return what checkov says of each configuration's templates."""
+    """Return checkov's scan of each configuration's templates."""
     verdicts = _verdicts([template for templates in configurations.values() for template in templates.values()])
     return {
         name: _scan({stack: verdicts[_digest(template)] for stack, template in templates.items()})
@@ -53,7 +53,7 @@ def _scan(verdicts: Mapping[str, Verdict]) -> Scan:
 
 
 def _verdicts(templates: Iterable[Template]) -> dict[str, Verdict]:
-    """Return what checkov says of each of some templates, by their digests: each as it is, and without its skips."""
+    """Return checkov's verdicts on templates by their digests: each template unchanged, and without its skips."""
     distinct = {_digest(template): template for template in templates}
     with tempfile.TemporaryDirectory(prefix="traingrid-checkov-") as folder:
         for digest, template in distinct.items():
@@ -65,7 +65,7 @@ def _verdicts(templates: Iterable[Template]) -> dict[str, Verdict]:
         digest: Verdict(
             rules=frozenset(
                 finding.rule for finding in asked.get(f"{digest}-bare", ())
-            ),  # none, of a custom resource alone
+            ),  # an empty list, if there is only a custom resource
             found=frozenset(failed.get(f"{digest}-bare", ())),
             unexplained=frozenset(failed.get(digest, ())),
             unused=frozenset(_skips(template)) - failed.get(f"{digest}-bare", set()),
@@ -75,7 +75,7 @@ def _verdicts(templates: Iterable[Template]) -> dict[str, Verdict]:
 
 
 def _run(folder: Path) -> dict[str, Any]:
-    """Return checkov's report on a folder. Raises FileNotFoundError where its environment was not made."""
+    """Return checkov's report on a folder. Raises FileNotFoundError if its environment was not created."""
     if not PROGRAM.exists():
         raise FileNotFoundError(f"{PROGRAM}: checkov is not installed. Run `make setup-scanners` once.")
     ended = subprocess.run(

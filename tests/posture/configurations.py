@@ -1,4 +1,4 @@
-"""The grids that everything here is checked over: one line for each."""
+"""Configurations: the grids that all posture checks run on, one per line."""
 
 from typing import Any
 
@@ -55,13 +55,13 @@ QUEUED = {"image": "resnet", "instance_type": "ml.g5.48xlarge", "launch": "queue
 SHARES = {"research": 1, "production": 4}
 
 CONFIGURATIONS: dict[str, Grid] = {
-    "one Region, which is home": a_grid(1),
+    "one Region, at home": a_grid(1),
     "one Region, home elsewhere": a_grid({"eu-west-1": None}, home="us-east-2"),
     "two Regions": a_grid(2),
     "two Regions, home elsewhere": a_grid({"eu-central-1": None, "ap-northeast-1": None}, home="eu-west-1"),
     "six Regions": a_grid(6),
     "twelve Regions": a_grid(12),
-    "data buckets of one's own": a_grid(OWN_BUCKETS),
+    "custom data buckets": a_grid(OWN_BUCKETS),
     "images by URI": a_grid(1, images={"resnet": TRAINING, "dlc": {"uri": f"{CONTAINERS}:2.14-gpu"}}),
     "registries and several repositories": a_grid(2, images=IMAGES, image_registries=[CONTAINERS]),
     "algorithms": a_grid(1, algorithms=["our-algorithm", ALGORITHM]),
@@ -70,22 +70,22 @@ CONFIGURATIONS: dict[str, Grid] = {
     "private network at home": a_grid(1, network="private"),
     "private network": a_grid(2, network="private"),
     "private network in chosen zones": a_grid(2, network=ZONES),
-    "a network of one's own": a_grid(2, network=EXISTING),
+    "existing network": a_grid(2, network=EXISTING),
     "keys": a_grid(2, encryption="kms"),
-    "keys of one's own": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
+    "existing keys": a_grid(2, encryption={"kind": "kms", "keys": OWN_KEYS}),
     "training in a VPC, isolated": a_grid(CONFINED, training={"network_isolation": True, "max_runtime": "5d"}),
-    "people to tell and a budget": a_grid(2, alarms=TOLD),
-    "more people to tell": a_grid(2, alarms={**TOLD, "emails": ["ml-on-call@example.com", "head@example.com"]}),
+    "emails and a budget": a_grid(2, alarms=TOLD),
+    "more emails": a_grid(2, alarms={**TOLD, "emails": ["ml-on-call@example.com", "head@example.com"]}),
     "keys and private network": a_grid(2, encryption="kms", network="private"),
-    "training images built, by others replicated": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
+    "training images built, manual replication rules": a_grid(2, images=BUILT, job=ON_GPUS, replicate_images=False),
     "training images built, with keys": a_grid(6, images=BUILT, job=ON_GPUS, encryption="kms"),
     "two accounts": a_grid(ELSEWHERE, account=HOME),
     "two accounts, keys and private network": a_grid(
         {"us-west-2": {"account": OTHER}, "eu-west-1": None}, account=HOME, encryption="kms", network="private"
     ),
-    "two accounts, each rule and policy its owner's": a_grid(ELSEWHERE, account=HOME, replicate_images=False),
+    "two accounts, manual replication rules": a_grid(ELSEWHERE, account=HOME, replicate_images=False),
     "service queues in twelve Regions": a_grid(dict.fromkeys(REGIONS, QUEUE), job=QUEUED),
     "quota shares that lend": a_grid({"us-east-1": QUOTA, "us-west-2": QUEUE}, shares=SHARES, network="private"),
-    "a queue at home that is shared": a_grid(1, shares=SHARES, encryption="kms"),
+    "shared home queue": a_grid(1, shares=SHARES, encryption="kms"),
     "the longest name": a_grid({REGIONS[5]: QUEUE}, name="a" * 24, home="ap-northeast-3"),
 }

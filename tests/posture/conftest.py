@@ -16,20 +16,20 @@ _SCANS = pytest.StashKey[Scans]()
 
 @pytest.fixture(scope="session", params=CONFIGURATIONS, ids=lambda name: name.replace(" ", "-"))
 def made(request: pytest.FixtureRequest) -> Synthesised:
-    """Every configuration, one after the other."""
+    """Every configuration in turn."""
     return synthesised(request.param)
 
 
 @pytest.fixture(scope="session")
 def scans(request: pytest.FixtureRequest) -> Scans:
-    """What every scanner says of every configuration."""
+    """The scans of every configuration by every scanner."""
     found = scan_everything()
     request.config.stash[_SCANS] = found
     return found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print what came of rules times configurations."""
+    """Print a table of the results: rules times configurations."""
     found = config.stash.get(_SCANS, None)
     if found is None:
         return
@@ -45,11 +45,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _outcomes(reporter: pytest.TerminalReporter) -> Counter[str]:
-    """Return how the tests of our own rules have ended."""
+    """Return the number of tests of our own rules by outcome."""
     return Counter({kind: sum(1 for _ in _reports(reporter, kind)) for kind in ("passed", "failed")})
 
 
 def _reports(reporter: pytest.TerminalReporter, kind: str) -> Iterator[str]:
     for report in reporter.getreports(kind):
-        if "test_every_grid_keeps_the_rule[" in report.nodeid:
+        if "test_every_grid_satisfies_the_rule[" in report.nodeid:
             yield report.nodeid

@@ -1,4 +1,4 @@
-"""What a scanner says of a configuration, and what of that the stacks give a reason for."""
+"""Findings: a scanner's results for a configuration, and the stacks' reasons for them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A rule that something breaks; `where` is the path or the stack and logical id of that."""
+    """A rule and the construct or resource that breaks it; `where` is its path, or its stack and logical id."""
 
     rule: str
     where: str
@@ -17,13 +17,13 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """A scanner's answer for one configuration.
+    """A scanner's results for one configuration.
 
     Attributes:
-        rules: How many rules were asked.
-        found: All that breaks one, whether there is a reason or not.
-        unexplained: What of that has no reason.
-        unused: Reasons for which there is nothing: what they were for has gone, or they are at the wrong place.
+        rules: The number of rules that were checked.
+        found: All findings, with or without a reason.
+        unexplained: The findings without a reason.
+        unused: Reasons without a finding, because it was fixed or the reason is at the wrong place.
     """
 
     rules: int
@@ -34,7 +34,7 @@ class Scan:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """A line of the table: rules times configurations, by what came of them."""
+    """A line of the table: rules times configurations, by result."""
 
     configurations: int
     rules: int
@@ -44,7 +44,7 @@ class Counts:
 
 
 def counts(scans: Iterable[Scan]) -> Counts:
-    """Return how often a rule found nothing, only what has a reason, or something that has none."""
+    """Count the rules without findings, with only explained findings, and with unexplained findings."""
     scans = list(scans)
     failed = sum(len(_rules(scan.unexplained)) for scan in scans)
     found = sum(len(_rules(scan.found)) for scan in scans)
@@ -59,5 +59,5 @@ def counts(scans: Iterable[Scan]) -> Counts:
 
 
 def _rules(findings: Iterable[Finding]) -> set[str]:
-    """Return the rules of findings; cdk-nag writes what a finding is about behind a rule, in brackets."""
+    """Return the rules of findings. cdk-nag appends the subject of a finding to its rule, in brackets."""
     return {finding.rule.partition("[")[0] for finding in findings}

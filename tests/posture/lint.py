@@ -1,4 +1,4 @@
-"""cfn-lint over templates; equal templates are read once."""
+"""Lint: runs cfn-lint on templates; equal templates are checked once."""
 
 import json
 from functools import cache
@@ -17,7 +17,7 @@ EXPLAINED = {
 
 
 def scan(made: Synthesised) -> Scan:
-    """Return what cfn-lint says of a configuration's templates, each for the Region of its stack."""
+    """Return cfn-lint's scan of a configuration's templates, each for its stack's Region."""
     found = frozenset(
         Finding(rule, f"{stack}/{where}")
         for stack, template in made.templates.items()
@@ -33,7 +33,7 @@ def scan(made: Synthesised) -> Scan:
 
 
 def findings(template: Template, region: str) -> list[tuple[str, str]]:
-    """Return rule and place of everything that is wrong with a template."""
+    """Return the rule and place of every error in a template."""
     return _lint(json.dumps(template), region)
 
 
@@ -46,5 +46,5 @@ def _lint(text: str, region: str) -> list[tuple[str, str]]:
 
 @cache
 def _runner(region: str) -> Runner:
-    """Return cfn-lint with its rules, which take longer to load than a template to check."""
+    """Return cfn-lint with its rules, cached because loading them takes longer than checking a template."""
     return Runner(ConfigMixIn(regions=[region]))

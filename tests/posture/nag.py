@@ -1,4 +1,4 @@
-"""cdk-nag over an app: first without the acknowledgments of the stacks, then with them."""
+"""Nag: runs cdk-nag on an app, first without the stacks' acknowledgments, then with them."""
 
 import re
 import tarfile
@@ -17,23 +17,23 @@ PACKS = {
     "AwsSolutions": ("aws-solutions", AwsSolutionsChecks),
     "NIST.800.53.R5": ("nist-800-53-r5", NIST80053R5Checks),
 }
-"""By what their rules' ids begin with: the file of the pack inside the library, and the pack."""
+"""The rule packs, by the prefix of their rules' ids: the pack's file in the library, and the pack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Acknowledged:
-    """A reason that a stack gives for breaking a rule, at a construct and all below it."""
+    """A stack's reason for breaking a rule, which applies to a construct and everything below it."""
 
     construct: IConstruct
     acknowledgment: Acknowledgment
 
     def apply(self) -> None:
-        """Tell the CDK."""
+        """Record the acknowledgment in the CDK."""
         Validations.of(self.construct).acknowledge(self.acknowledgment)
 
 
 def scan(app: App, acknowledged: Sequence[Acknowledged]) -> dict[str, Scan]:
-    """Return what the packs find, and apply what was acknowledged in between."""
+    """Return the packs' findings without acknowledgments, then apply them and add the remaining findings."""
     packs = {prefix: pack(app) for prefix, (_, pack) in PACKS.items()}
     found = {prefix: _findings(pack, app) for prefix, pack in packs.items()}
     for one in acknowledged:
@@ -60,7 +60,7 @@ def _findings(pack: NagPack, app: App) -> frozenset[Finding]:
 
 
 def _unused(reasons: Iterable[Finding], found: Iterable[Finding]) -> frozenset[Finding]:
-    """Return the reasons that no finding needs: of the same rule, at the same construct or below it."""
+    """Return the reasons without a finding of the same rule at the same construct or below it."""
     needed = {finding.rule: set[str]() for finding in found}
     for finding in found:
         needed[finding.rule].add(f"{finding.where}/")
@@ -75,7 +75,7 @@ def _unused(reasons: Iterable[Finding], found: Iterable[Finding]) -> frozenset[F
 
 @cache
 def rules(prefix: str) -> int:
-    """Return how many rules a pack has. Its API does not say, so they are counted in the library's own source."""
+    """Return the number of rules in a pack, counted in the library's source because its API does not provide it."""
     (library,) = (file for file in files("cdk_nag._jsii").iterdir() if file.name.endswith(".tgz"))
     with library.open("rb") as packed, tarfile.open(fileobj=packed) as archive:
         source = archive.extractfile(f"package/lib/packs/{PACKS[prefix][0]}.js")

@@ -1,4 +1,4 @@
-"""A rule of our own about templates, and the defects that prove that it can be broken."""
+"""Rule: our own rules for templates, and defects that prove that each rule can be broken."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from typing import Any
 from tests.posture.synthesised import Synthesised
 
 Check = Callable[[Synthesised], Iterator[str]]
-"""Yields a sentence for everything that breaks the rule."""
+"""Yields a message for each violation of the rule."""
 
 Defect = Callable[[Synthesised], None]
-"""Breaks the rule in the templates that it is given."""
+"""Changes templates so that they break the rule."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold of every grid; the name of `check` says it."""
+    """A rule that every grid must satisfy; the name of `check` describes it."""
 
     check: Check
     defects: tuple[Defect, ...]
 
     @property
     def name(self) -> str:
-        """Return the rule as words."""
+        """Return the rule's name with blanks."""
         return self.check.__name__.replace("_", "-")
 
 
 def put(kind: str, path: str, value: Any, *, part: str = "Properties") -> Defect:
-    """Return the defect that the first resource of a type has another value at `path`, whose keys have dots between."""
+    """Return a defect that sets `path`, keys separated by dots, to another value in the first resource of a type."""
 
     def defect(made: Synthesised) -> None:
         holder, last = _holder(made, kind, path, part)
@@ -37,7 +37,7 @@ def put(kind: str, path: str, value: Any, *, part: str = "Properties") -> Defect
 
 
 def without(kind: str, path: str, *, part: str = "Properties") -> Defect:
-    """Return the defect that the first resource of a type lacks what is at `path`."""
+    """Return a defect that removes `path` from the first resource of a type."""
 
     def defect(made: Synthesised) -> None:
         holder, last = _holder(made, kind, path, part)
@@ -47,7 +47,7 @@ def without(kind: str, path: str, *, part: str = "Properties") -> Defect:
 
 
 def added(kind: str, properties: dict[str, Any]) -> Defect:
-    """Return the defect that the home Region has one resource more."""
+    """Return a defect that adds a resource to the home Region."""
 
     def defect(made: Synthesised) -> None:
         next(iter(made.templates.values()))["Resources"]["Planted"] = {"Type": kind, "Properties": properties}
@@ -56,7 +56,7 @@ def added(kind: str, properties: dict[str, Any]) -> Defect:
 
 
 def removed(kind: str) -> Defect:
-    """Return the defect that the first resource of a type is not there."""
+    """Return a defect that removes the first resource of a type."""
 
     def defect(made: Synthesised) -> None:
         stack, name, _ = next(made.each(kind))
@@ -75,7 +75,7 @@ def _holder(made: Synthesised, kind: str, path: str, part: str) -> tuple[Any, An
 
 
 def referred(value: Any) -> str:
-    """Return the logical id that a Ref or a Fn::GetAtt is about; "" for anything else."""
+    """Return the logical id in a Ref or Fn::GetAtt; "" for anything else."""
     match value:
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]}:
             return name
@@ -83,5 +83,5 @@ def referred(value: Any) -> str:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a value that CloudFormation allows to be a list or its only element as a list."""
+    """Return a value as a list, because CloudFormation allows a single element in its place."""
     return value if isinstance(value, list) else [value]

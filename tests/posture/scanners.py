@@ -1,4 +1,4 @@
-"""Every scanner over every configuration."""
+"""Scanners: runs every scanner on every configuration."""
 
 from tests.posture import checkov, lint, nag
 from tests.posture.configurations import CONFIGURATIONS
@@ -6,13 +6,13 @@ from tests.posture.findings import Scan
 from tests.posture.synthesised import synthesised
 
 Scans = dict[str, dict[str, Scan]]
-"""By scanner and configuration."""
+"""Scans by scanner and configuration."""
 
 SCANNERS = (*nag.PACKS, "cfn-lint", "checkov")
 
 
 def scan_everything() -> Scans:
-    """Return what every scanner says of every configuration."""
+    """Return the scans of every configuration by every scanner."""
     made = {name: synthesised(name) for name in CONFIGURATIONS}
     return {
         **{pack: {name: one.nag[pack] for name, one in made.items()} for pack in nag.PACKS},

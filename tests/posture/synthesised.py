@@ -1,4 +1,4 @@
-"""A configuration as CloudFormation gets it, and what cdk-nag says of it: made once and shared by all checks."""
+"""Synthesized configurations: templates and cdk-nag's findings, created once and shared by all checks."""
 
 import json
 import tempfile
@@ -27,12 +27,12 @@ class Synthesised:
     """A grid and its templates.
 
     Attributes:
-        grid: What was synthesised.
-        templates: By the names of their stacks.
-        regions: The Region of every stack.
-        accounts: The account of every stack; "unknown-account" where it goes to whichever deploys it.
-        after: What every stack is deployed after.
-        nag: What cdk-nag says of the construct tree, by rule pack.
+        grid: The grid.
+        templates: The templates by stack name.
+        regions: The Region of each stack.
+        accounts: The account of each stack; "unknown-account" if it is not fixed.
+        after: The stacks that each stack depends on.
+        nag: cdk-nag's scans of the construct tree, by rule pack.
     """
 
     grid: Grid
@@ -43,27 +43,27 @@ class Synthesised:
     nag: dict[str, Scan]
 
     def each(self, kind: str) -> Iterator[tuple[str, str, Resource]]:
-        """Yield stack, logical id and resource of all resources of one type."""
+        """Yield the stack, logical id and resource of all resources of one type."""
         for stack, template in self.templates.items():
             for name, resource in template["Resources"].items():
                 if resource["Type"] == kind:
                     yield stack, name, resource
 
     def properties(self, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield `stack/logical id` and properties of all resources of one type."""
+        """Yield `stack/logical id` and the properties of all resources of one type."""
         for stack, name, resource in self.each(kind):
             yield f"{stack}/{name}", resource.get("Properties", {})
 
 
 @cache
 def synthesised(name: str) -> Synthesised:
-    """Return the configuration called so, as it was synthesised first."""
+    """Return the synthesized configuration with this name, cached."""
     with tempfile.TemporaryDirectory(prefix="traingrid-posture-") as folder:
         return synthesise(CONFIGURATIONS[name], Path(folder))
 
 
 def synthesise(grid: Grid, folder: Path) -> Synthesised:
-    """Return a grid's templates and what cdk-nag says before and after what is acknowledged; works in `folder`."""
+    """Return a grid's templates, and cdk-nag's findings with and without acknowledgments; uses `folder` for output."""
     layer = folder / "layer"
     (layer / "python").mkdir(parents=True)
     (layer / "python" / "library.py").write_text("ANSWER = 42\n")
@@ -83,11 +83,11 @@ def synthesise(grid: Grid, folder: Path) -> Synthesised:
 
 @contextmanager
 def acknowledgments_kept_back() -> Iterator[list[nag.Acknowledged]]:
-    """Collect what is acknowledged in this block, so that cdk-nag can be asked first what it finds without."""
+    """Collect acknowledgments instead of recording them, so that cdk-nag can run without them first."""
     kept: list[nag.Acknowledged] = []
 
     class KeptBack:
-        """What stands for the CDK's Validations meanwhile."""
+        """Replaces the CDK's Validations in this block."""
 
         def __init__(self, construct: IConstruct) -> None:
             self.construct = construct

@@ -1,4 +1,4 @@
-"""Our own rules, where the scanners have none: every grid keeps them, and each can be broken."""
+"""Our own rules, which the scanners lack: every grid satisfies them, and each rule detects its defects."""
 
 import copy
 
@@ -27,7 +27,7 @@ DEFECTS = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_every_grid_keeps_the_rule(made: Synthesised, rule: Rule) -> None:
+def test_every_grid_satisfies_the_rule(made: Synthesised, rule: Rule) -> None:
     assert list(rule.check(made)) == []
 
 

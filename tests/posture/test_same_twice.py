@@ -1,4 +1,4 @@
-"""What has not changed is not deployed again: wherever and whenever the app runs, CloudFormation gets the same."""
+"""Reproducible synthesis: unchanged inputs produce the same templates in any folder and at any time."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PARTS = ("app.py", "cdk.json", "grid.yaml", "lambda", "stacks", "traingrid")
 
 
 def a_checkout(folder: Path, *, written: float) -> Path:
-    """Return a copy of all that synthesis reads, whose files say that they were written at that time."""
+    """Return a copy of all files that synthesis reads, with this modification time."""
     folder.mkdir()
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
@@ -30,7 +30,7 @@ def a_checkout(folder: Path, *, written: float) -> Path:
 
 
 def synthesised_in(checkout: Path, out: Path, **environment: str) -> dict[str, str]:
-    """Return all templates and lists of assets that the CDK CLI would be given there, by the names of their files."""
+    """Return all templates and asset manifests that the CDK CLI would get there, by file name."""
     context = json.loads((checkout / "cdk.json").read_text())["context"]
     subprocess.run(
         [sys.executable, checkout / "app.py"],
@@ -48,7 +48,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return synthesised_in(checkout, folder / "out", TZ="UTC", PYTHONHASHSEED="1", LC_ALL="C")
 
 
-def test_another_folder_another_day_and_another_order_give_the_same(first: dict[str, str], tmp_path: Path) -> None:
+def test_another_folder_time_or_order_produces_the_same_templates(first: dict[str, str], tmp_path: Path) -> None:
     checkout = a_checkout(tmp_path / "another folder", written=1_000_000_000)
     (checkout / "traingrid" / "__pycache__").mkdir(exist_ok=True)
     (checkout / "traingrid" / "__pycache__" / "left.pyc").write_bytes(os.urandom(8))
@@ -57,7 +57,7 @@ def test_another_folder_another_day_and_another_order_give_the_same(first: dict[
     assert again == first
 
 
-def test_a_changed_line_of_a_function_gives_another(first: dict[str, str], tmp_path: Path) -> None:
+def test_a_change_of_a_function_changes_its_template(first: dict[str, str], tmp_path: Path) -> None:
     checkout = a_checkout(tmp_path / "checkout", written=time.time())
     with (checkout / "lambda" / "reconcile.py").open("a") as source:
         source.write("# changed\n")

@@ -1,4 +1,4 @@
-"""What cdk-nag, cfn-lint and checkov say of every grid: nothing without a reason, and no reason for nothing."""
+"""The scanners cdk-nag, cfn-lint and checkov: every finding has a reason, and every reason has a finding."""
 
 import copy
 from pathlib import Path
@@ -17,30 +17,30 @@ from tests.posture.synthesised import acknowledgments_kept_back, synthesised
 from tests.stacks.templates import Template, resources
 
 
-def test_there_are_a_dozen_configurations_at_least() -> None:
+def test_there_are_at_least_twelve_configurations() -> None:
     assert len(CONFIGURATIONS) >= 12
     assert {len(grid.regions) for grid in CONFIGURATIONS.values()} >= {1, 2, 6, 12}
 
 
 @pytest.mark.parametrize("scanner", SCANNERS)
-def test_nothing_is_found_without_a_reason(scans: Scans, scanner: str) -> None:
+def test_every_finding_has_a_reason(scans: Scans, scanner: str) -> None:
     said = {name: sorted(map(str, scan.unexplained)) for name, scan in scans[scanner].items() if scan.unexplained}
     assert said == {}
 
 
 @pytest.mark.parametrize("scanner", SCANNERS)
-def test_no_reason_is_left_for_what_is_not_found_any_more(scans: Scans, scanner: str) -> None:
+def test_every_reason_has_a_finding(scans: Scans, scanner: str) -> None:
     said = {name: sorted(map(str, scan.unused)) for name, scan in scans[scanner].items() if scan.unused}
     assert said == {}
 
 
 @pytest.mark.parametrize("scanner", SCANNERS)
-def test_every_scanner_has_asked_its_rules_of_every_configuration(scans: Scans, scanner: str) -> None:
+def test_every_scanner_checks_its_rules_on_every_configuration(scans: Scans, scanner: str) -> None:
     assert set(scans[scanner]) == set(CONFIGURATIONS)
     assert all(scan.rules > 20 and scan.found for scan in scans[scanner].values())
 
 
-def test_cdk_nag_sees_a_defect_and_a_reason_for_nothing(tmp_path: Path) -> None:
+def test_cdk_nag_detects_a_defect_and_an_unused_reason(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     with acknowledgments_kept_back() as kept:
         stack = Stack(app, "Stack")
@@ -58,14 +58,14 @@ def test_cdk_nag_sees_a_defect_and_a_reason_for_nothing(tmp_path: Path) -> None:
     assert scans["NIST.800.53.R5"].unexplained
 
 
-def test_cfn_lint_sees_a_defect() -> None:
+def test_cfn_lint_detects_a_defect() -> None:
     broken = _a_control_stack()
     (queue,) = resources(broken, "AWS::Batch::JobQueue").values()
     queue["Properties"]["Priority"] = "high"
     assert {rule for rule, _ in lint.findings(broken, "us-east-1")} - set(lint.EXPLAINED) == {"E3012"}
 
 
-def test_checkov_sees_a_defect_and_a_reason_for_nothing(tmp_path: Path) -> None:
+def test_checkov_detects_a_defect_and_an_unused_reason(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     stack = Stack(app, "Stack")
     bucket = s3.Bucket(stack, "Bucket", versioned=True)
@@ -78,7 +78,7 @@ def test_checkov_sees_a_defect_and_a_reason_for_nothing(tmp_path: Path) -> None:
     assert scan.unused == {Finding("CKV_AWS_21", name)}
 
 
-def test_a_rule_counts_once_for_a_configuration_however_often_it_is_broken() -> None:
+def test_a_rule_counts_once_per_configuration() -> None:
     here, there = Finding("A-1[x]", "here"), Finding("A-1[y]", "there")
     explained = Scan(rules=10, found=frozenset({here, there}), unexplained=frozenset(), unused=frozenset())
     broken = Scan(rules=10, found=frozenset({here, there}), unexplained=frozenset({here}), unused=frozenset())
@@ -87,4 +87,4 @@ def test_a_rule_counts_once_for_a_configuration_however_often_it_is_broken() -> 
 
 
 def _a_control_stack() -> Template:
-    return copy.deepcopy(synthesised("one Region, which is home").templates["traingrid-control"])
+    return copy.deepcopy(synthesised("one Region, at home").templates["traingrid-control"])

@@ -1,4 +1,4 @@
-"""Every grid may become every other that an edit of grid.yaml makes of it, while jobs run, or the guard refuses."""
+"""Updates: every grid can be changed to every other grid while jobs run, or the region guard refuses the update."""
 
 from collections.abc import Iterator
 from typing import NoReturn
@@ -13,7 +13,7 @@ from traingrid.region_guard import RegionGuard
 
 
 def reachable(before: str) -> list[str]:
-    """Return the configurations of the same name and home: another name or home is another grid."""
+    """Return the configurations with the same name and home Region, which are therefore the same grid."""
     grid = CONFIGURATIONS[before]
     return [
         name
@@ -26,7 +26,7 @@ UPDATED = [name for name in CONFIGURATIONS if reachable(name)]
 
 
 def refusal(before: Deployed, after: Deployed, *, jobs: bool) -> str:
-    """Return what the guard answers when a line of any Region is open, or when none is."""
+    """Return the region guard's refusal if a line is open in every Region (`jobs`), or if none is."""
     old, new = before.question(), after.question()
 
     def never(region: str) -> NoReturn:
@@ -40,14 +40,14 @@ def refusal(before: Deployed, after: Deployed, *, jobs: bool) -> str:
         training_jobs=never,
         stack_status=lambda _: "UPDATE_IN_PROGRESS",
     )
-    stay = [region for region in old["Regions"] if region in new["Regions"]]  # a Region that leaves is not the subject
+    stay = [region for region in old["Regions"] if region in new["Regions"]]  # removing a Region is tested elsewhere
     properties = {"OldResourceProperties": {**old, "Regions": stay, "Elsewhere": {}}, "ResourceProperties": new}
     properties["ResourceProperties"] = {**new, "Elsewhere": {}}
     return guard.refusal({"ResourceType": REGIONS_QUESTION, "RequestType": "Update", "StackId": "s", **properties})
 
 
 def failures(before: Deployed, after: Deployed) -> Iterator[str]:
-    """Yield what AWS would refuse."""
+    """Yield the errors with which AWS would refuse the update."""
     for one in replacements(before, after):
         if one.custom_name:
             yield f"{one.where}: {one.custom_name} would be replaced under its own name, for {one.paths}"
@@ -55,7 +55,7 @@ def failures(before: Deployed, after: Deployed) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("before", UPDATED, ids=lambda name: name.replace(" ", "-"))
-def test_aws_takes_every_update(before: str) -> None:
+def test_aws_accepts_every_update(before: str) -> None:
     found = {
         after: problems
         for after in reachable(before)
@@ -66,7 +66,7 @@ def test_aws_takes_every_update(before: str) -> None:
 
 
 @pytest.mark.parametrize("before", UPDATED, ids=lambda name: name.replace(" ", "-"))
-def test_running_jobs_keep_their_roles_network_and_queues_or_the_update_is_refused(before: str) -> None:
+def test_updates_that_delete_resources_of_running_jobs_are_refused(before: str) -> None:
     found = {
         after: lost
         for after in reachable(before)
@@ -76,7 +76,7 @@ def test_running_jobs_keep_their_roles_network_and_queues_or_the_update_is_refus
     assert found == {}
 
 
-def test_at_most_a_change_of_zones_is_refused_without_jobs() -> None:
+def test_without_jobs_only_changes_of_zones_are_refused() -> None:
     refused = {
         tuple(sorted((before, after)))
         for before in UPDATED

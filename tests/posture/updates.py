@@ -1,4 +1,4 @@
-"""What CloudFormation does to the resources of one grid when it becomes another: by their schemas, not by deploying."""
+"""Updates: determines from provider schemas how CloudFormation changes a grid's resources, without deploying."""
 
 import json
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from tests.posture.synthesised import Resource, synthesised
 from traingrid import names
 
 Place = tuple[str, str, str]
-"""Account, Region and name of a stack."""
+"""The account, Region and name of a stack."""
 
 NEEDED = ("AWS::EC2::VPC", "AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue")
-"""Types that running jobs need, beside their roles and subnets."""
+"""Types that running jobs require, in addition to their roles and subnets."""
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """The resources of a grid with all that is known before a deployment filled in, by stack and logical id."""
+    """The resources of a grid by stack and logical id, with all values that are known before a deployment."""
 
     stacks: dict[Place, dict[str, Resource]]
 
     def question(self) -> dict[str, Any]:
-        """Return the properties of the question that an update of the control stack begins with."""
+        """Return the properties of the custom resource that an update of the control stack evaluates first."""
         for resources in self.stacks.values():
             for resource in resources.values():
                 if resource["Type"] == names.REGIONS_QUESTION:
@@ -36,7 +36,7 @@ class Deployed:
 
 @dataclass(frozen=True)
 class Replacement:
-    """A resource that an update replaces, and the properties for which it does."""
+    """A resource that an update replaces, and the changed properties that require it."""
 
     where: str
     kind: str
@@ -46,7 +46,7 @@ class Replacement:
 
 @cache
 def deployed(configuration: str) -> Deployed:
-    """Return a configuration as account 123456789012 deploys it."""
+    """Return a configuration's resources in account 123456789012."""
     made = synthesised(configuration)
     stacks = {}
     for stack, template in made.templates.items():
@@ -76,10 +76,10 @@ def replacements(before: Deployed, after: Deployed) -> Iterator[Replacement]:
 
 
 def lost_by_jobs(before: Deployed, after: Deployed) -> Iterator[str]:
-    """Yield what running jobs need that an update deletes or replaces, in stacks that the grid keeps."""
+    """Yield resources of running jobs that an update deletes or replaces, in stacks that both grids have."""
     replaced = {(place, logical_id) for place, logical_id, _ in _replaced(before, after)}
     for place in before.stacks.keys() & after.stacks.keys():
-        if place[2].endswith("-builds"):  # whose roles build images, and no job uses them
+        if place[2].endswith("-builds"):  # its roles build images; no job uses them
             continue
         for logical_id in _needed(before.stacks[place]):
             if logical_id not in after.stacks[place]:
@@ -89,7 +89,7 @@ def lost_by_jobs(before: Deployed, after: Deployed) -> Iterator[str]:
 
 
 def overlapping_subnets(before: Deployed, after: Deployed) -> Iterator[str]:
-    """Yield the subnets that an update creates on addresses of one that is there until the update is over."""
+    """Yield the subnets that an update creates with addresses of a subnet that exists until the update ends."""
     replaced = {(place, logical_id) for place, logical_id, _ in _replaced(before, after)}
     for place in before.stacks.keys() & after.stacks.keys():
         old, new = (_subnets(one.stacks[place]) for one in (before, after))
@@ -106,7 +106,7 @@ def _subnets(resources: dict[str, Resource]) -> dict[str, str]:
 
 
 def _needed(resources: dict[str, Resource]) -> Iterator[str]:
-    """Yield the logical ids of what running jobs need: queues, network, and roles that a job or SageMaker uses."""
+    """Yield the logical ids of resources that running jobs require: queues, network, and roles of jobs or SageMaker."""
     by_children = json.dumps(
         [it["Properties"] for it in resources.values() if it["Type"] in ("AWS::Batch::JobDefinition", NEEDED[1])]
     )
@@ -118,7 +118,7 @@ def _needed(resources: dict[str, Resource]) -> Iterator[str]:
 
 
 def _replaced(before: Deployed, after: Deployed) -> list[tuple[Place, str, list[str]]]:
-    """Return what is replaced, also because it refers to what is replaced."""
+    """Return the replaced resources, including those that refer to a replaced one."""
     found = []
     for place in before.stacks.keys() & after.stacks.keys():
         old, new = before.stacks[place], after.stacks[place]
@@ -144,7 +144,7 @@ def _replaces(old: Resource, new: Resource, replaced: dict[str, list[str]]) -> l
 
 
 def _with_new(value: Any, replaced: dict[str, list[str]]) -> Any:
-    """Mark references to what is replaced, so that they differ from what they were."""
+    """Mark references to replaced resources, so that they differ from their old values."""
     match value:
         case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), _]} if name in replaced:
             return {**value, "replaced": True}
@@ -156,7 +156,7 @@ def _with_new(value: Any, replaced: dict[str, list[str]]) -> Any:
 
 
 def _resolved(value: Any, known: dict[str, str]) -> Any:
-    """Fill in what is known before a deployment; references to resources stay."""
+    """Fill in values that are known before a deployment. References to resources stay."""
     match value:
         case {"Ref": str(name)} if name in known:
             return known[name]
@@ -170,7 +170,7 @@ def _resolved(value: Any, known: dict[str, str]) -> Any:
 
 
 def _evaluated(value: dict[str, Any]) -> Any:
-    """Evaluate a function of CloudFormation whose arguments are known."""
+    """Evaluate a CloudFormation function whose arguments are known."""
     match value:
         case {"Fn::Select": [index, list() as choices]}:
             return choices[int(index)]

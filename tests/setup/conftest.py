@@ -1,4 +1,4 @@
-"""A checkout whose path has blanks, and programs on PATH that only record their calls."""
+"""A checkout whose path contains blanks, and programs on PATH that only record their calls."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Checkout:
-    """The set-up scripts in a folder of their own, with stand-ins for the programs that they start."""
+    """The set-up scripts in a separate folder, with fakes of the programs that they call."""
 
     root: Path
     programs: Path
@@ -22,7 +22,7 @@ class Checkout:
     environment: dict[str, str] = field(default_factory=dict)
 
     def program(self, path: Path | str, body: str) -> Path:
-        """Write a program that records its words, one call a line with a bar between words, and then runs `body`."""
+        """Write a program that records its arguments, one call per line, separated by bars, and then runs `body`."""
         path = self.programs / path
         path.parent.mkdir(parents=True, exist_ok=True)
         record = f'(printf "{path.name}"; printf "|%s" "$@"; echo) >>"{self.calls_file}"'
@@ -31,7 +31,7 @@ class Checkout:
         return path
 
     def run(self, script: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        """Run a script of the checkout in its root, as the Makefile does."""
+        """Run a script of the checkout from its root, as the Makefile does."""
         environment = {"PATH": f"{self.programs}:/usr/bin:/bin", "HOME": str(self.root), **self.environment}
         return subprocess.run(
             [str(self.root / script), *words],
@@ -44,7 +44,7 @@ class Checkout:
         )
 
     def calls(self, program: str) -> list[Sequence[str]]:
-        """Return the words of every call of one program."""
+        """Return the arguments of every call of one program."""
         lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
         return [words[1:] for words in (line.split("|") for line in lines) if words[0] == program]
 

@@ -1,4 +1,4 @@
-"""containers/build.sh, with stand-ins for podman and buildah that note what they are given."""
+"""containers/build.sh, with fakes of podman and buildah that record their arguments."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ Path(given[given.index("--iidfile") + 1]).write_text("an-id")
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder of programs in front of the machine's own; `id` reports root, as which images are built."""
+    """A folder of programs that precede the machine's own. `id` reports root, because only root builds images."""
     folder = tmp_path / "programs"
     folder.mkdir()
     bodies = dict.fromkeys(("podman", "runc", "debootstrap"), "#!/bin/sh\n") | {"id": "#!/bin/sh\necho 0\n"}
@@ -33,9 +33,7 @@ def programs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("target", ["orchestrator", "cpu"])
-def test_a_cache_folder_with_a_blank_in_its_path_reaches_buildah_whole(
-    tmp_path: Path, programs: Path, target: str
-) -> None:
+def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path, programs: Path, target: str) -> None:
     cache, certificates = tmp_path / "my cache", tmp_path / "certificates.pem"
     certificates.write_text("")
     environment = {

@@ -1,10 +1,10 @@
-"""The Lambda layer has Lambda's wheels, whatever machine fills it, also in a checkout whose path has blanks."""
+"""The Lambda layer contains wheels for Lambda on any machine, even in a checkout whose path contains blanks."""
 
 import pytest
 
 from tests.setup.conftest import Checkout
 
-# What pip does here: a module for the platform that is asked for, in the folder that is asked for.
+# A fake of pip: writes a module for the requested platform into the requested folder.
 PIP = """
 file=machine.so
 while [ $# -gt 0 ]; do
@@ -26,7 +26,7 @@ def filled(checkout: Checkout) -> Checkout:
 
 
 @pytest.mark.parametrize("machine", ["Linux x86_64", "Linux aarch64", "Darwin arm64"])
-def test_the_layer_has_lambdas_wheels_on_every_machine(filled: Checkout, machine: str) -> None:
+def test_the_layer_has_wheels_for_lambda_on_every_machine(filled: Checkout, machine: str) -> None:
     filled.program("uname", f'echo "{machine}"')
     ended = filled.run("setup/layer.sh", "build/layer")
     assert ended.returncode == 0, ended.stderr

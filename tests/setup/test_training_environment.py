@@ -1,4 +1,4 @@
-"""Horovod is built with MPI where MPI is present, verified, and rebuilt once MPI appears; pip is a stand-in."""
+"""Horovod is built with MPI if MPI is installed, verified, and rebuilt when MPI is installed later; pip is a fake."""
 
 import shutil
 import subprocess
@@ -8,8 +8,8 @@ import pytest
 
 from tests.setup.conftest import ROOT, Checkout
 
-# What pip does here: `wheel` writes a wheel that holds the build's variables unless pip's cache already has one, and
-# `install` installs it, unless the same version is installed.
+# A fake of pip: `wheel` writes a wheel with the build's variables unless pip's cache contains one, and `install`
+# installs it unless the same version is installed.
 PIP = """
 caching=1 forced=0 folder= last=
 for word in "$@"; do
@@ -59,7 +59,7 @@ def set_up(checkout: Checkout) -> Checkout:
 
 
 def _system(checkout: Checkout) -> Path:
-    """Return a folder with the system's programs that set-up uses, without those of an installed MPI."""
+    """Return a folder with the system programs that set-up uses, except those of an installed MPI."""
     folder = checkout.programs.parent / "system"
     folder.mkdir()
     for name in _SYSTEM.split():
@@ -87,7 +87,7 @@ def test_horovod_has_mpi_after_mpi_was_installed(set_up: Checkout) -> None:
 
 
 def test_horovod_is_compiled_through_a_path_without_blanks(set_up: Checkout) -> None:
-    """Horovod's CMake files split TensorFlow's flags at blanks, and set-up's environment is in a path with blanks."""
+    """Horovod's CMake files split TensorFlow's flags at blanks, and the environment's path contains blanks."""
     assert set_up.run("setup/training.sh", ENVIRONMENT).returncode == 0
     ((program,),) = set_up.calls("compiled by")
     assert " " not in program
@@ -121,8 +121,8 @@ def test_a_horovod_that_cannot_be_imported_fails_set_up_with_the_reason(set_up: 
     assert "cannot be imported" in ended.stderr
 
 
-def test_make_builds_the_environment_again_when_mpi_appears_and_only_then(set_up: Checkout) -> None:
-    """The rule of the Makefile, with the files that it depends on; control set-up is not repeated."""
+def test_make_rebuilds_the_environment_only_when_mpi_is_installed(set_up: Checkout) -> None:
+    """The Makefile's rule, with the files that it depends on. The control set-up is not repeated."""
     shutil.copy(ROOT / "Makefile", set_up.root)
     set_up.program(set_up.root / "setup/prerequisites.sh", "")
 

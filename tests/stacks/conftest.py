@@ -11,7 +11,7 @@ from tests.stacks.templates import Template, a_grid, synthesise
 
 @pytest.fixture(scope="session")
 def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A layer as `make setup` leaves it, with one file in it."""
+    """A folder like that of `make setup`, with one library file."""
     folder = tmp_path_factory.mktemp("layer")
     (folder / "python").mkdir()
     (folder / "python" / "library.py").write_text("ANSWER = 42\n")
@@ -20,7 +20,7 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def templates(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[str, Template]]:
-    """The templates of a grid by its number of training Regions; each is synthesised once."""
+    """A function that returns the templates of a grid by its number of training Regions, cached."""
     made: dict[int, dict[str, Template]] = {}
 
     def of(regions: int) -> dict[str, Template]:

@@ -1,4 +1,4 @@
-"""Synthesising grids, and reading what the templates say."""
+"""Templates: synthesizes grids, and queries their CloudFormation templates."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ Template = dict[str, Any]
 
 
 def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
-    """Return a grid with so many training Regions, or with these; `changes` are other keys of grid.yaml."""
+    """Return a grid with these training Regions, or this number of them; `changes` are other keys of grid.yaml."""
     described = {
         "name": "traingrid",
         "home": "us-east-1",
@@ -42,19 +42,19 @@ def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
 
 
 def an_app(grid: Grid, layer: Path, folder: Path) -> App:
-    """Return the app of a grid as the CDK CLI would run it: with the feature flags of cdk.json."""
+    """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it."""
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     return build_app(grid, layer=layer, app=App(context=context, outdir=str(folder)))
 
 
 def synthesise(grid: Grid, layer: Path, folder: Path) -> dict[str, Template]:
-    """Return the templates of a grid by the names of their stacks."""
+    """Return a grid's templates by stack name."""
     assembly = an_app(grid, layer, folder).synth()
     return {stack.stack_name: stack.template for stack in assembly.stacks}
 
 
 def resources(template: Template, kind: str) -> dict[str, Any]:
-    """Return the resources of one type by their logical id."""
+    """Return the resources of one type by logical id."""
     return {name: found for name, found in template["Resources"].items() if found["Type"] == kind}
 
 
@@ -65,7 +65,7 @@ def only(template: Template, kind: str) -> Any:
 
 
 def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
-    """Yield every policy statement of the roles whose logical id begins with `role`; lists are always lists."""
+    """Yield all policy statements of roles whose logical ids begin with `role`, with lists instead of single values."""
     for policy in policies(template):
         if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"]):
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
@@ -77,7 +77,7 @@ def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
 
 
 def policies(template: Template) -> list[Any]:
-    """Return the policies of a template: inline ones, and the managed ones that hold what is too long for a role."""
+    """Return the policies of a template: inline ones, and managed ones for statements that exceed a role's limit."""
     kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
     return [policy for kind in kinds for policy in resources(template, kind).values()]
 
@@ -87,23 +87,23 @@ def as_list(value: Any) -> list[Any]:
 
 
 def allowed(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the statements that allow something, and not those that forbid it."""
+    """Yield the statements with the effect Allow."""
     return (statement for statement in statements(template, role) if statement["Effect"] == "Allow")
 
 
 def actions(template: Template, role: str) -> set[str]:
-    """Return all that a role may do."""
+    """Return all actions that a role is allowed."""
     return {action for statement in allowed(template, role) for action in statement["Action"]}
 
 
 def on(template: Template, role: str, action: str) -> set[str]:
-    """Return the resources on which a role may do something."""
+    """Return the resources on which a role is allowed an action."""
     found = (statement for statement in allowed(template, role) if action in statement["Action"])
     return {resource for statement in found for resource in statement["Resource"]}
 
 
 def flat(value: Any) -> str:
-    """Return a value as one string, references as <Name> or <Name.Attribute>."""
+    """Return a value as one string, with references as <Name> or <Name.Attribute>."""
     match value:
         case str():
             return value
@@ -121,7 +121,7 @@ def flat(value: Any) -> str:
 
 
 def environment(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a function, or of a job definition's container."""
+    """Return the environment variables of a function, or of a job definition's container."""
     if "ContainerProperties" in properties:
         return {entry["Name"]: flat(entry["Value"]) for entry in properties["ContainerProperties"]["Environment"]}
     return {name: flat(value) for name, value in properties["Environment"]["Variables"].items()}

@@ -1,4 +1,4 @@
-"""A grid of two accounts: which stack goes where, who trusts whom, and that one account needs none of it."""
+"""A grid of two accounts: the places of stacks, and the trust between roles."""
 
 import json
 from pathlib import Path
@@ -19,9 +19,9 @@ class Made:
     """The stacks of a grid.
 
     Attributes:
-        templates: By name.
-        places: The account and Region that each goes to.
-        missing: What the CDK CLI would have to look up in the account.
+        templates: The templates by stack name.
+        places: The account and Region of each stack.
+        missing: Values that the CDK CLI would have to look up in the account.
     """
 
     def __init__(self, layer: Path, folder: Path, **changes: Any) -> None:
@@ -56,7 +56,7 @@ def trust(template: Template, role: str) -> list[Any]:
     return list(found)
 
 
-def test_the_stacks_of_a_region_go_to_its_account_and_nothing_is_looked_up_there(made: Made) -> None:
+def test_stacks_of_a_region_are_in_its_account_and_nothing_is_looked_up(made: Made) -> None:
     assert made.places == {
         "traingrid-images": (HOME, "us-east-1"),
         "traingrid-builds": (HOME, "us-east-1"),
@@ -73,9 +73,7 @@ def test_the_stacks_of_a_region_go_to_its_account_and_nothing_is_looked_up_there
     assert "Fn::GetAZs" in json.dumps(made.templates["traingrid-control"])
 
 
-def test_with_one_account_stacks_go_anywhere_and_roles_have_the_names_that_other_accounts_would_trust(
-    layer: Path, tmp_path: Path
-) -> None:
+def test_with_a_single_account_stacks_have_no_account_and_roles_have_fixed_names(layer: Path, tmp_path: Path) -> None:
     stacks = an_app(a_grid(2), layer, tmp_path).synth().stacks
     assert {stack.environment.account for stack in stacks} == {"unknown-account"}
     named = {
@@ -89,7 +87,7 @@ def test_with_one_account_stacks_go_anywhere_and_roles_have_the_names_that_other
 
 
 @pytest.mark.parametrize(("part", "who"), PARTS.items())
-def test_a_part_of_the_control_plane_takes_on_exactly_its_roles_and_they_take_nobody_else(
+def test_each_part_assumes_exactly_its_roles_which_trust_no_other_part(
     control: Template, virginia: Template, part: str, who: str
 ) -> None:
     (role,) = [
@@ -106,7 +104,7 @@ def test_a_part_of_the_control_plane_takes_on_exactly_its_roles_and_they_take_no
     assert statement["Condition"] == {"ArnEquals": {"aws:PrincipalArn": f"arn:aws:iam::{HOME}:role/traingrid-{who}"}}
 
 
-def test_at_home_a_child_trains_in_the_regions_of_its_own_account_only(control: Template) -> None:
+def test_a_childs_own_role_trains_only_in_regions_of_its_account(control: Template) -> None:
     created = on(control, CHILD, "sagemaker:CreateTrainingJob")
     assert created == {"arn:aws:sagemaker:us-west-2:<AWS::AccountId>:training-job/traingrid-????????-*"}
     assert on(control, CHILD, "iam:PassRole") == {"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-us-west-2"}
@@ -114,7 +112,7 @@ def test_at_home_a_child_trains_in_the_regions_of_its_own_account_only(control: 
     assert {arn for arn in keys if ":key/" in arn} == {"arn:aws:kms:us-west-2:<AWS::AccountId>:key/*"}
 
 
-def test_launching_elsewhere_is_held_to_what_a_child_is_held_to_at_home(control: Template, virginia: Template) -> None:
+def test_the_launch_role_of_another_account_has_the_childs_conditions(control: Template, virginia: Template) -> None:
     def about(template: Template, role: str) -> list[str]:
         named = ("CreateTrainingJob", "PassRole", "AddTags", "UpdateTrainingJob", "StopTrainingJob", "GetLogEvents")
         found = [entry for entry in statements(template, role) if any(name in str(entry["Action"]) for name in named)]
@@ -124,7 +122,7 @@ def test_launching_elsewhere_is_held_to_what_a_child_is_held_to_at_home(control:
     assert len(about(virginia, "ActingLaunch")) == 8
 
 
-def test_who_sweeps_or_records_elsewhere_creates_nothing_and_passes_no_role(virginia: Template) -> None:
+def test_sweep_and_record_roles_create_nothing_and_pass_no_role(virginia: Template) -> None:
     may = {
         role: {action for entry in statements(virginia, role) for action in entry["Action"]}
         for role in ("ActingSweep", "ActingRecord")
@@ -134,19 +132,17 @@ def test_who_sweeps_or_records_elsewhere_creates_nothing_and_passes_no_role(virg
     assert may["ActingSweep"] == looks | {"sagemaker:ListTrainingJobs", "sagemaker:StopTrainingJob"}
 
 
-def test_a_grid_that_trains_elsewhere_only_lets_no_role_of_the_control_plane_train(layer: Path, tmp_path: Path) -> None:
+def test_without_training_at_home_no_control_plane_role_may_train(layer: Path, tmp_path: Path) -> None:
     grid = a_grid({"us-east-1": {"account": OTHER}}, account=HOME, encryption="kms")
     control = next(
         stack.template for stack in an_app(grid, layer, tmp_path).synth().stacks if stack.stack_name.endswith("control")
     )
     assert {
         action for entry in statements(control) for action in entry["Action"] if action.startswith("sagemaker:")
-    } == {"sagemaker:ListTrainingJobs"}, "which the guard of Regions asks with, and which sees its own account only"
+    } == {"sagemaker:ListTrainingJobs"}, "the region guard has it, for its own account"
 
 
-def test_events_of_another_account_come_home_by_its_forwarding_roles_alone(
-    control: Template, virginia: Template
-) -> None:
+def test_only_forwarding_roles_of_another_account_may_put_events(control: Template, virginia: Template) -> None:
     policy = only(control, "AWS::Events::EventBusPolicy")
     assert flat(policy["Statement"]["Resource"]).endswith(".Arn>")
     del policy["Statement"]["Resource"]
@@ -173,7 +169,7 @@ def test_events_of_another_account_come_home_by_its_forwarding_roles_alone(
     assert len(trust(virginia, "traingrid-events-us-east-1")) == 1
 
 
-def test_images_are_replicated_to_registries_of_other_accounts_which_let_them_in(made: Made) -> None:
+def test_images_are_replicated_to_registries_of_other_accounts(made: Made) -> None:
     rules = only(made.templates["traingrid-images"], "AWS::ECR::ReplicationConfiguration")
     (rule,) = rules["ReplicationConfiguration"]["Rules"]
     assert [(place["Region"], flat(place["RegistryId"])) for place in rule["Destinations"]] == [
@@ -192,16 +188,14 @@ def test_images_are_replicated_to_registries_of_other_accounts_which_let_them_in
     assert not resources(made.templates["traingrid-registry-us-west-2"], "AWS::ECR::RegistryPolicy")
 
 
-def test_a_registry_whose_policy_is_somebody_elses_is_left_alone_and_the_statement_is_told(
-    layer: Path, tmp_path: Path
-) -> None:
+def test_without_replicate_images_the_registry_statement_is_an_output(layer: Path, tmp_path: Path) -> None:
     made = Made(layer, tmp_path, replicate_images=False)
     registry = made.templates["traingrid-registry-us-east-1"]
     assert not resources(registry, "AWS::ECR::RegistryPolicy")
     assert "ecr:ReplicateImage" in flat(registry["Outputs"]["ReplicationPermission"]["Value"])
 
 
-def test_one_role_may_see_which_images_came_to_another_account(layer: Path, tmp_path: Path) -> None:
+def test_one_role_may_check_for_images_in_another_account(layer: Path, tmp_path: Path) -> None:
     images = {"built": {"build": "training", "target": "cpu"}}
     made = Made(layer, tmp_path, images=images, job={"image": "built", "instance_type": "ml.m5.large"})
     repository = only(made.templates["traingrid-registry-us-east-1"], "AWS::ECR::Repository")
@@ -220,7 +214,7 @@ def test_one_role_may_see_which_images_came_to_another_account(layer: Path, tmp_
     assert f"eu-west-1/{OTHER} us-east-1/{OTHER} us-west-2" in told
 
 
-def test_a_private_network_lets_children_take_on_roles_and_the_other_account_of_its_region_through(
+def test_private_endpoints_allow_sts_and_the_account_that_trains_at_home(
     control: Template,
 ) -> None:
     endpoints = resources(control, "AWS::EC2::VPCEndpoint").values()

@@ -1,4 +1,4 @@
-"""Whatever needs a person is alarmed on, told to somebody, and has its section in the runbook."""
+"""Alarms: every problem that requires an operator raises an alarm, sends emails, and is in the runbook."""
 
 import fnmatch
 import json
@@ -17,7 +17,7 @@ EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 
 @pytest.fixture(scope="module")
 def alarmed(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    """The templates of a grid of two Regions, with two people to tell, a budget, and keys."""
+    """The templates of a grid with two Regions, two emails, a budget and keys."""
     grid = a_grid(2, alarms={"emails": EMAILS, "monthly_budget_usd": 20_000}, encryption="kms")
     return synthesise(grid, layer, tmp_path_factory.mktemp("alarms"))
 
@@ -57,25 +57,25 @@ def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, 
     assert seen == 5
 
 
-def test_a_reconciler_that_says_nothing_is_an_alarm(alarmed: dict[str, Template]) -> None:
+def test_missing_sweeps_raise_an_alarm(alarmed: dict[str, Template]) -> None:
     (alarm,) = [found for _, found in alarms(alarmed) if found["AlarmName"] == "traingrid-no-sweep"]
     assert (alarm["TreatMissingData"], alarm["ComparisonOperator"]) == ("breaching", "LessThanThreshold")
     assert alarm["Period"] * alarm["EvaluationPeriods"] == 15 * 60
 
 
-def test_alarms_are_set_on_metrics_that_a_sweep_says(alarmed: dict[str, Template]) -> None:
+def test_alarms_use_metrics_that_sweeps_publish(alarmed: dict[str, Template]) -> None:
     ours = {found["MetricName"] for _, found in alarms(alarmed) if found.get("Namespace") == "traingrid"}
     assert len(ours) == 4
     assert ours <= set(Sweep().counts())
 
 
-def test_a_function_that_is_throttled_and_so_has_no_errors_is_an_alarm_too(alarmed: dict[str, Template]) -> None:
+def test_a_throttled_function_without_errors_raises_an_alarm(alarmed: dict[str, Template]) -> None:
     failing = [found for _, found in alarms(alarmed) if "-failing-" in found["AlarmName"]]
     sums = [entry["Expression"] for found in failing for entry in found["Metrics"] if "Expression" in entry]
     assert sums == ["FILL(errors, 0) + FILL(throttles, 0)"] * 5
 
 
-def test_events_that_wait_for_a_function_are_an_alarm(alarmed: dict[str, Template]) -> None:
+def test_late_events_of_every_function_raise_an_alarm(alarmed: dict[str, Template]) -> None:
     control = alarmed["traingrid-control"]
     late = [found for _, found in alarms({"": control}) if found.get("MetricName") == "AsyncEventAge"]
     assert {flat(found["Dimensions"][0]["Value"]) for found in late} == {
@@ -84,8 +84,8 @@ def test_events_that_wait_for_a_function_are_an_alarm(alarmed: dict[str, Templat
     assert {(found["Statistic"], found["Threshold"]) for found in late} == {("Maximum", 15 * 60 * 1000)}
 
 
-def test_a_throttled_ledger_is_seen_by_metrics_that_a_table_has(alarmed: dict[str, Template]) -> None:
-    """A table has no ThrottledRequests: that one is counted by table and operation."""
+def test_ledger_throttling_alarms_use_metrics_that_tables_have(alarmed: dict[str, Template]) -> None:
+    """A table has no metric ThrottledRequests: it requires the dimensions table and operation."""
     control = alarmed["traingrid-control"]
     throttled = [found for _, found in alarms({"": control}) if "throttled-ledger" in found["AlarmName"]]
     metrics = [
@@ -94,11 +94,11 @@ def test_a_throttled_ledger_is_seen_by_metrics_that_a_table_has(alarmed: dict[st
     assert {metric["MetricName"] for metric in metrics} == {"ReadThrottleEvents", "WriteThrottleEvents"}
     assert all([dimension["Name"] for dimension in metric["Dimensions"]] == ["TableName"] for metric in metrics)
     sums = [entry["Expression"] for found in throttled for entry in found["Metrics"] if "Expression" in entry]
-    assert sums == ["FILL(reads, 0)", "FILL(writes, 0)"], "else an alarm that has rung rings for ever"
+    assert sums == ["FILL(reads, 0)", "FILL(writes, 0)"], "without FILL, an alarm would stay in its state"
 
 
 def watched_rule(template: Template, kind: str) -> tuple[dict[str, Any], str]:
-    """Return the pattern of the rule whose events an alarm of this kind counts in a queue, and that queue."""
+    """Return the event pattern of the rule behind an alarm of this kind, and the logical id of its queue."""
     (alarm,) = [found for _, found in alarms({"": template}) if found["AlarmName"] == f"traingrid-{kind}"]
     (dimension,) = alarm["Dimensions"]
     queue = flat(dimension["Value"]).strip("<>").partition(".")[0]
@@ -107,7 +107,7 @@ def watched_rule(template: Template, kind: str) -> tuple[dict[str, Any], str]:
     return rule["EventPattern"], queue
 
 
-def test_a_blocked_queue_is_an_alarm(alarmed: dict[str, Template]) -> None:
+def test_a_blocked_queue_raises_an_alarm(alarmed: dict[str, Template]) -> None:
     control = alarmed["traingrid-control"]
     pattern, queue = watched_rule(control, "queue-blocked")
     (batch,) = resources(control, "AWS::Batch::JobQueue")
@@ -123,7 +123,7 @@ def test_a_blocked_queue_is_an_alarm(alarmed: dict[str, Template]) -> None:
     assert "aws:SourceArn" in allow["Condition"]["ArnLike"]
 
 
-def test_a_key_that_is_to_be_deleted_is_an_alarm_in_its_region(
+def test_deletion_of_a_key_raises_an_alarm_in_its_region(
     alarmed: dict[str, Template], control: Template, oregon: Template
 ) -> None:
     for stack, of in {"control": "control", "us-east-1": "data", "us-west-2": "data"}.items():
@@ -148,7 +148,7 @@ def test_a_key_that_is_to_be_deleted_is_an_alarm_in_its_region(
         ("denied", {"event": "ended", "failure": "algorithm"}, False),
     ],
 )
-def test_what_children_say_is_counted_for_an_alarm(
+def test_matching_lines_of_the_childrens_log_are_counted(
     control: Template, kind: str, line: dict[str, str], counted: bool
 ) -> None:
     found = [entry["Properties"] for entry in resources(control, "AWS::Logs::MetricFilter").values()]
@@ -162,14 +162,14 @@ def test_what_children_say_is_counted_for_an_alarm(
 
 
 def matches(pattern: str, line: dict[str, str]) -> bool:
-    """Return whether CloudWatch's JSON pattern matches a line; of its language what ours use."""
+    """Return True if a JSON filter pattern of CloudWatch Logs matches a line. It supports only our patterns' syntax."""
     compared = re.sub(
         r'\$\.(\w+) = "([^"]*)"', lambda match: str(fnmatch.fnmatchcase(line.get(match[1], ""), match[2])), pattern
     )
     return bool(eval(compared.strip("{ }").replace("&&", "and").replace("||", "or")))
 
 
-def test_every_alarm_is_told_to_the_people_of_its_region(alarmed: dict[str, Template]) -> None:
+def test_every_alarm_notifies_the_subscribers_of_its_region(alarmed: dict[str, Template]) -> None:
     for template, alarm in alarms(alarmed):
         (topic,) = resources(template, "AWS::SNS::Topic")
         assert [flat(action) for action in alarm["AlarmActions"]] == [f"<{topic}>"]
@@ -178,7 +178,7 @@ def test_every_alarm_is_told_to_the_people_of_its_region(alarmed: dict[str, Temp
         assert {flat(found["TopicArn"]) for found in told} == {f"<{topic}>"}
 
 
-def test_only_alarms_of_this_account_publish_and_only_by_tls(alarmed: dict[str, Template]) -> None:
+def test_only_alarms_of_this_account_may_publish_and_only_over_tls(alarmed: dict[str, Template]) -> None:
     policies = [it for template in alarmed.values() for it in resources(template, "AWS::SNS::TopicPolicy").values()]
     assert len(policies) == 4
     for policy in policies:
@@ -194,7 +194,7 @@ def test_every_alarm_has_its_section_in_the_runbook(alarmed: dict[str, Template]
     assert kinds == sections
 
 
-def test_a_budget_writes_to_the_emails_at_half_of_it_and_on(alarmed: dict[str, Template]) -> None:
+def test_a_budget_notifies_the_emails_from_half_of_its_limit(alarmed: dict[str, Template]) -> None:
     (budget,) = resources(alarmed["traingrid-control"], "AWS::Budgets::Budget").values()
     properties = budget["Properties"]
     assert properties["Budget"]["BudgetLimit"] == {"Amount": 20_000, "Unit": "USD"}
@@ -204,8 +204,8 @@ def test_a_budget_writes_to_the_emails_at_half_of_it_and_on(alarmed: dict[str, T
     assert all([it["Address"] for it in entry["Subscribers"]] == EMAILS for entry in notified)
 
 
-def test_another_email_is_another_budget(alarmed: dict[str, Template], layer: Path, tmp_path: Path) -> None:
-    """CloudFormation replaces the budget, and refuses to do so under the same name."""
+def test_a_change_of_emails_changes_the_budgets_name(alarmed: dict[str, Template], layer: Path, tmp_path: Path) -> None:
+    """CloudFormation replaces the budget, which fails if the name is the same."""
     grid = a_grid(2, alarms={"emails": [*EMAILS, "head@example.com"], "monthly_budget_usd": 20_000}, encryption="kms")
     other = synthesise(grid, layer, tmp_path)["traingrid-control"]
     names = {only(it, "AWS::Budgets::Budget")["Budget"]["BudgetName"] for it in (alarmed["traingrid-control"], other)}
@@ -213,7 +213,7 @@ def test_another_email_is_another_budget(alarmed: dict[str, Template], layer: Pa
     assert all(name.startswith("traingrid-") for name in names)
 
 
-def test_without_emails_nobody_is_subscribed_and_there_is_no_budget(control: Template) -> None:
+def test_without_emails_there_are_no_subscriptions_and_no_budget(control: Template) -> None:
     assert not resources(control, "AWS::SNS::Subscription")
     assert not resources(control, "AWS::Budgets::Budget")
     assert resources(control, "AWS::CloudWatch::Alarm")
@@ -232,7 +232,7 @@ def test_the_dashboard_shows_every_region(control: Template) -> None:
 
 
 @pytest.mark.parametrize("metric", ["LinesPending", "LinesWaiting", "LinesTraining", "TrainingJobs", "LinesLeft"])
-def test_the_dashboard_shows_what_a_sweep_says(control: Template, metric: str) -> None:
+def test_the_dashboard_shows_metrics_of_sweeps(control: Template, metric: str) -> None:
     assert metric in Sweep().counts()
     (board,) = resources(control, "AWS::CloudWatch::Dashboard").values()
     assert f'"{metric}"' in flat(board["Properties"]["DashboardBody"])

@@ -1,4 +1,4 @@
-"""The whole app, with any number of Regions."""
+"""The whole app, with different numbers of Regions."""
 
 import json
 import os
@@ -26,9 +26,7 @@ Templates = Callable[[int], dict[str, Template]]
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_there_is_a_stack_of_images_a_control_stack_a_guard_and_one_for_each_region(
-    templates: Templates, regions: int
-) -> None:
+def test_an_app_has_the_home_stacks_and_stacks_for_each_region(templates: Templates, regions: int) -> None:
     expected = {
         "traingrid-images",
         "traingrid-builds",
@@ -41,7 +39,7 @@ def test_there_is_a_stack_of_images_a_control_stack_a_guard_and_one_for_each_reg
 
 
 @pytest.mark.parametrize("regions", [1, 4, 12])
-def test_roles_have_names_in_which_those_of_a_region_name_it(templates: Templates, regions: int) -> None:
+def test_role_names_of_a_region_contain_the_region(templates: Templates, regions: int) -> None:
     named = sorted(
         (stack, role["Properties"]["RoleName"])
         for stack, template in templates(regions).items()
@@ -57,7 +55,7 @@ def test_roles_have_names_in_which_those_of_a_region_name_it(templates: Template
     assert named == sorted([*home, *of_regions])
 
 
-def test_one_region_more_is_its_stacks_one_role_to_pass_and_one_more_place_for_images(
+def test_another_region_adds_its_stacks_one_passed_role_and_one_replica(
     templates: Templates, layer: Path, tmp_path: Path
 ) -> None:
     before, after = templates(4), synthesise(a_grid(5), layer, tmp_path)
@@ -79,9 +77,7 @@ def _passed(control: Template) -> set[str]:
     }
 
 
-def test_a_home_outside_the_training_regions_gets_images_the_control_stack_and_its_guard_only(
-    layer: Path, tmp_path: Path
-) -> None:
+def test_a_home_region_without_training_has_only_the_home_stacks(layer: Path, tmp_path: Path) -> None:
     grid = a_grid({"eu-west-1": None}, home="us-east-2")
     assembly = an_app(grid, layer, tmp_path).synth()
     placed = {stack.stack_name: stack.environment.region for stack in assembly.stacks}
@@ -90,9 +86,7 @@ def test_a_home_outside_the_training_regions_gets_images_the_control_stack_and_i
     assert placed == {**home, **there}
 
 
-def test_where_the_account_is_said_buckets_have_names_that_cloudformation_can_take_over(
-    layer: Path, tmp_path: Path
-) -> None:
+def test_with_a_known_account_bucket_names_are_literal(layer: Path, tmp_path: Path) -> None:
     app = App(context={"account": "123456789012"}, outdir=str(tmp_path))
     assembly = build_app(a_grid(2), layer=layer, app=app).synth()
     named = {
@@ -123,19 +117,19 @@ def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path,
     assert not {path for path in packed if "__pycache__" in path.parts or path.parts[:2] == ("traingrid", "cli")}
 
 
-def test_synthesis_imports_no_client_of_aws() -> None:
-    """It would make every synth slower, and nothing is looked up."""
+def test_synthesis_does_not_import_boto3() -> None:
+    """Importing boto3 would slow down every synthesis, which looks nothing up."""
     script = "import sys, app; app.load_grid('grid.yaml'); sys.exit('boto3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
 
 
-def test_a_layer_that_was_not_prepared_is_a_sentence_that_says_make_setup(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_layer_names_make_setup(tmp_path: Path) -> None:
     with pytest.raises(MissingLayerError, match="Run `make setup`"):
         build_app(a_grid(1), layer=tmp_path / "nothing")
 
 
 def refused(grid: Path, folder: Path) -> str:
-    """Run the app as the CDK CLI does, on a grid that it refuses; return its sentences."""
+    """Run the app as the CDK CLI does, with a grid that it must refuse. Return its error messages."""
     environment = {
         **os.environ,
         "CDK_CONTEXT_JSON": json.dumps({"grid": str(grid)}),
@@ -150,7 +144,7 @@ def refused(grid: Path, folder: Path) -> str:
     return ended.stderr
 
 
-def test_a_bad_grid_is_sentences_and_exit_2_before_any_stack(tmp_path: Path) -> None:
+def test_an_invalid_grid_exits_with_2_and_writes_no_template(tmp_path: Path) -> None:
     bad = tmp_path / "grid.yaml"
     bad.write_text((ROOT / "grid.yaml").read_text().replace("  us-west-2:", "  us-wets-2:").replace("home:", "hom:"))
     said = refused(bad, tmp_path)
@@ -158,7 +152,7 @@ def test_a_bad_grid_is_sentences_and_exit_2_before_any_stack(tmp_path: Path) -> 
     assert "Did you mean home?" in said
 
 
-def test_an_image_that_aws_does_not_have_is_named_with_the_file(tmp_path: Path) -> None:
+def test_an_unknown_aws_image_is_reported_with_the_file(tmp_path: Path) -> None:
     bad = tmp_path / "mine.yaml"
     image = "images:\n  tf: {framework: tensorflow, version: '9.9', target: gpu}  #"
     bad.write_text((ROOT / "grid.yaml").read_text().replace("images:", image, 1))

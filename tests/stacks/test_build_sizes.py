@@ -1,9 +1,9 @@
-"""The check-up asks for the quotas of the hosts that images are really built on."""
+"""The checkup's quotas match the compute types of the image builds."""
 
 from stacks.image_build import ORCHESTRATOR, TRAINING
 from traingrid.checkup.account_quotas import COMPUTE_TYPES
 
 
-def test_the_check_up_knows_the_size_of_host_that_each_image_is_built_on() -> None:
+def test_the_checkup_knows_the_compute_type_of_each_build() -> None:
     sizes = {"": ORCHESTRATOR.compute, **{target: recipe.compute for target, recipe in TRAINING.items()}}
     assert sizes == COMPUTE_TYPES

@@ -1,4 +1,4 @@
-"""What the control stack puts into the home Region."""
+"""The resources of the control stack in the home Region."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def stack(control: Template) -> assertions.Template:
     return assertions.Template.from_json(control)
 
 
-def test_outputs_are_what_the_cli_reads(control: Template) -> None:
+def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     assert set(control["Outputs"]) == {
         "ManifestBucket",
         "LedgerTable",
@@ -33,7 +33,7 @@ def test_outputs_are_what_the_cli_reads(control: Template) -> None:
     }
 
 
-def test_manifest_bucket_is_versioned_private_and_tells_eventbridge(control: Template) -> None:
+def test_manifest_bucket_is_versioned_private_and_sends_events(control: Template) -> None:
     bucket = only(control, "AWS::S3::Bucket")
     assert flat(bucket["BucketName"]) == "traingrid-manifests-<AWS::AccountId>-us-east-1"
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
@@ -42,7 +42,7 @@ def test_manifest_bucket_is_versioned_private_and_tells_eventbridge(control: Tem
     assert bucket["BucketEncryption"]
 
 
-def test_only_the_question_about_regions_needs_a_custom_resource(control: Template) -> None:
+def test_the_region_guard_has_the_only_custom_resource(control: Template) -> None:
     kinds = {resource["Type"] for resource in control["Resources"].values()}
     assert {kind for kind in kinds if kind.startswith("Custom::")} == {names.REGIONS_QUESTION}
     assert len(resources(control, "AWS::Lambda::Function")) == 4
@@ -58,7 +58,7 @@ def test_only_new_objects_under_manifests_reach_the_intake(control: Template) ->
     assert "EventBusName" not in rule
 
 
-def test_no_rule_is_told_of_a_manifest_that_somebody_submits_by_hand(control: Template) -> None:
+def test_no_rule_matches_manifests_that_are_submitted_by_hand(control: Template) -> None:
     rules = [rule["Properties"].get("EventPattern", {}) for rule in resources(control, "AWS::Events::Rule").values()]
     prefixes = [key["prefix"] for rule in rules for key in rule.get("detail", {}).get("object", {}).get("key", [])]
     assert prefixes
@@ -73,7 +73,7 @@ def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: 
     assert rule["EventBusName"]["Ref"] in resources(control, "AWS::Events::EventBus")
 
 
-def test_the_reconciler_looks_every_five_minutes_and_is_done_before_the_next_time(control: Template) -> None:
+def test_a_sweep_starts_every_five_minutes_and_ends_before_the_next(control: Template) -> None:
     rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
     (rule,) = [rule for rule in rules if "ScheduleExpression" in rule]
     assert rule["ScheduleExpression"] == "rate(5 minutes)"
@@ -83,7 +83,7 @@ def test_the_reconciler_looks_every_five_minutes_and_is_done_before_the_next_tim
     assert function["Timeout"] < 300
 
 
-def test_a_manifest_is_tried_for_as_long_as_its_sender_waits(control: Template) -> None:
+def test_intake_retries_and_timeout_match_the_product_code(control: Template) -> None:
     configs = resources(control, "AWS::Lambda::EventInvokeConfig").values()
     assert {config["Properties"]["MaximumRetryAttempts"] for config in configs} == {len(RETRY_DELAYS)}
     functions = [function["Properties"] for function in resources(control, "AWS::Lambda::Function").values()]
@@ -117,7 +117,7 @@ def test_functions_run_python_311_with_the_layer(
     )
 
 
-def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Template) -> None:
+def test_every_process_gets_the_grid_and_the_names_of_its_resources(control: Template) -> None:
     everywhere = {
         "TRAINGRID_GRID",
         "TRAINGRID_ACCOUNT",
@@ -138,15 +138,15 @@ def test_every_process_gets_the_whole_grid_and_where_its_things_are(control: Tem
         assert variables["TRAINGRID_ACCOUNT"] == "<AWS::AccountId>"
 
 
-def test_a_submission_names_the_revision_so_that_an_upgrade_leaves_it_as_it_was(control: Template) -> None:
-    """`Ref` of a job definition is its ARN with the revision; the bare name would be whatever is the latest."""
+def test_a_submission_uses_a_fixed_job_definition_revision(control: Template) -> None:
+    """`Ref` of a job definition is its ARN with the revision. Its name alone would select the latest revision."""
     (definition,) = resources(control, "AWS::Batch::JobDefinition")
     for function in resources(control, "AWS::Lambda::Function").values():
         variables = environment(function["Properties"])
         assert variables.get("TRAINGRID_JOB_DEFINITION", f"<{definition}>") == f"<{definition}>"
 
 
-def test_a_child_is_a_quarter_of_a_vcpu_and_writes_no_file(control: Template) -> None:
+def test_a_child_has_a_quarter_of_a_vcpu(control: Template) -> None:
     container = only(control, "AWS::Batch::JobDefinition")["ContainerProperties"]
     needs = {requirement["Type"]: requirement["Value"] for requirement in container["ResourceRequirements"]}
     assert needs == {"VCPU": "0.25", "MEMORY": "512"}
@@ -154,7 +154,7 @@ def test_a_child_is_a_quarter_of_a_vcpu_and_writes_no_file(control: Template) ->
 
 
 def tried_again(control: Template, attempt: int = 1, **ended: Any) -> bool:
-    """Return whether Batch starts a child again that has ended so."""
+    """Return True if Batch retries a child that ended in this way."""
     definition = only(control, "AWS::Batch::JobDefinition")["RetryStrategy"]
     entries = [
         {name[0].lower() + name[1:]: value for name, value in entry.items()} for entry in definition["EvaluateOnExit"]
@@ -166,12 +166,12 @@ def tried_again(control: Template, attempt: int = 1, **ended: Any) -> bool:
 
 
 @pytest.mark.parametrize("code", [1, 2, 143])
-def test_a_child_that_says_that_trying_again_is_useless_is_not_tried_again(control: Template, code: int) -> None:
+def test_a_child_with_a_final_exit_code_is_not_retried(control: Template, code: int) -> None:
     assert not tried_again(control, exit_code=code)
 
 
 @pytest.mark.parametrize("code", [75, 137, 139, 10, 14, 255])
-def test_a_child_that_ends_otherwise_is_tried_again_ten_times_in_all(control: Template, code: int) -> None:
+def test_a_child_with_another_exit_code_has_ten_attempts(control: Template, code: int) -> None:
     assert tried_again(control, exit_code=code)
     assert not tried_again(control, attempt=10, exit_code=code)
 
@@ -186,20 +186,20 @@ def test_a_child_that_ends_otherwise_is_tried_again_ten_times_in_all(control: Te
         {"status_reason": "Unexpected EC2 error while attempting to tag the network interface"},
     ],
 )
-def test_a_child_that_fargate_does_not_start_or_keep_is_tried_again(control: Template, ended: dict[str, Any]) -> None:
+def test_a_child_that_fargate_cannot_start_or_stops_is_retried(control: Template, ended: dict[str, Any]) -> None:
     assert tried_again(control, **ended)
 
 
-def test_every_way_in_which_a_line_fails_ends_its_child_for_good_or_is_tried_again(control: Template) -> None:
+def test_of_all_failures_only_exit_code_75_is_retried(control: Template) -> None:
     codes = {failure.exit_code for failure in FAILURES.values()}
     assert {code for code in codes if tried_again(control, exit_code=code)} == {75}
 
 
-def test_a_child_runs_for_as_long_as_fargate_keeps_it(control: Template) -> None:
+def test_a_child_times_out_after_14_days(control: Template) -> None:
     assert only(control, "AWS::Batch::JobDefinition")["Timeout"] == {"AttemptDurationSeconds": 14 * 24 * 3600}
 
 
-def test_the_network_costs_nothing_while_no_child_runs(control: Template) -> None:
+def test_the_network_is_free_while_no_child_runs(control: Template) -> None:
     assert not resources(control, "AWS::EC2::NatGateway")
     endpoints = resources(control, "AWS::EC2::VPCEndpoint").values()
     assert {endpoint["Properties"]["VpcEndpointType"] for endpoint in endpoints} == {"Gateway"}
@@ -220,6 +220,6 @@ def test_ledger_is_keyed_by_submission_and_item_and_can_be_restored(stack: asser
     )
 
 
-def test_no_template_holds_a_word_of_this_machine(control: Template) -> None:
+def test_templates_contain_no_path_of_this_machine(control: Template) -> None:
     assert "/work" not in json.dumps(control)
     assert "/home/" not in json.dumps(control)

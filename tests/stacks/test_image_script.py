@@ -1,4 +1,4 @@
-"""The scripts of builds, run in a shell with programs that only record what they were asked."""
+"""The build scripts, run in a shell with programs that only record their calls."""
 
 import json
 import subprocess
@@ -22,9 +22,9 @@ LOOK = "aws ecr describe-images --region {} --repository-name grid/training --im
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """aws, docker, unzip, date and sleep: each records its call; an image is in a Region once there is a file for it.
+    """Fake aws, docker, unzip, date and sleep that record their calls. A file represents an image in a Region.
 
-    `date` is a clock that only sleep moves.
+    `date` is a clock that only `sleep` advances.
     """
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -48,7 +48,7 @@ def programs(tmp_path: Path) -> Path:
 
 
 def run(programs: Path, script: Path = SCRIPT, **variables: str) -> tuple[int, list[str]]:
-    """Run a script; return its exit code and the calls, without clocks and the names of temporary folders."""
+    """Run a script. Return its exit code and the calls, without those to clocks and without temporary paths."""
     environment = {**VARIABLES, **variables, "PATH": f"{programs}:/usr/bin:/bin", "TMPDIR": str(programs.parent)}
     ended = subprocess.run(["bash", str(script)], env=environment, capture_output=True, check=False, timeout=120)
     (programs.parent / "said").write_bytes(ended.stdout)
@@ -62,7 +62,7 @@ def _temporary(calls: list[str]) -> str:
     return words[0].removesuffix("/source.zip") if words else "nothing"
 
 
-def test_an_image_that_is_not_there_is_built_and_pushed(programs: Path) -> None:
+def test_a_missing_image_is_built_and_pushed(programs: Path) -> None:
     code, calls = run(programs, TARGET="gpu", ARGUMENTS="EFA=1.43.0")
     source = "--file F/source/training_container/Dockerfile --target gpu --tag registry/grid/training:built-1 F/source"
     options = "--platform linux/amd64 --provenance=false --output type=docker --build-arg EFA=1.43.0"
@@ -78,13 +78,13 @@ def test_an_image_that_is_not_there_is_built_and_pushed(programs: Path) -> None:
     ]
 
 
-def test_an_image_that_is_there_is_neither_built_nor_pushed_again(programs: Path) -> None:
+def test_an_existing_image_is_not_built_again(programs: Path) -> None:
     (programs.parent / "us-east-1").touch()
     assert run(programs) == (0, [LOOK.format("us-east-1")])
 
 
 @pytest.mark.parametrize("broken", ["login", "buildx", "push"])
-def test_a_step_that_fails_fails_the_build(programs: Path, broken: str) -> None:
+def test_a_failed_step_fails_the_build(programs: Path, broken: str) -> None:
     (programs.parent / f"broken-{broken}").touch()
     code, calls = run(programs)
     assert code != 0
@@ -92,7 +92,7 @@ def test_a_step_that_fails_fails_the_build(programs: Path, broken: str) -> None:
 
 
 def wait(programs: Path, regions: str, *, pushed: int) -> tuple[int, list[str]]:
-    """Run the script that waits for an image, at 10000, in which it was pushed at `pushed`."""
+    """Run the script that waits for an image at the time 10000; the image was pushed at the time `pushed`."""
     (programs.parent / "us-east-1").touch()
     (programs.parent / "pushed").write_text(str(pushed))
     code, calls = run(programs, replication_wait.SCRIPT, REGIONS=regions)
@@ -101,7 +101,7 @@ def wait(programs: Path, regions: str, *, pushed: int) -> tuple[int, list[str]]:
     return code, calls[1:]
 
 
-def test_an_image_is_awaited_in_every_region(programs: Path) -> None:
+def test_the_wait_checks_every_region(programs: Path) -> None:
     (programs.parent / "late").write_text("eu-west-1")
     (programs.parent / "us-west-2").touch()
     code, calls = wait(programs, "eu-west-1 us-west-2", pushed=9999)
@@ -109,28 +109,26 @@ def test_an_image_is_awaited_in_every_region(programs: Path) -> None:
     assert (code, calls) == (0, [there, "sleep 5", there, LOOK.format("us-west-2")])
 
 
-def test_an_image_is_awaited_in_the_registry_of_another_account(programs: Path) -> None:
+def test_the_wait_checks_the_registry_of_another_account(programs: Path) -> None:
     (programs.parent / "eu-west-1").touch()
     there = LOOK.format("eu-west-1").replace("--repo", "--registry-id 210987654321 --repo")
     assert wait(programs, "eu-west-1/210987654321", pushed=9999) == (0, [there])
 
 
 @pytest.mark.parametrize(("pushed", "looks"), [(9940, 564), (0, 180)])
-def test_an_image_that_does_not_come_fails_the_wait_before_codebuild_does(
-    programs: Path, pushed: int, looks: int
-) -> None:
-    """One that was pushed now gets 48 minutes; one of an earlier deployment a quarter of an hour."""
+def test_the_wait_fails_before_codebuilds_timeout(programs: Path, pushed: int, looks: int) -> None:
+    """The script waits 48 minutes after a push, and at least a quarter of an hour."""
     code, calls = wait(programs, "eu-west-1", pushed=pushed)
     assert (code, calls.count("sleep 5"), calls[-1]) == (1, looks, LOOK.format("eu-west-1"))
     assert looks * 5 < 50 * 60
     said = (programs.parent / "said").read_text().splitlines()[-1]
-    assert "is not in eu-west-1 and does not come" in said
+    assert "was not replicated to eu-west-1" in said
     assert said.endswith(
         "aws ecr batch-delete-image --region us-east-1 --repository-name grid/training --image-ids imageTag=built-1"
     )
 
 
-def test_the_end_of_a_build_is_put_as_an_event(programs: Path) -> None:
+def test_the_end_of_a_build_is_sent_as_an_event(programs: Path) -> None:
     script = SCRIPT.with_name("build_ending.sh")
     code, (call,) = run(programs, script, CODEBUILD_BUILD_ID="builds:0123", EVENT_SOURCE="traingrid.builds")
     assert code == 0

@@ -1,4 +1,4 @@
-"""AWS's own containers by alias: asked of the SDK at synth, and told to everybody who needs them."""
+"""AWS's own images by alias: resolved by the SDK at synthesis, and passed to all processes."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ needs_sdk = pytest.mark.skipif(not PYTHON.exists(), reason="needs the SageMaker 
 
 
 def sdk(folder: Path, answers: Any, code: int = 0) -> Path:
-    """Return an interpreter that keeps what it is asked in `asked.json`, and gives these answers."""
+    """Return an interpreter that stores its input in `asked.json`, and prints these answers."""
     program = folder / "python"
     lines = [
         f"#!{sys.executable}",
@@ -43,18 +43,16 @@ def a_grid_with(image: dict[str, str], regions: int = 2) -> Grid:
     return a_grid(regions, images={"resnet": {"repository": "training", "tag": "1"}, "tf": image})
 
 
-def test_a_grid_without_frameworks_asks_nobody(tmp_path: Path) -> None:
+def test_a_grid_without_frameworks_does_not_run_the_sdk(tmp_path: Path) -> None:
     assert framework_images(a_grid(2), python=tmp_path / "nothing") == {}
 
 
-def test_a_missing_sdk_is_a_sentence_with_the_command(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"images\.tf: the SageMaker Python SDK.* make setup-images"):
+def test_the_error_for_a_missing_sdk_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"images\.tf: the SageMaker Python SDK.* `make setup-images`"):
         framework_images(a_grid_with(TENSORFLOW), python=tmp_path / "nothing")
 
 
-def test_the_sdk_is_asked_once_for_all_regions_and_without_the_users_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sdk_runs_once_without_the_users_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
     answer = {"uris": {region: CONTAINER.format(region) for region in REGIONS[:2]}}
     found = framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [answer]))
@@ -64,34 +62,34 @@ def test_the_sdk_is_asked_once_for_all_regions_and_without_the_users_keys(
     assert (tmp_path / "keys").read_text() == "none"
 
 
-def test_what_the_sdk_does_not_know_is_told_with_the_alias(tmp_path: Path) -> None:
+def test_an_error_of_the_sdk_is_reported_with_the_alias(tmp_path: Path) -> None:
     python = sdk(tmp_path, [{"problem": "Unsupported tensorflow version: 9"}])
-    with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Mend it in grid\.yaml"):
+    with pytest.raises(UsageError, match=r"images\.tf: Unsupported tensorflow version: 9\. Correct it in grid\.yaml"):
         framework_images(a_grid_with({**TENSORFLOW, "version": "9"}), python=python)
 
 
-def test_a_region_that_lacks_it_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+def test_a_region_without_the_image_is_refused_with_both_solutions(tmp_path: Path) -> None:
     python = sdk(tmp_path, [{"absent": ["us-west-2"]}])
     refused = (
-        r"images\.tf: jobs pull it in every Region of the grid, and AWS has none in us-west-2\. Take the Region out"
+        r"images\.tf: every Region of the grid needs this image, but AWS provides none in us-west-2\. Remove the Region"
     )
     with pytest.raises(UsageError, match=refused):
         framework_images(a_grid_with(IMAGE_CLASSIFICATION), python=python)
 
 
-def test_an_sdk_that_breaks_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"could not be used: it broke\. Install it anew"):
+def test_a_failure_of_the_sdk_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"SDK failed: it broke\. Reinstall it"):
         framework_images(a_grid_with(TENSORFLOW), python=sdk(tmp_path, [], code=1))
 
 
 def scattered(alias: int) -> dict[str, str]:
-    """Return the URIs of an image that another account holds in every Region, as for built-in algorithms."""
+    """Return the URIs of an image whose registry is a different account in every Region, like built-in algorithms."""
     image = f"some-long-framework-name-training:2.19.{alias}-gpu-py312-cu125-ubuntu22.04"
     return {region: f"{number:012}.dkr.ecr.{region}.amazonaws.com/{image}" for number, region in enumerate(REGIONS)}
 
 
 def test_twelve_regions_and_six_aliases_fit(tmp_path: Path) -> None:
-    """Two of which have another registry in every Region."""
+    """Two of the six aliases have a different registry in every Region."""
     whole = {"uris": {region: CONTAINER.format(region) for region in REGIONS}}
     answers = [*[whole] * 4, *({"uris": scattered(alias)} for alias in range(2))]
     images = {f"tensorflow-{alias}": TENSORFLOW for alias in range(6)}
@@ -104,11 +102,11 @@ def test_twelve_regions_and_six_aliases_fit(tmp_path: Path) -> None:
         assert again["tensorflow-5"].uri(region) == scattered(1)[region]
 
 
-def test_what_does_not_fit_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_a_too_large_environment_is_refused_with_its_size(tmp_path: Path) -> None:
     images = {f"tensorflow-{alias}": TENSORFLOW for alias in range(12)}
     grid = a_grid(12, images=images, job={"image": "tensorflow-0", "instance_type": "ml.g5.48xlarge"})
     answers = [{"uris": scattered(alias)} for alias in range(12)]
-    with pytest.raises(UsageError, match=r"it takes \d+ of 3000 bytes\. List fewer"):
+    with pytest.raises(UsageError, match=r"have \d+ bytes, but the limit is 3000\. List fewer"):
         framework_images(grid, python=sdk(tmp_path, answers))
 
 
@@ -137,7 +135,7 @@ def test_jobs_may_pull_from_exactly_that_repository(tmp_path: Path) -> None:
     ]
 
 
-def test_every_process_of_the_grid_is_told(layer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_process_gets_the_framework_images(layer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12)
     monkeypatch.setattr("app.framework_images", lambda _: {"tf": image})
     found = synthesise(a_grid_with(TENSORFLOW), layer, tmp_path)
@@ -150,7 +148,7 @@ def test_every_process_of_the_grid_is_told(layer: Path, tmp_path: Path, monkeypa
 
 
 @needs_sdk
-def test_the_sdk_itself_knows_the_images() -> None:
+def test_the_real_sdk_returns_the_images() -> None:
     regions = ("us-east-1", "eu-west-1", "af-south-1")
     images = {
         "tf": TENSORFLOW,
@@ -174,8 +172,8 @@ def test_the_sdk_itself_knows_the_images() -> None:
 
 
 @needs_sdk
-def test_the_sdk_itself_is_understood_where_it_knows_none() -> None:
-    """Of the third it would give the only version that there is, and of the last an image that trains nothing."""
+def test_errors_of_the_real_sdk_are_recognized() -> None:
+    """For the third, the SDK would return the only version; for the last, an image without training."""
     none = dict.fromkeys(("framework", "algorithm", "target", "python"))
     wrong: list[dict[str, object]] = [
         {**TENSORFLOW, "version": "9.9"},
@@ -188,16 +186,16 @@ def test_the_sdk_itself_is_understood_where_it_knows_none() -> None:
     answers = ask(PYTHON, [{**none, **image, "regions": regions} for image in wrong])
     assert answers[0]["problem"].startswith("Unsupported tensorflow version: 9.9. Supported tensorflow version(s): 1.4")
     assert answers[1:] == [
-        {"problem": "there is no framework tensorflo"},
-        {"problem": "image-classification has no version 2, but 1"},
+        {"problem": "framework tensorflo does not exist"},
+        {"problem": "image-classification has no version 2; available: 1"},
         {"absent": ["af-south-1", "il-central-1"]},
-        {"problem": "clarify is no image for training"},
+        {"problem": "clarify is not an image for training"},
     ]
 
 
 @needs_sdk
 def test_the_algorithms_of_grid_yaml_are_those_that_the_sdk_knows() -> None:
-    """All of its tables of training images of one kind for all processors and Pythons are built-in algorithms."""
+    """All of the SDK's tables of training images without processors and Python versions are built-in algorithms."""
     (folder,) = PYTHON.parents[1].glob("lib/python*/site-packages/sagemaker/core/image_uri_config")
     tables = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
     plain = {

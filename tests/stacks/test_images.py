@@ -1,4 +1,4 @@
-"""The images that a deployment builds: from what, by whose leave, and how the rest of the grid gets to know them."""
+"""The images that a deployment builds: their inputs, the permissions of builds, and the use of the results."""
 
 import json
 import os
@@ -22,7 +22,7 @@ BUILD = "OrchestratorBuildRole"
 
 @pytest.fixture(scope="module")
 def made(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    """The templates of a grid of two Regions that builds the orchestrator's image and no other."""
+    """The templates of a grid with two Regions that only builds the orchestrator's image."""
     return synthesise(a_grid(2), layer, tmp_path_factory.mktemp("images"))
 
 
@@ -36,7 +36,7 @@ def variables(project: dict[str, Any]) -> dict[str, str]:
 
 
 def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, replicas: tuple[str, ...] = ()) -> ImageBuild:
-    """Return the build of a recipe from the files below `root`."""
+    """Return the build of a recipe with the files below `root`."""
     stack = Stack(App(), "Stack")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image_build, "ROOT", root)
@@ -52,7 +52,7 @@ def built(recipe: Recipe = ORCHESTRATOR, root: Path = ROOT, replicas: tuple[str,
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the orchestrator's image is built from, elsewhere and at another time."""
+    """A copy of the sources of the orchestrator's image, with another path and other times."""
     for source in ORCHESTRATOR.sources:
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, tmp_path / source)
@@ -63,7 +63,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_tag_says_what_an_image_is_made_from_and_nothing_else(checkout: Path) -> None:
+def test_the_tag_depends_only_on_the_images_inputs(checkout: Path) -> None:
     here = built().tag
     (checkout / "README.md").write_text("not in the image")
     (checkout / "traingrid/__pycache__").mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ def test_the_tag_says_what_an_image_is_made_from_and_nothing_else(checkout: Path
     assert built(root=checkout).tag != here
 
 
-def test_a_region_more_or_another_way_to_build_is_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_region_or_build_script_changes_the_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = built(replicas=("eu-west-1",)).tag
     assert built(replicas=("eu-west-1", "us-west-2")).tag != before
     assert built(replicas=("eu-west-1/210987654321",)).tag != before
@@ -84,14 +84,14 @@ def test_a_region_more_or_another_way_to_build_is_another_tag(monkeypatch: pytes
     assert built(replicas=("eu-west-1",)).tag != before
 
 
-def test_the_sources_of_the_orchestrator_are_all_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
+def test_orchestrator_sources_are_the_files_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
     synthesise(a_grid(1), layer, tmp_path)
     (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "batch_job").is_dir()]
     assert {path.name for path in asset.iterdir()} == {"batch_job", "traingrid", "requirements-orchestrator.txt"}
     assert not list(asset.rglob("*.pyc"))
 
 
-def test_the_deployment_asks_for_the_image_again_only_when_its_tag_changes(builds: Template) -> None:
+def test_a_deployment_requests_the_image_only_if_its_tag_changes(builds: Template) -> None:
     request = only(builds, "Custom::ContainerImage")
     project = only(builds, "AWS::CodeBuild::Project")
     assert set(request) == {"ServiceToken", "ServiceTimeout", "Project", "Repository", "Tag", "Compute"}
@@ -99,7 +99,7 @@ def test_the_deployment_asks_for_the_image_again_only_when_its_tag_changes(build
     assert request["Repository"] == variables(project)["REPOSITORY"] == "traingrid/orchestrator"
 
 
-def test_a_build_ends_before_cloudformation_gives_it_up(builds: Template) -> None:
+def test_a_build_times_out_before_cloudformation_does(builds: Template) -> None:
     project = only(builds, "AWS::CodeBuild::Project")
     longest = project["TimeoutInMinutes"] + project["QueuedTimeoutInMinutes"]
     assert longest * 60 < int(only(builds, "Custom::ContainerImage")["ServiceTimeout"]) <= 3600
@@ -108,7 +108,7 @@ def test_a_build_ends_before_cloudformation_gives_it_up(builds: Template) -> Non
 OURS = "arn:aws:ecr:<AWS::Region>:<AWS::AccountId>:repository/traingrid/orchestrator"
 
 
-def test_a_build_may_read_its_sources_push_to_its_repository_and_report_its_end_and_nothing_else(
+def test_a_build_may_only_read_its_sources_push_its_image_and_report(
     builds: Template,
 ) -> None:
     for statement in resources(builds, "AWS::IAM::Policy").values():
@@ -128,7 +128,7 @@ def test_a_build_may_read_its_sources_push_to_its_repository_and_report_its_end_
     }
 
 
-def test_images_go_with_their_stack_and_no_build_that_fails_takes_them_with_it(made: dict[str, Template]) -> None:
+def test_images_are_deleted_with_their_stack_but_not_by_a_failed_build(made: dict[str, Template]) -> None:
     images, builds = made["traingrid-images"], made["traingrid-builds"]
     for repository in resources(images, "AWS::ECR::Repository").values():
         assert repository["Properties"]["EmptyOnDelete"] is True
@@ -138,7 +138,7 @@ def test_images_go_with_their_stack_and_no_build_that_fails_takes_them_with_it(m
     assert not [kind for kind in {it["Type"] for it in images["Resources"].values()} if "Custom" in kind]
 
 
-def test_the_log_of_a_build_that_failed_outlives_the_stack_that_is_rolled_back(made: dict[str, Template]) -> None:
+def test_the_log_of_a_failed_build_survives_the_rollback(made: dict[str, Template]) -> None:
     group = only(made["traingrid-images"], "AWS::Logs::LogGroup")["LogGroupName"]
     project = only(made["traingrid-builds"], "AWS::CodeBuild::Project")
     assert project["LogsConfig"]["CloudWatchLogs"]["GroupName"] == group == "/traingrid/builds"
@@ -155,14 +155,14 @@ def test_codebuild_acts_for_this_account_only(builds: Template) -> None:
     assert pattern == "arn:aws:codebuild:<AWS::Region>:<AWS::AccountId>:project/*"
 
 
-def test_the_builder_may_start_these_builds_and_look_for_these_images(builds: Template) -> None:
+def test_the_builder_may_start_these_builds_and_describe_these_images(builds: Template) -> None:
     (project,) = resources(builds, "AWS::CodeBuild::Project")
     for action in ("codebuild:StartBuild", "codebuild:BatchGetBuilds"):
         assert on(builds, "Builder", action) == {f"<{project}.Arn>"}
     assert on(builds, "Builder", "ecr:DescribeImages") == {OURS}
 
 
-def test_every_end_of_a_build_is_told(builds: Template) -> None:
+def test_the_builder_receives_every_end_of_a_build(builds: Template) -> None:
     rule = only(builds, "AWS::Events::Rule")
     detail = rule["EventPattern"]["detail"]
     (project,) = resources(builds, "AWS::CodeBuild::Project")
@@ -175,8 +175,8 @@ def test_every_end_of_a_build_is_told(builds: Template) -> None:
     assert set(resources(builds, "AWS::Lambda::Permission")) < set(ask["DependsOn"])
 
 
-def test_another_image_is_another_template_of_the_control_plane(layer: Path, tmp_path: Path) -> None:
-    """The digest comes from another stack: a template that only refers to it would not change with it."""
+def test_another_image_changes_the_control_stacks_template(layer: Path, tmp_path: Path) -> None:
+    """The digest is a reference to another stack, so it does not change the template."""
     found = synthesise(a_grid(1), layer, tmp_path)
     definition = only(found["traingrid-control"], "AWS::Batch::JobDefinition")
     request = only(found["traingrid-builds"], "Custom::ContainerImage")
@@ -186,7 +186,7 @@ def test_another_image_is_another_template_of_the_control_plane(layer: Path, tmp
     assert '"Fn::GetStackOutput": {"StackName": "traingrid-builds"' in joined
 
 
-def test_an_image_that_is_pushed_by_hand_is_not_built(layer: Path, tmp_path: Path) -> None:
+def test_a_manually_pushed_image_is_not_built(layer: Path, tmp_path: Path) -> None:
     found = synthesise(a_grid(1, orchestrator={"image_tag": "7"}), layer, tmp_path)
     made = {made["Type"] for made in found["traingrid-builds"]["Resources"].values()}
     assert made == {"AWS::CloudFormation::WaitConditionHandle"}
@@ -209,18 +209,18 @@ TRAINED = {
 
 @pytest.fixture(scope="module")
 def trained(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Template]:
-    """The templates of a grid of three Regions that builds two targets of the training image."""
+    """The templates of a grid with three Regions that builds two targets of the training image."""
     return synthesise(a_grid(3, **TRAINED), layer, tmp_path_factory.mktemp("trained"))
 
 
 def by_target(builds: Template) -> dict[str, dict[str, str]]:
-    """Return the variables of each project: of builds by their target, of the wait as "wait"."""
+    """Return the variables of each project: of builds by target, of the wait by "wait"."""
     projects = resources(builds, "AWS::CodeBuild::Project").values()
     found = [variables(project["Properties"]) for project in projects]
     return {each.get("TARGET", "wait" if "REGIONS" in each else "orchestrator"): each for each in found}
 
 
-def test_each_target_is_built_once_however_many_aliases_it_has(trained: dict[str, Template]) -> None:
+def test_each_target_is_built_once_for_any_number_of_aliases(trained: dict[str, Template]) -> None:
     found = by_target(trained["traingrid-builds"])
     assert set(found) == {"orchestrator", "cpu", "gpu", "wait"}
     assert found["gpu"]["DOCKERFILE"] == found["cpu"]["DOCKERFILE"] == "training_container/Dockerfile"
@@ -228,7 +228,7 @@ def test_each_target_is_built_once_however_many_aliases_it_has(trained: dict[str
     assert found["gpu"]["TAG"] != found["cpu"]["TAG"]
 
 
-def test_the_sources_of_the_training_image_are_all_that_its_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
+def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path, tmp_path: Path) -> None:
     synthesise(a_grid(1, **TRAINED), layer, tmp_path)
     (asset,) = [path for path in tmp_path.glob("asset.*") if (path / "training_container").is_dir()]
     assert {path.relative_to(asset).as_posix() for path in asset.glob("*/*") if path.parent.name == "setup"} == {
@@ -242,12 +242,12 @@ def test_the_sources_of_the_training_image_are_all_that_its_dockerfile_copies(la
                 assert (asset / source).exists(), line
 
 
-def test_a_training_image_is_awaited_in_every_region_that_it_is_replicated_to(trained: dict[str, Template]) -> None:
+def test_a_deployment_waits_for_replication_to_every_region(trained: dict[str, Template]) -> None:
     images, builds = trained["traingrid-images"], trained["traingrid-builds"]
     assert by_target(builds)["wait"]["REGIONS"] == "eu-west-1 us-west-2"
     waits = resources(builds, "Custom::ReplicatedImage").values()
     tags = {by_target(builds)[target]["TAG"] for target in ("cpu", "gpu")}
-    assert {wait["Properties"]["Tag"] for wait in waits} == tags, "each has an hour of its own"
+    assert {wait["Properties"]["Tag"] for wait in waits} == tags, "each wait has its own hour"
     rules = only(images, "AWS::ECR::ReplicationConfiguration")["ReplicationConfiguration"]["Rules"]
     assert rules == [
         {
@@ -274,15 +274,15 @@ def test_a_training_image_is_awaited_in_every_region_that_it_is_replicated_to(tr
     assert project["Environment"]["ComputeType"] == "BUILD_GENERAL1_SMALL"
 
 
-def test_one_build_runs_at_a_time(trained: dict[str, Template]) -> None:
-    """CloudFormation starts resources together that do not depend on each other; a young account may run one build."""
+def test_builds_run_one_after_the_other(trained: dict[str, Template]) -> None:
+    """CloudFormation creates independent resources concurrently, but a new account may run only one build."""
     builds = trained["traingrid-builds"]
     kinds = ("Custom::ContainerImage", "Custom::ReplicatedImage")
     requests = {name: made for kind in kinds for name, made in resources(builds, kind).items()}
     after = {name: set(made["DependsOn"]) & set(requests) for name, made in requests.items()}
     assert len(requests) == 5
     assert sorted(len(before) for before in after.values()) == [0, 1, 1, 1, 1]
-    assert len(set.union(*after.values())) == 4, "each is the one before of one other: a chain"
+    assert len(set.union(*after.values())) == 4, "each precedes one other: a chain"
 
 
 def test_every_region_has_its_repositories_before_anything_is_replicated(layer: Path, tmp_path: Path) -> None:
@@ -303,13 +303,13 @@ def test_every_region_has_its_repositories_before_anything_is_replicated(layer: 
         assert names == {"traingrid/training", "traingrid/theirs"}
 
 
-def test_rules_that_somebody_else_owns_are_left_alone_and_ours_is_told(layer: Path, tmp_path: Path) -> None:
+def test_without_replicate_images_the_replication_rule_is_an_output(layer: Path, tmp_path: Path) -> None:
     found = synthesise(a_grid(2, **TRAINED, replicate_images=False), layer, tmp_path)
     images = found["traingrid-images"]
     assert not resources(images, "AWS::ECR::ReplicationConfiguration")
     rule = json.loads(flat(images["Outputs"]["ReplicationRule"]["Value"]))
     assert rule["destinations"] == [{"region": "us-west-2", "registryId": "<AWS::AccountId>"}]
-    assert by_target(found["traingrid-builds"])["wait"]["REGIONS"] == "us-west-2", "it is awaited all the same"
+    assert by_target(found["traingrid-builds"])["wait"]["REGIONS"] == "us-west-2", "the deployment waits anyway"
 
 
 def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_grid_of_one_region_replicates_nothing(layer: Path, tmp_path: Path) ->
     assert not resources(found["traingrid-builds"], "Custom::ReplicatedImage")
 
 
-def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: dict[str, Template]) -> None:
+def test_every_process_gets_the_digests_of_built_images(trained: dict[str, Template]) -> None:
     control = trained["traingrid-control"]
     tags = {target: each["TAG"] for target, each in by_target(trained["traingrid-builds"]).items() if "TAG" in each}
     told = [
@@ -338,7 +338,7 @@ def test_every_process_of_the_grid_knows_the_digests_of_what_was_built(trained: 
 
 
 @pytest.mark.parametrize("grid", [TRAINED, {"replicate_images": False, **TRAINED}])
-def test_cdk_nag_finds_nothing_unexplained_in_images(layer: Path, tmp_path: Path, grid: dict[str, Any]) -> None:
+def test_cdk_nag_has_no_unacknowledged_findings_in_images(layer: Path, tmp_path: Path, grid: dict[str, Any]) -> None:
     app = an_app(a_grid(2, **grid), layer, tmp_path)
     report = AwsSolutionsChecks(app).validate_scope(app)
     assert [f"{violation.rule_name}: {violation.description}" for violation in report.violations] == []
@@ -352,7 +352,7 @@ def test_the_scripts_of_a_build_are_shell_scripts(shell: str, script: str) -> No
     subprocess.run([shell, "-n", str(ROOT / "stacks" / script)], check=True)
 
 
-def test_another_rebuild_is_another_tag_of_every_image_and_in_the_control_stack(layer: Path, tmp_path: Path) -> None:
+def test_another_rebuild_changes_the_tag_of_every_image(layer: Path, tmp_path: Path) -> None:
     def tags(rebuild: int) -> tuple[str, str, str]:
         folder = tmp_path / str(rebuild)
         folder.mkdir()
@@ -368,7 +368,7 @@ def test_another_rebuild_is_another_tag_of_every_image_and_in_the_control_stack(
     assert not [tag for once, again in zip(tags(0), tags(1), strict=True) for tag in [once] if once == again]
 
 
-def test_a_version_of_efa_is_a_build_argument_of_its_target_and_another_tag(layer: Path, tmp_path: Path) -> None:
+def test_an_efa_version_is_a_build_argument_and_changes_the_tag(layer: Path, tmp_path: Path) -> None:
     def gpu(folder: str, **more: str) -> dict[str, str]:
         images = {"resnet": {"build": "training", "target": "gpu", **more}}
         (tmp_path / folder).mkdir()

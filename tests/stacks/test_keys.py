@@ -1,4 +1,4 @@
-"""Encryption by keys of the account: everything at rest, and each role by the services that it uses."""
+"""Encryption with KMS keys: of all data at rest, with permissions limited to services."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +20,8 @@ Grid = Callable[..., dict[str, Template]]
 def grid_with(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
     def of(encryption: str | dict[str, Any], regions: Any = 2) -> dict[str, Template]:
         made = synthesise(a_grid(regions, encryption=encryption), layer, tmp_path_factory.mktemp("keys"))
-        # Images are code and no data, and ECR never changes how a repository is encrypted: they keep AWS's keys.
-        # The stack that is destroyed first holds a question and nothing else.
+        # Images contain code, not data, and ECR cannot change a repository's encryption: they use AWS's keys.
+        # The guard stack, which is destroyed first, contains only a custom resource.
         return {name: it for name, it in made.items() if "-registry-" not in name and name != "traingrid-guard"}
 
     return of
@@ -29,18 +29,18 @@ def grid_with(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
 
 @pytest.fixture(scope="module")
 def made(grid_with: Grid) -> dict[str, Template]:
-    """A grid whose stacks make their keys."""
+    """A grid whose stacks create their keys."""
     return grid_with("kms")
 
 
 @pytest.fixture(scope="module")
 def yours(grid_with: Grid) -> dict[str, Template]:
-    """A grid with keys of grid.yaml's own."""
+    """A grid with keys from grid.yaml."""
     return grid_with({"kind": "kms", "keys": YOURS})
 
 
 def keys_used(template: Template) -> dict[str, str]:
-    """Return the key of everything that holds data, by logical id; "" for what has none."""
+    """Return the key of every resource that stores data, by logical id; "" for a resource without a key."""
     return {
         name: flat(_key_of(resource["Type"], resource["Properties"]))
         for name, resource in template["Resources"].items()
@@ -61,9 +61,9 @@ def _key_of(kind: str, properties: dict[str, Any]) -> Any:
     return properties.get("KmsKeyId", "")
 
 
-def test_everything_that_holds_data_is_encrypted_with_its_stacks_key(made: dict[str, Template]) -> None:
+def test_all_data_is_encrypted_with_the_key_of_its_stack(made: dict[str, Template]) -> None:
     for name, template in made.items():
-        if name == "traingrid-builds":  # the log of its builds is in the stack of images, and so is the key
+        if name == "traingrid-builds":  # the log of its builds, and its key, are in the images stack
             (key,) = set(keys_used(template).values())
             assert key.startswith("<traingrid-images.")
             assert not resources(template, "AWS::KMS::Key")
@@ -72,14 +72,14 @@ def test_everything_that_holds_data_is_encrypted_with_its_stacks_key(made: dict[
             assert set(keys_used(template).values()) == {f"<{key}.Arn>"}
 
 
-def test_keys_of_your_own_are_used_and_none_is_made(yours: dict[str, Template]) -> None:
+def test_keys_from_grid_yaml_are_used_and_none_is_created(yours: dict[str, Template]) -> None:
     for name, template in yours.items():
         assert not resources(template, "AWS::KMS::Key")
         region = "us-west-2" if name.endswith("us-west-2") else "us-east-1"
         assert set(keys_used(template).values()) == {YOURS[region]}
 
 
-def test_a_key_rotates_outlives_its_stack_and_has_an_alias(made: dict[str, Template]) -> None:
+def test_a_key_is_rotated_retained_and_has_an_alias(made: dict[str, Template]) -> None:
     aliases = {}
     for name, template in made.items():
         if name == "traingrid-builds":
@@ -98,7 +98,7 @@ def test_a_key_rotates_outlives_its_stack_and_has_an_alias(made: dict[str, Templ
     }
 
 
-def test_a_keys_policy_lets_in_its_account_and_three_services(made: dict[str, Template]) -> None:
+def test_a_key_policy_allows_its_account_and_three_services(made: dict[str, Template]) -> None:
     for key in [key for template in made.values() for key in resources(template, "AWS::KMS::Key").values()]:
         account, *services = key["Properties"]["KeyPolicy"]["Statement"]
         assert flat(account["Principal"]["AWS"]) == "arn:aws:iam::<AWS::AccountId>:root"
@@ -109,7 +109,7 @@ def test_a_keys_policy_lets_in_its_account_and_three_services(made: dict[str, Te
         }
         for statement in services:
             of_alarms = statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-            # AWS documents none for CloudWatch, and with one that does not hold an alarm notifies no one.
+            # AWS documents no condition for CloudWatch, and with one that does not match, alarms are lost.
             condition = flat_condition(statement.get("Condition", {}))
             assert condition == "" if of_alarms else "<AWS::AccountId>" in condition
 
@@ -148,7 +148,7 @@ def test_a_training_job_uses_the_key_of_its_region_and_not_of_the_control_plane(
         assert statement["Condition"] == {"StringEquals": {"kms:ViaService": [f"s3.{region}.amazonaws.com"]}}
 
 
-def test_a_training_job_reads_what_your_buckets_keys_encrypted(grid_with: Grid) -> None:
+def test_a_training_job_may_decrypt_with_data_keys(grid_with: Grid) -> None:
     west = {"data_buckets": ["campaigns-pdx"], "data_keys": [YOURS["us-west-2"]]}
     template = grid_with("s3", {"us-west-2": west})["traingrid-us-west-2"]
     (statement,) = [it for it in statements(template) if any(action.startswith("kms:") for action in it["Action"])]

@@ -1,4 +1,4 @@
-"""Where children run: a way out to every Region's AWS, no way in, and no cost that was not asked for."""
+"""The children's network: access to AWS in every Region, no inbound connections, and no unrequested costs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Control = Callable[..., Template]
 
 @pytest.fixture(scope="module")
 def control_of(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Control:
-    """Synthesise the control stack of a grid with so many Regions and this network."""
+    """Return a function that synthesizes the control stack of a grid with a number of Regions and a network."""
 
     def of(regions: int, network: str | dict[str, Any]) -> Template:
         grid = a_grid(regions, network=network)
@@ -44,7 +44,7 @@ def public_address(control: Template) -> str:
     return str(container["NetworkConfiguration"]["AssignPublicIp"])
 
 
-def test_a_private_child_has_no_address_and_leaves_by_nat_for_other_regions(private: Template) -> None:
+def test_private_children_use_a_nat_gateway_for_other_regions(private: Template) -> None:
     assert public_address(private) == "DISABLED"
     children = [name for name in resources(private, "AWS::EC2::Subnet") if "Children" in name]
     compute = only(private, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
@@ -57,7 +57,7 @@ def test_a_private_child_has_no_address_and_leaves_by_nat_for_other_regions(priv
     assert all("NatGatewayId" in way for way in ways_out)
 
 
-def test_training_at_home_only_needs_no_way_to_the_internet(isolated: Template) -> None:
+def test_training_only_at_home_needs_no_internet_access(isolated: Template) -> None:
     assert public_address(isolated) == "DISABLED"
     for kind in ("AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::Route", "AWS::EC2::EIP"):
         assert not resources(isolated, kind)
@@ -72,7 +72,7 @@ def test_training_at_home_only_needs_no_way_to_the_internet(isolated: Template) 
 def test_subnets_have_the_same_addresses_in_every_kind_of_network(
     control: Template, private: Template, isolated: Template, control_of: Control
 ) -> None:
-    """CloudFormation creates a subnet before it deletes another, so none may move to where another one was."""
+    """CloudFormation creates a subnet before it deletes another one, so a subnet cannot take over addresses."""
     cidrs: dict[str, set[str]] = {}
     for template in (control, private, isolated, control_of(1, "public")):
         for name, subnet in resources(template, "AWS::EC2::Subnet").items():
@@ -92,7 +92,7 @@ def test_subnets_are_in_the_zones_of_grid_yaml(control_of: Control) -> None:
     assert [subnet["Properties"]["AvailabilityZone"] for subnet in subnets] == zones
 
 
-def test_only_children_come_into_the_endpoints_and_nothing_into_the_children(private: Template) -> None:
+def test_endpoints_only_accept_children_and_children_accept_nothing(private: Template) -> None:
     (ingress,) = resources(private, "AWS::EC2::SecurityGroupIngress").values()
     rule = ingress["Properties"]
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
@@ -119,7 +119,7 @@ def test_every_endpoint_serves_this_account_and_ecrs_own_layers(network: str, re
             assert of_this_account or layers
 
 
-def test_an_existing_network_is_taken_as_it_is_said(existing: Template) -> None:
+def test_an_existing_network_is_used_as_specified(existing: Template) -> None:
     kinds = {resource["Type"] for resource in existing["Resources"].values() if "::EC2::" in resource["Type"]}
     assert kinds == {"AWS::EC2::SecurityGroup"}
     group = only(existing, "AWS::EC2::SecurityGroup")
@@ -129,7 +129,7 @@ def test_an_existing_network_is_taken_as_it_is_said(existing: Template) -> None:
     assert public_address(existing) == "DISABLED"
 
 
-def test_security_groups_and_addresses_of_an_existing_network_are_as_said(control_of: Control) -> None:
+def test_security_groups_and_addresses_of_an_existing_network_are_used(control_of: Control) -> None:
     control = control_of(2, {**EXISTING, "security_groups": ["sg-0a1b2c3d"], "public_addresses": True})
     assert not resources(control, "AWS::EC2::SecurityGroup")
     compute = only(control, "AWS::Batch::ComputeEnvironment")["ComputeResources"]

@@ -1,4 +1,4 @@
-"""Who may do what: least privilege, statement by statement."""
+"""Least privilege: the permissions of every role, statement by statement."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def created(control: Template) -> list[dict[str, Any]]:
     return [entry for entry in allowed(control) if "sagemaker:CreateTrainingJob" in entry["Action"]]
 
 
-def test_a_child_creates_jobs_of_this_grid_in_its_regions_as_grid_yaml_says(control: Template) -> None:
+def test_a_child_may_create_jobs_only_as_grid_yaml_allows(control: Template) -> None:
     (statement,) = created(control)
     assert sorted(statement["Resource"]) == sorted(
         f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-????????-*" for region in REGIONS[:4]
@@ -71,7 +71,7 @@ def test_a_child_creates_jobs_of_this_grid_in_its_regions_as_grid_yaml_says(cont
     assert tagging["Condition"] == {"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}}
 
 
-def test_every_key_that_all_values_are_compared_of_must_be_there(control: Template) -> None:
+def test_every_for_all_values_condition_has_a_null_condition(control: Template) -> None:
     compared = {
         key: statement["Condition"].get("Null", {})
         for statement in created(control)
@@ -83,7 +83,7 @@ def test_every_key_that_all_values_are_compared_of_must_be_there(control: Templa
     assert {null.get(key) for key, null in compared.items()} == {"false"}
 
 
-def test_a_region_with_a_vpc_trains_in_it_and_nowhere_else(layer: Path, tmp_path: Path) -> None:
+def test_a_region_with_a_vpc_requires_its_subnets(layer: Path, tmp_path: Path) -> None:
     vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
     grid = a_grid({"us-east-1": vpc, "eu-west-1": {}}, training={"max_runtime": "2d", "encrypt_traffic": False})
     made = synthesise(grid, layer, tmp_path)
@@ -108,7 +108,7 @@ def test_a_region_with_a_vpc_trains_in_it_and_nowhere_else(layer: Path, tmp_path
     }
 
 
-def test_what_no_child_may_ever_do_is_forbidden_whatever_else_it_may(control: Template) -> None:
+def test_forbidden_actions_of_a_child_are_denied_explicitly(control: Template) -> None:
     never = {tuple(entry["Action"]): entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"}
     denied = [entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"]
     assert never["sagemaker:DeleteTrainingJob", "sagemaker:UpdateTrainingJob"].get("Condition") is None
@@ -118,7 +118,7 @@ def test_what_no_child_may_ever_do_is_forbidden_whatever_else_it_may(control: Te
 
 
 def _length(document: Any) -> int:
-    """Return how many characters IAM counts of a policy: all but white space, references filled in."""
+    """Return the length of a policy as IAM counts it: without white space, and with references resolved."""
     text = json.dumps(document, separators=(",", ":")).replace('{"Ref":"AWS::AccountId"}', '"123456789012"')
     return len(re.sub(r"\{\"(Ref|Fn::GetAtt)\":.*?\}", "x" * 60, text).replace(" ", ""))
 
@@ -128,8 +128,8 @@ def _length(document: Any) -> int:
 def test_policies_fit_into_iam_with_twelve_regions(
     *, layer: Path, tmp_path: Path, vpc: bool, queue: dict[str, Any]
 ) -> None:
-    """Inline policies of a role together 10,240 characters, a managed one 6,144, ten of them in a role
-    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html); CDK makes the managed ones."""
+    """IAM's limits: 10,240 characters for all inline policies of a role, 6,144 for a managed policy, ten per role
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed policies."""
     networks = {
         region: {
             "subnets": [f"subnet-{number:016x}{subnet}" for subnet in range(3)],
@@ -153,10 +153,10 @@ def test_policies_fit_into_iam_with_twelve_regions(
         assert max(inline.values(), default=0) <= 10_240
         assert max(managed.values(), default=0) <= 10
         largest = max(largest, *inline.values(), 0)
-    assert largest > 5000, "the longest of them were not looked at"
+    assert largest > 5000, "the longest policies were not checked"
 
 
-def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None:
+def test_a_child_has_exactly_the_required_actions(control: Template) -> None:
     assert actions(control, CHILD) == {
         "s3:GetObject",
         "s3:GetObjectVersion",
@@ -177,22 +177,18 @@ def test_a_child_does_what_training_takes_and_no_more(control: Template) -> None
     }
 
 
-def test_the_childs_image_has_the_service_models_of_all_that_a_child_may_call(
-    control: Template, layer: Path, tmp_path: Path
-) -> None:
+def test_the_childs_image_has_the_models_of_all_permitted_calls(control: Template, layer: Path, tmp_path: Path) -> None:
     regions = {"us-east-1": {"account": "210987654321"}, "us-west-2": {"service_queue": {"instances": 2}}}
     made = synthesise(a_grid(regions, account="123456789012"), layer, tmp_path)
     possible = actions(control, CHILD) | actions(made["traingrid-control"], CHILD)
     possible |= actions(made["traingrid-us-east-1"], "ActingLaunch")
-    called = possible - {"iam:PassRole", "sagemaker:AddTags", "batch:TagResource"}  # no calls of their own
+    called = possible - {"iam:PassRole", "sagemaker:AddTags", "batch:TagResource"}  # permissions without calls
     assert {"batch:SubmitServiceJob", "sts:AssumeRole"} <= called
     for service, operation in (action.split(":") for action in called):
         assert any(word in operation for word in OPERATIONS[service]), f"{service}:{operation}"
 
 
-def test_a_child_lists_data_without_reading_it_and_writes_nothing_but_manifest_files(
-    layer: Path, tmp_path: Path
-) -> None:
+def test_a_child_lists_data_and_writes_only_manifest_files(layer: Path, tmp_path: Path) -> None:
     regions: dict[str, Any] = {"us-east-1": {"data_buckets": ["mine-east"]}, "eu-west-1": {}}
     control = synthesise(a_grid(regions), layer, tmp_path)["traingrid-control"]
     own = [f"arn:aws:s3:::traingrid-data-<AWS::AccountId>-{region}" for region in regions]
@@ -222,7 +218,7 @@ def test_the_intake_submits_to_this_queue_and_can_neither_train_nor_pass_a_role(
     )
 
 
-def test_the_intake_reads_manifests_and_writes_submissions_and_reports_but_no_manifest(control: Template) -> None:
+def test_the_intake_reads_manifests_and_cannot_write_them(control: Template) -> None:
     (bucket,) = resources(control, "AWS::S3::Bucket")
     on_objects = {
         action: set(statement["Resource"])
@@ -278,7 +274,7 @@ def test_a_training_job_writes_to_the_output_bucket_only(oregon: Template) -> No
     assert write["Resource"] == [f"<{output}.Arn>/*"]
 
 
-def test_a_service_that_says_for_whom_it_acts_acts_for_this_account_only(control: Template, oregon: Template) -> None:
+def test_service_roles_are_limited_to_this_account(control: Template, oregon: Template) -> None:
     free = set()
     for template in (control, oregon):
         for name, role in resources(template, "AWS::IAM::Role").items():

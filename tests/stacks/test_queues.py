@@ -1,4 +1,4 @@
-"""Service queues in the training Regions, and the queue at home that shares by weights."""
+"""Service queues in the training Regions, and the home queue with shares."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ SHARES = {"research": 1, "production": 4}
 
 
 def queues_grid(**changes: Any) -> Grid:
-    """A Region with a queue of so many instances, one with quota shares, and one without any."""
+    """Return a grid of three Regions: with a simple queue, with quota shares, and without a queue."""
     regions = {
         "us-east-1": {"service_queue": {"instances": 16}},
         "us-west-2": {"service_queue": {"quota_shares": QUOTA}},
@@ -43,7 +43,7 @@ def weights(template: Template) -> dict[str, float]:
     return {share["ShareIdentifier"]: share["WeightFactor"] for share in policy["ShareDistribution"]}
 
 
-def test_quota_shares_divide_a_queue_and_nobody_loses_what_runs_unless_they_lend(
+def test_quota_shares_divide_a_queue_and_only_lend_if_configured(
     made: dict[str, Template], layer: Path, tmp_path: Path
 ) -> None:
     template = made["traingrid-us-west-2"]
@@ -62,9 +62,7 @@ def test_quota_shares_divide_a_queue_and_nobody_loses_what_runs_unless_they_lend
     assert {share["Properties"]["ResourceSharingConfiguration"]["Strategy"] for share in lent} == {"LEND_AND_BORROW"}
 
 
-def test_a_region_without_a_queue_and_a_grid_without_shares_have_nothing_of_it(
-    made: dict[str, Template], control: Template
-) -> None:
+def test_without_queues_and_shares_there_are_no_such_resources(made: dict[str, Template], control: Template) -> None:
     assert not [kind for kind in kinds(made["traingrid-eu-west-1"]) if kind.startswith("AWS::Batch::")]
     queue = only(control, "AWS::Batch::JobQueue")
     assert (queue["JobQueueName"], queue.get("SchedulingPolicyArn")) == ("traingrid", None)
@@ -76,7 +74,7 @@ def kinds(template: Template) -> set[str]:
     return {resource["Type"] for resource in template["Resources"].values()}
 
 
-def test_children_share_the_queue_at_home_under_another_name(made: dict[str, Template]) -> None:
+def test_a_shared_home_queue_has_another_name(made: dict[str, Template]) -> None:
     template = made["traingrid-control"]
     queue = only(template, "AWS::Batch::JobQueue")
     assert queue["JobQueueName"] == "traingrid-shared"
@@ -98,7 +96,7 @@ def test_state_changes_of_queued_jobs_go_home_and_reach_the_recorder(made: dict[
         assert all("DeadLetterConfig" in target for rule in ours for target in rule["Targets"])
 
 
-def test_a_child_queues_in_its_grids_queues_only_and_tags_what_it_queues(made: dict[str, Template]) -> None:
+def test_a_child_submits_only_tagged_jobs_to_its_grids_queues(made: dict[str, Template]) -> None:
     control = made["traingrid-control"]
     queues = {name for name in on(control, "OrchestratorRole", "batch:SubmitServiceJob") if "job-queue" in name}
     account = "<AWS::AccountId>"
@@ -115,7 +113,7 @@ def test_a_child_queues_in_its_grids_queues_only_and_tags_what_it_queues(made: d
             assert statement["Condition"]["StringEquals"] == {"aws:ResourceTag/traingrid:grid": "traingrid"}
 
 
-def test_recorder_and_reconciler_queue_nothing(made: dict[str, Template]) -> None:
+def test_recorder_and_reconciler_cannot_submit_service_jobs(made: dict[str, Template]) -> None:
     control = made["traingrid-control"]
     looks = {"batch:DescribeServiceJob", "batch:ListServiceJobs"}
     for role, more in (("JobEventsRecordRole", set()), ("ReconcilerSweepRole", {"batch:TerminateServiceJob"})):
@@ -123,7 +121,7 @@ def test_recorder_and_reconciler_queue_nothing(made: dict[str, Template]) -> Non
         assert service == looks | more
 
 
-def test_what_waits_in_a_queue_is_seen_before_its_region_may_go(made: dict[str, Template], control: Template) -> None:
+def test_the_guard_may_list_queued_jobs(made: dict[str, Template], control: Template) -> None:
     assert on(made["traingrid-control"], "GuardAnswerRole", "batch:ListServiceJobs") == {"*"}
     assert not on(control, "GuardAnswerRole", "batch:ListServiceJobs")
 

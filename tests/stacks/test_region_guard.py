@@ -1,4 +1,4 @@
-"""The two questions to lambda/guard_regions come before anything that they are about is changed or deleted."""
+"""The custom resources of lambda/guard_regions precede changes and deletions of the resources that they protect."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from traingrid import names
 TWO = ("us-east-1", "us-west-2")
 KEY = "1234abcd-12ab-34cd-56ef-1234567890ab"
 QUESTION_FREE = ("Guard", "Manifests", "Ledger", "Libraries", "Alarms", "Dashboard", "ControlKey", "Query")
-"""What the answer itself needs, and what no job would miss."""
+"""Resources that the guard itself needs, and that jobs do not depend on."""
 
 
-def test_all_that_jobs_depend_on_is_changed_only_after_the_answer(control: Template) -> None:
+def test_resources_of_jobs_change_only_after_the_answer(control: Template) -> None:
     (question,) = resources(control, names.REGIONS_QUESTION)
     unasked = [
         name
@@ -23,7 +23,7 @@ def test_all_that_jobs_depend_on_is_changed_only_after_the_answer(control: Templ
     assert unasked == []
 
 
-def test_the_answer_comes_from_the_function_as_it_is_now_with_what_it_may_do_now(control: Template) -> None:
+def test_the_question_waits_for_the_updated_function_and_role(control: Template) -> None:
     (question,) = resources(control, names.REGIONS_QUESTION).values()
     (function,) = [
         name
@@ -35,7 +35,7 @@ def test_the_answer_comes_from_the_function_as_it_is_now_with_what_it_may_do_now
     assert {function, *policies} <= set(question["DependsOn"])
 
 
-def test_the_question_names_the_regions_that_are_wanted_and_those_that_are_lost(layer: Path, tmp_path: Path) -> None:
+def test_the_question_names_current_and_abandoned_regions(layer: Path, tmp_path: Path) -> None:
     grid = a_grid(2, abandoned_regions=["eu-west-1"])
     (question,) = resources(synthesise(grid, layer, tmp_path)["traingrid-control"], names.REGIONS_QUESTION).values()
     asked = question["Properties"]

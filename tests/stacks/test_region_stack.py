@@ -1,4 +1,4 @@
-"""What a region stack puts into a training Region."""
+"""The resources of a Region stack in a training Region."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def stack(oregon: Template) -> assertions.Template:
     return assertions.Template.from_json(oregon)
 
 
-def test_outputs_name_what_a_job_of_the_region_uses(oregon: Template) -> None:
+def test_outputs_name_the_resources_of_the_regions_jobs(oregon: Template) -> None:
     outputs = {name: flat(output["Value"]) for name, output in oregon["Outputs"].items()}
     assert set(outputs) == {"DataBucket", "OutputBucket", "TrainingRepository", "ExecutionRole"}
     assert outputs["TrainingRepository"] == "<AWS::AccountId>.dkr.ecr.us-west-2.amazonaws.com/traingrid/training"
@@ -36,7 +36,7 @@ def test_results_are_versioned(oregon: Template) -> None:
     assert output["VersioningConfiguration"] == {"Status": "Enabled"}
 
 
-def test_state_changes_of_this_grid_go_to_the_home_bus_or_are_kept(oregon: Template) -> None:
+def test_state_changes_go_to_the_home_bus_or_the_dead_letter_queue(oregon: Template) -> None:
     rule = only(oregon, "AWS::Events::Rule")
     assert rule["EventPattern"] == {
         "source": ["aws.sagemaker"],
@@ -54,7 +54,7 @@ def test_the_forwarding_role_can_do_nothing_but_put_events_on_the_home_bus(orego
     assert statement["Resource"] == ["arn:aws:events:us-east-1:<AWS::AccountId>:event-bus/traingrid"]
 
 
-def test_the_forwarding_role_is_assumed_for_the_regions_own_rules_by_their_names(oregon: Template) -> None:
+def test_the_forwarding_role_is_assumed_only_for_named_rules(oregon: Template) -> None:
     (role,) = [it for name, it in resources(oregon, "AWS::IAM::Role").items() if name.startswith("Forwarding")]
     assert role["Properties"]["RoleName"] == "traingrid-events-us-west-2"
     (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
@@ -96,7 +96,7 @@ def test_a_bucket_of_grid_yaml_may_be_read_in_its_own_region_only(tmp_path: Path
     assert not {resource for resource in readable["traingrid-eu-west-1"] if "campaigns-pdx" in resource}
 
 
-def test_a_registry_that_manifests_may_name_may_be_pulled_from_and_no_other(tmp_path: Path) -> None:
+def test_jobs_pull_only_from_registries_that_manifests_may_name(tmp_path: Path) -> None:
     registries = [
         "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow",
         "763104351884.dkr.ecr.eu-west-1.amazonaws.com",
@@ -118,7 +118,7 @@ def test_a_registry_that_manifests_may_name_may_be_pulled_from_and_no_other(tmp_
     }
 
 
-def test_the_image_that_job_gives_by_its_uri_may_be_pulled_too(tmp_path: Path) -> None:
+def test_the_default_image_given_by_uri_may_be_pulled(tmp_path: Path) -> None:
     uri = "763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4-gpu"
     app = App(outdir=str(tmp_path))
     RegionStack(app, grid=a_grid(job={"image": uri, "instance_type": "ml.m5.large"}), region="us-west-2")

@@ -1,4 +1,4 @@
-"""What a person on call asks is saved beside the logs, and asks for fields that are there."""
+"""An operator's queries are saved for the logs, and use existing fields."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_every_query_is_saved_for_all_logs_of_the_control_plane(control: Templat
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_asks_for_fields_that_something_says(name: str) -> None:
+def test_queries_use_only_fields_that_are_logged(name: str) -> None:
     said = {"message", "level", TRAINING, "errorType"}  # of every line; of Lambda's errors
     for source in ("orchestrator", "supervisor", "launch", "watch", "outage"):
         text = Path(ROOT, "traingrid", f"{source}.py").read_text()

@@ -13,14 +13,14 @@ from tests.training.streams import feed
 from training_container.contract import Folders
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# traingrid's own default (grid.yaml): meant for GPUs, and must do no harm on a CPU.
+# traingrid's default in grid.yaml. It is intended for GPUs, and must work on CPUs, too.
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 TINY = tiny.TINY | {"cache": "true"}
 
 
 @pytest.fixture(scope="session")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the four digits campaigns."""
+    """The folder of the four campaigns of digits."""
     folder = tmp_path_factory.mktemp("campaigns")
     program = REPOSITORY / "examples" / "digits" / "write_campaigns.py"
     subprocess.run([sys.executable, program, folder], check=True, capture_output=True)
@@ -29,7 +29,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def host_folder(campaigns: Path) -> Callable[..., Path]:
-    """Write what SageMaker puts under /opt/ml of one host."""
+    """A function that writes SageMaker's files to a host's /opt/ml."""
 
     def write(  # noqa: PLR0917
         base: Path,
@@ -60,7 +60,7 @@ def host_folder(campaigns: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Start `train` as SageMaker does: by its name, in an environment of its own; end what still runs."""
+    """A function that starts `train` as SageMaker does: by name, in a clean environment. Killed after the test."""
     started: list[subprocess.Popen[str]] = []
 
     def run(base: Path, **environment: str) -> "subprocess.Popen[str]":
@@ -85,14 +85,14 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 @pytest.fixture(scope="session")
 def one_rank() -> None:
     """Make this process the only rank."""
-    import horovod.tensorflow as hvd  # noqa: PLC0415  # seconds, which not every test needs
+    import horovod.tensorflow as hvd  # noqa: PLC0415  # takes seconds, and not every test needs it
 
     hvd.init()
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Callable[..., Folders]:
-    """A job whose channels have these labels, in two files; every image is all of one grey, ten times its label."""
+    """A job whose channels have these labels, in two files. Each image has one shade of grey: ten times its label."""
     import numpy as np  # noqa: PLC0415  # as above
 
     from examples.digits.write_campaigns import write  # noqa: PLC0415  # as above
@@ -111,7 +111,7 @@ def job(tmp_path: Path) -> Callable[..., Folders]:
 
 @pytest.fixture
 def streamed(tmp_path: Path) -> Callable[..., Folders]:
-    """A job whose channel `train` is a stream of these epochs' bytes."""
+    """A job whose channel `train` streams these bytes, one value per epoch."""
 
     def make(*epochs: bytes) -> Folders:
         folders = Folders(base=tmp_path)

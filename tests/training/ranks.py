@@ -1,4 +1,4 @@
-"""A function of a test file on two real ranks. The test calls `on_two_ranks`; mpirun runs this file as a program."""
+"""Ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; mpirun runs this file."""
 
 import importlib
 import json
@@ -12,16 +12,16 @@ from typing import Any
 from training_container import rank_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 300  # only a stall takes so long
+PATIENCE_SECONDS = 300  # only reached if ranks stall
 
 
 def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) -> list[Any]:
-    """Run a function of a module on two ranks and return what each of them returned, as JSON.
+    """Run a function of a module on two ranks, and return their results, which are converted to JSON.
 
     Args:
-        function: takes the texts `arguments`, after hvd.init().
-        folder: an empty one for the results.
-        arguments: see `function`.
+        function: A function that takes `arguments`. hvd.init() has been called before.
+        folder: An empty folder for the results.
+        arguments: The function's arguments.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))} | {
         "PYTHONPATH": str(REPOSITORY),
@@ -33,7 +33,7 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
         "SAGEMAKER_BASE_DIR": str(folder / "none"),
     }
     module = (
-        f"tests.training.{function.__module__.rpartition('.')[2]}"  # pytest imports test files by their names alone
+        f"tests.training.{function.__module__.rpartition('.')[2]}"  # pytest imports test files without their package
     )
     command = ["mpirun", "--allow-run-as-root", "-np", "2", "--host", "localhost:2", "--bind-to", "none"]
     command += [sys.executable, "-m", "tests.training.ranks", str(folder), module, function.__name__]
@@ -51,9 +51,9 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
 
 
 def main(folder: str, module: str, function: str, *arguments: str) -> None:
-    """Be one of the ranks."""
-    rank_process.begin()  # an error ends the process at once: an orderly exit would wait for the other rank
-    from training_container.trainer import cluster  # noqa: PLC0415  # TensorFlow takes seconds, and the test has it
+    """Run one of the ranks."""
+    rank_process.begin()  # an error ends the process immediately: a regular exit would wait for the other rank
+    from training_container.trainer import cluster  # noqa: PLC0415  # imports TensorFlow: seconds, only needed here
 
     rank = cluster.start().rank
     result = getattr(importlib.import_module(module), function)(*arguments)

@@ -1,4 +1,4 @@
-"""Records and images for tests, right ones and wrong ones."""
+"""Records: valid and invalid records and images for tests."""
 
 import dataclasses
 from pathlib import Path
@@ -47,7 +47,7 @@ def stream_of(path: Path, *labels: int) -> bytes:
 
 
 def image_folder(folder: Path, **images: int) -> None:
-    """Write so many images of each class, all of one grey: ten times the number of the class."""
+    """Write this number of images of each class, in one shade of grey: ten times the number of the class."""
     for number, (name, count) in enumerate(images.items(), start=1):
         (folder / name).mkdir(parents=True)
         for index in range(count):

@@ -1,4 +1,4 @@
-"""SageMaker's side of Pipe mode, for tests: one FIFO per epoch and channel, each made when the one before was read."""
+"""Streams: emulates SageMaker's Pipe mode: one FIFO per epoch and channel, each created when the previous was read."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def feed(folder: Path, channel: str, epochs: Iterable[bytes]) -> None:
-    """Write <channel>_0, <channel>_1, ... one after the other; a reader that goes early is none of our business."""
+    """Write <channel>_0, <channel>_1, ... one after the other, even if a reader closes a FIFO early."""
     for number, content in enumerate(epochs):
         path = folder / f"{channel}_{number}"
         os.mkfifo(path)

@@ -6,7 +6,7 @@ from training_container.trainer.augment import middle_part, mixed_seed, moved, r
 SEED = tf.constant([1, 2], tf.int64)
 
 
-def test_moving_changes_every_image_differently_and_keeps_its_middle() -> None:
+def test_moving_changes_each_image_differently_and_keeps_its_center() -> None:
     image = np.zeros((16, 16, 3), np.float32)
     image[6:10, 6:10] = 200.0
     images = moved(tf.constant(np.stack([image] * 8)), SEED).numpy()
@@ -28,8 +28,8 @@ def test_small_images_are_shifted_by_an_eighth_at_most_and_half_of_them_mirrored
     assert np.all(np.isin(changed, (0.0, 1.0)))
 
 
-def test_parts_of_a_jpeg_are_those_of_the_decoded_image() -> None:
-    """Only the part is decoded; that must not change which part it is."""
+def test_parts_of_a_jpeg_equal_those_of_the_decoded_image() -> None:
+    """Decoding only a part must not change which part it is."""
     ramp = np.broadcast_to(np.linspace(0, 255, 96, dtype=np.uint8)[None, :, None], (80, 96, 3))
     jpeg, png = tf.io.encode_jpeg(ramp, quality=100), tf.io.encode_png(ramp)
     for index in range(8):
@@ -39,7 +39,7 @@ def test_parts_of_a_jpeg_are_those_of_the_decoded_image() -> None:
         assert np.mean(np.abs(of_jpeg.astype(int) - of_png)) < 2.0
 
 
-def test_the_middle_is_seven_eighths_of_the_shorter_side() -> None:
+def test_the_central_square_has_seven_eighths_of_the_shorter_side() -> None:
     image = np.zeros((80, 160, 3), np.uint8)
     image[40, 80] = 255
     middle = middle_part(tf.constant(image)).numpy()
@@ -47,6 +47,6 @@ def test_the_middle_is_seven_eighths_of_the_shorter_side() -> None:
     assert middle[35, 35, 0] == 255
 
 
-def test_seeds_of_neighbouring_places_are_all_different() -> None:
+def test_seeds_of_adjacent_positions_are_all_different() -> None:
     places = [(seed, epoch, rank) for seed in range(4) for epoch in range(4) for rank in range(4)]
     assert len({mixed_seed(*place) for place in places}) == len(places)

@@ -1,4 +1,4 @@
-"""What one rank sees of a channel; the rank's place is given, so that no second process is needed."""
+"""One rank's records of a channel. The rank's position is simulated, so that no second process is needed."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ Job = Callable[[Mapping[str, Mapping[str, str]]], Folders]
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    """A job with these settings of channels; the files of `train` are part-0 to part-3, two records each."""
+    """A job with these channel settings. The files of `train` are part-0 to part-3, with two records each."""
 
     def write(settings: Mapping[str, Mapping[str, str]]) -> Folders:
         folders = Folders(base=tmp_path)
@@ -55,15 +55,15 @@ def read(channel: channels.Channel, epoch: int = 0) -> list[str]:
     return [record.decode() for record in channel.records(epoch).as_numpy_iterator()]
 
 
-def test_a_copied_and_a_mounted_channel_are_files(job: Job) -> None:
+def test_copied_and_mounted_channels_are_read_as_files(job: Job) -> None:
     train = channels.open("train", cluster=place(1, 2), folders=job({"train": {}}), reading=IN_ORDER)
     assert (train.name, train.mode, train.streams, train.count) == ("train", "File", None, 4)
     assert read(train) == ["1a", "1b", "3a", "3b"]
 
 
-def test_hosts_that_have_everything_share_it_and_hosts_with_their_own_files_do_not(job: Job) -> None:
+def test_files_are_shared_by_all_ranks_or_by_the_ranks_of_their_host(job: Job) -> None:
     folders = job({"train": {"S3DistributionType": "ShardedByS3Key"}})
-    # Rank 3 is the second of the second host.
+    # Rank 3 is the second rank of the second host.
     train = channels.open("train", cluster=place(3, 4, 1, 2), folders=folders, reading=IN_ORDER)
     assert read(train) == ["1a", "1b", "3a", "3b"]
     (folders.config / "inputdataconfig.json").write_text('{"train": {"S3DistributionType": "FullyReplicated"}}')
@@ -72,7 +72,7 @@ def test_hosts_that_have_everything_share_it_and_hosts_with_their_own_files_do_n
 
 
 @pytest.mark.parametrize("inner", ["", "part"])
-def test_a_folder_of_a_channel_is_shared_out_as_the_channel_is(job: Job, tmp_path: Path, inner: str) -> None:
+def test_a_folder_inside_a_channel_is_sharded_like_the_channel(job: Job, tmp_path: Path, inner: str) -> None:
     folders = job({"validation": {}, "train": {"S3DistributionType": "ShardedByS3Key"}})
     own, elsewhere = folders.data / "train" / inner, tmp_path / "elsewhere"
     for folder in (own, elsewhere):
@@ -83,11 +83,11 @@ def test_a_folder_of_a_channel_is_shared_out_as_the_channel_is(job: Job, tmp_pat
     def opened(folder: Path) -> channels.Channel:
         return channels.open("train", cluster=place(3, 4, 1, 2), folders=folders, folder=folder, reading=IN_ORDER)
 
-    assert read(opened(own)) == ["1a", "1b", "3a", "3b"]  # every host has other files here
+    assert read(opened(own)) == ["1a", "1b", "3a", "3b"]  # every host has different files
     assert read(opened(elsewhere)) == ["3a", "3b"]
 
 
-def test_an_epoch_is_shuffled_in_its_own_way_and_always_in_the_same(job: Job) -> None:
+def test_each_epoch_is_shuffled_differently_and_reproducibly(job: Job) -> None:
     folders = job({"train": {}})
 
     def opened(seed: int = 0) -> channels.Channel:
@@ -111,19 +111,19 @@ def test_ranks_read_each_record_once_in_every_epoch(job: Job, by: str) -> None:
         assert [len(share) for share in shares] == [rank.count for rank in ranks]
 
 
-def test_several_files_are_read_at_once_in_one_order(job: Job) -> None:
+def test_several_files_are_read_at_once_in_a_fixed_order(job: Job) -> None:
     reading = Reading(shuffle_files=False, shuffle_records=0, parallel_reads=2)
     train = channels.open("train", cluster=place(0, 1), folders=job({"train": {}}), reading=reading)
     assert read(train) == ["0a", "1a", "0b", "1b", "2a", "3a", "2b", "3b"]
 
 
-def test_a_rank_with_a_stream_of_its_own_reads_its_next_fifo_every_time(job: Job, tmp_path: Path) -> None:
+def test_a_rank_with_its_own_stream_reads_the_next_fifo_each_time(job: Job, tmp_path: Path) -> None:
     folders = job({"train_0": {"TrainingInputMode": "Pipe"}, "train_1": {"TrainingInputMode": "Pipe"}})
     contents = [write_records(tmp_path / f"epoch-{epoch}", f"epoch {epoch}").read_bytes() for epoch in range(2)]
     threading.Thread(target=feed, args=(folders.data, "train_1", contents), daemon=True).start()
     train = channels.open("train", cluster=place(1, 2), folders=folders)
     assert (train.name, train.mode, train.streams, train.count) == ("train", "Pipe", "rank", None)
-    # A training that is resumed in epoch 7: SageMaker counts its streams from 0 again.
+    # As in a training that is resumed in epoch 7: SageMaker restarts the numbers of streams at 0.
     assert [read(train, epoch) for epoch in (7, 8)] == [["epoch 0"], ["epoch 1"]]
 
 
@@ -139,7 +139,11 @@ def test_a_stream_of_the_host_is_read_by_its_only_rank(job: Job, tmp_path: Path)
 @pytest.mark.parametrize(
     ("settings", "ranks", "words"),
     [
-        ({"training": {}, "test": {}}, place(0, 1), r"no channel train \(the job's channels: test, training\)"),
+        (
+            {"training": {}, "test": {}},
+            place(0, 1),
+            r"Channel train does not exist \(the job's channels: test, training\)",
+        ),
         (
             {f"train_{rank}": {"TrainingInputMode": "Pipe"} for rank in range(2)},
             place(0, 4),

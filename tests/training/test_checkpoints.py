@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or not there: killed while written, half brought back from S3, on a full disk."""
+"""Checkpoints are complete or detected as incomplete: after a kill, a partial copy from S3, or on a full disk."""
 
 import json
 import resource
@@ -30,7 +30,7 @@ def weight() -> tf.Variable:
 
 @pytest.fixture
 def saved(tmp_path: Path, weight: tf.Variable) -> Checkpoints:
-    """Three checkpoints, of steps 1 to 3, whose weight is the number of the step."""
+    """Three checkpoints of steps 1 to 3, whose weight is the number of the step."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", weight=weight)
     for step in (1, 2, 3):
         weight.assign(step)
@@ -42,7 +42,7 @@ def names(checkpoints: Checkpoints) -> list[str]:
     return sorted(path.name for path in checkpoints.folder.iterdir())
 
 
-def test_model_optimizer_and_progress_come_back_exactly(tmp_path: Path) -> None:
+def test_model_optimizer_and_progress_are_restored_exactly(tmp_path: Path) -> None:
     model, optimizer = network(), sgd()
     checkpoints = Checkpoints(tmp_path, model=model, optimizer=optimizer)
     assert checkpoints.restore() is None
@@ -62,7 +62,7 @@ def test_model_optimizer_and_progress_come_back_exactly(tmp_path: Path) -> None:
     assert int(fresh_optimizer.iterations) == 3
 
 
-def test_a_random_generator_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_random_generator_continues_from_its_state(tmp_path: Path) -> None:
     generator = tf.random.Generator.from_seed(7)
     generator.normal([3])
     checkpoints = Checkpoints(tmp_path, generator=generator)
@@ -85,7 +85,7 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [cut, flip, Path.unlink, lambda path: path.write_bytes(b"")])
 @pytest.mark.parametrize("file", ["state.json", "variables.index", "variables.data-00000-of-00001"])
-def test_a_checkpoint_with_one_spoilt_file_is_passed_over(
+def test_a_checkpoint_with_one_damaged_file_is_skipped(
     saved: Checkpoints, weight: tf.Variable, file: str, spoil: Callable[[Path], None]
 ) -> None:
     spoil(saved.folder / "checkpoint-000003-step-000000003" / file)
@@ -94,14 +94,12 @@ def test_a_checkpoint_with_one_spoilt_file_is_passed_over(
     assert restored is not None
     assert (restored.step, weight.numpy()) == (2, 2)
     assert len(said) == 1
-    assert "step-000000003 is passed over" in said[0]
+    assert "step-000000003 is skipped" in said[0]
     assert file in said[0]
 
 
-def test_what_s3_brought_back_in_part_is_passed_over_however_far_it_came(
-    saved: Checkpoints, weight: tf.Variable, tmp_path: Path
-) -> None:
-    """SageMaker copies file by file; an instance may vanish after any of them, and a copy may be an old one."""
+def test_checkpoints_restored_only_in_part_are_skipped(saved: Checkpoints, weight: tf.Variable, tmp_path: Path) -> None:
+    """SageMaker copies file by file. The instance may terminate after any file, and a copy may be outdated."""
     whole = saved.folder / "checkpoint-000003-step-000000003"
     for files in ([], ["state.json"], ["variables.index"], ["state.json", "variables.index"]):
         half = Checkpoints(tmp_path / f"half-{len(files)}-{'-'.join(files)}", weight=weight)
@@ -121,7 +119,7 @@ def test_what_s3_brought_back_in_part_is_passed_over_however_far_it_came(
         assert names(half) == ["checkpoint-000002-step-000000002", "checkpoint-000004-step-000000003"]
 
 
-def test_without_a_whole_one_training_begins_anew(saved: Checkpoints, weight: tf.Variable) -> None:
+def test_without_a_complete_checkpoint_training_starts_over(saved: Checkpoints, weight: tf.Variable) -> None:
     for path in saved.folder.glob("*/state.json"):
         path.unlink()
     said: list[str] = []
@@ -130,7 +128,7 @@ def test_without_a_whole_one_training_begins_anew(saved: Checkpoints, weight: tf
     assert weight.numpy() == 3
 
 
-def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable) -> None:
+def test_the_newest_checkpoints_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2, weight=weight)
     for step in range(1, 7):
         weight.assign(step)
@@ -145,7 +143,7 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path: Path, weight: tf.Variable
     assert (best.step, weight.numpy()) == (3, 3)
 
 
-def test_the_former_one_is_kept_until_the_last_one_is_validated(tmp_path: Path, weight: tf.Variable) -> None:
+def test_the_previous_checkpoint_is_kept_until_the_last_is_validated(tmp_path: Path, weight: tf.Variable) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1, weight=weight)
     former = checkpoints.save(Progress(step=1))
     last = checkpoints.save(Progress(step=2, awaits_validation=True))
@@ -154,7 +152,7 @@ def test_the_former_one_is_kept_until_the_last_one_is_validated(tmp_path: Path, 
     assert names(checkpoints) == [last.name]
 
 
-def test_a_step_that_is_saved_twice_leaves_both(saved: Checkpoints, weight: tf.Variable) -> None:
+def test_a_step_that_is_saved_twice_has_two_checkpoints(saved: Checkpoints, weight: tf.Variable) -> None:
     weight.assign(33)
     saved.save(Progress(step=3, epoch=1))
     assert names(saved)[-2:] == ["checkpoint-000003-step-000000003", "checkpoint-000004-step-000000003"]
@@ -163,10 +161,8 @@ def test_a_step_that_is_saved_twice_leaves_both(saved: Checkpoints, weight: tf.V
     assert (restored.epoch, weight.numpy()) == (1, 33)
 
 
-def test_the_newest_is_the_last_that_was_saved_however_few_steps_it_counts(
-    saved: Checkpoints, weight: tf.Variable
-) -> None:
-    """More ranks count fewer steps for the same part of a training."""
+def test_the_newest_checkpoint_is_the_last_saved_even_with_fewer_steps(saved: Checkpoints, weight: tf.Variable) -> None:
+    """With more ranks, the same part of a training has fewer steps."""
     removed = saved.folder / "checkpoint-000001-step-000000001"
     aside = shutil.copytree(removed, saved.folder.with_name("s3"))
     saved.save(Progress(step=3), best=True)
@@ -178,7 +174,7 @@ def test_the_newest_is_the_last_that_was_saved_however_few_steps_it_counts(
         "checkpoint-000005-step-000000001",
         "checkpoint-000006-step-000000002",
     ]
-    shutil.copytree(aside, removed)  # S3 keeps what was removed here, and brings it back
+    shutil.copytree(aside, removed)  # S3 keeps folders that were removed here, and SageMaker restores them
     assert saved.latest() == newest
     assert saved.restore() == Progress(step=2, ranks=8)
     assert weight.numpy() == 12
@@ -187,9 +183,7 @@ def test_the_newest_is_the_last_that_was_saved_however_few_steps_it_counts(
     assert not removed.exists()
 
 
-def test_checkpoints_that_have_no_number_yet_are_older_than_any_with_one(
-    saved: Checkpoints, weight: tf.Variable
-) -> None:
+def test_checkpoints_without_a_number_are_older_than_those_with_one(saved: Checkpoints, weight: tf.Variable) -> None:
     for path, name in zip(sorted(saved.folder.iterdir()), ("10", "20", "20-2"), strict=True):
         path.rename(saved.folder / f"step-0000000{name}")
     assert saved.restore() == Progress(step=3)
@@ -204,19 +198,22 @@ def test_checkpoints_that_have_no_number_yet_are_older_than_any_with_one(
         (lambda: network(5), r"shape \(4,\) when attempting to restore variable with shape \(5,\)"),
         (
             lambda: tf.keras.Sequential([tf.keras.layers.Dense(4, input_shape=(3,))]),
-            "does not fit what this job trains",
+            "does not match this job's model or optimizer",
         ),
-        (lambda: tf.keras.Sequential([network(), tf.keras.layers.Dense(2)]), "does not fit what this job trains"),
+        (
+            lambda: tf.keras.Sequential([network(), tf.keras.layers.Dense(2)]),
+            "does not match this job's model or optimizer",
+        ),
     ],
 )
-def test_variables_that_do_not_fit_are_a_sentence(
+def test_variables_that_do_not_match_are_reported_in_one_line(
     tmp_path: Path, model: Callable[[], tf.keras.Model], reason: str
 ) -> None:
     Checkpoints(tmp_path, model=network(), optimizer=sgd()).save(Progress(step=1))
     with pytest.raises(CheckpointError, match=reason) as caught:
         Checkpoints(tmp_path, model=model(), optimizer=sgd()).restore()
     assert "\n" not in str(caught.value)
-    assert "step-000000001 does not fit" in str(caught.value)
+    assert "step-000000001 does not match" in str(caught.value)
 
 
 def test_a_checkpoint_of_another_model_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
@@ -226,7 +223,7 @@ def test_a_checkpoint_of_another_model_is_refused_before_it_is_loaded(tmp_path: 
     model.set_weights([array * 0 for array in weights])
     other = Checkpoints(tmp_path, identity={"model": "resnet8", "classes": 10}, model=model)
     with pytest.raises(
-        CheckpointError, match="is of model resnet50, classes 1000; this job trains model resnet8, classes 10"
+        CheckpointError, match="is of model resnet50, classes 1000, but this job trains model resnet8, classes 10"
     ):
         other.restore()
     assert not model.get_weights()[0].any()
@@ -234,9 +231,9 @@ def test_a_checkpoint_of_another_model_is_refused_before_it_is_loaded(tmp_path: 
 
 @contextmanager
 def small_files() -> Iterator[None]:
-    """Let nobody write a file of more than 10,000 bytes: the write fails as it does where a disk is full.
+    """Limit files to 10,000 bytes, so that a longer write fails as on a full disk.
 
-    Not a fixture: pytest reports a test before it ends its fixtures, and the report may go to a longer file than that.
+    This is not a fixture, because pytest reports a test before its fixtures end, and the report's file may be longer.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -248,7 +245,7 @@ def small_files() -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, former)
 
 
-def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_there_is(
+def test_a_failed_save_keeps_earlier_checkpoints_and_reports_free_space(
     saved: Checkpoints, weight: tf.Variable
 ) -> None:
     saved.tracked["large"] = tf.Variable(tf.zeros([10_000]))
@@ -257,7 +254,7 @@ def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_th
     sentence = str(caught.value)
     assert sentence.startswith(f"The checkpoint of step 4 could not be written to {saved.folder} (")
     assert "MB are free there" in sentence
-    assert f"The last one is {saved.folder / 'checkpoint-000003-step-000000003'}." in sentence
+    assert f"The previous checkpoint is {saved.folder / 'checkpoint-000003-step-000000003'}." in sentence
     assert names(saved) == [
         "checkpoint-000001-step-000000001",
         "checkpoint-000002-step-000000002",
@@ -267,13 +264,13 @@ def test_what_cannot_be_written_leaves_the_former_ones_and_says_how_much_room_th
     assert saved.restore() == Progress(step=3)
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, weight: tf.Variable) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, weight: tf.Variable) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"could not be written to .*Not a directory"):
         Checkpoints(tmp_path / "file" / "checkpoints", weight=weight).save(Progress())
 
 
-def test_every_byte_of_a_state_counts(saved: Checkpoints) -> None:
+def test_every_changed_byte_of_a_state_is_detected(saved: Checkpoints) -> None:
     path = saved.folder / "checkpoint-000003-step-000000003" / checkpoint_files.STATE
     state = json.loads(path.read_text())
     state["progress"]["step"] = 4

@@ -11,7 +11,7 @@ def test_defaults_are_resnet50_on_imagenet() -> None:
     assert (config.warmup_epochs, config.momentum, config.label_smoothing) == (10, 0.9, 0.1)
 
 
-def test_text_becomes_typed() -> None:
+def test_text_is_converted_to_typed_values() -> None:
     config = Config.from_hyperparameters(
         {"epochs": "3", "learning_rate": "1e-2", "cache": "True", "warmup_epochs": "1"}
     )
@@ -36,32 +36,34 @@ def test_text_becomes_typed() -> None:
         ("warmup_epochs", "91", "warmup_epochs is 91, but there are only 90 epochs"),
     ],
 )
-def test_a_wrong_hyperparameter_is_named_with_its_rule(name: str, text: str, words: str) -> None:
+def test_an_invalid_hyperparameter_is_reported_with_its_rule(name: str, text: str, words: str) -> None:
     with pytest.raises(HyperparameterError) as caught:
         Config.from_hyperparameters({name: text})
     assert words in str(caught.value)
 
 
-def test_all_wrong_hyperparameters_are_named_at_once() -> None:
+def test_all_invalid_hyperparameters_are_reported_at_once() -> None:
     with pytest.raises(HyperparameterError) as caught:
         Config.from_hyperparameters({"epochs": "x", "modle": "resnet8", "seed": "-1"})
     assert [line.split("'")[1] for line in str(caught.value).splitlines()] == ["epochs", "modle", "seed"]
 
 
-def test_a_wait_for_a_stream_that_the_other_ranks_would_cut_short_is_refused() -> None:
-    with pytest.raises(HyperparameterError, match="pipe_timeout_seconds is 600, but stall_seconds is 300: while one"):
+def test_a_stream_timeout_of_at_least_the_stall_limit_is_refused() -> None:
+    with pytest.raises(
+        HyperparameterError, match="pipe_timeout_seconds is 600, but must be less than stall_seconds, 300: all"
+    ):
         Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": "300"})
     for stall_seconds in ("0", "601"):
         Config.from_hyperparameters({"pipe_timeout_seconds": "600", "stall_seconds": stall_seconds})
 
 
-def test_a_warm_up_that_is_given_is_left_as_it_is_and_the_default_is_cut_to_half_of_a_short_training() -> None:
+def test_only_the_default_warm_up_is_limited_to_half_of_the_epochs() -> None:
     assert Config.from_hyperparameters({"epochs": "12", "warmup_epochs": "9"}).warmup_epochs == 9
     assert Config.from_hyperparameters({"epochs": "12"}).warmup_epochs == 6
     assert Config.from_hyperparameters({"epochs": "40"}).warmup_epochs == 10
 
 
-def test_the_original_recipes_command_line_is_understood() -> None:
+def test_the_original_recipes_command_line_is_accepted() -> None:
     line = "--num_epochs 30 --b=128 --lr_decay_mode poly --warmup_epochs 5 --data_dir /data/train --clear_log"
     config = Config.from_hyperparameters(from_flags(line.split()))
     assert (config.epochs, config.batch_size, config.lr_schedule) == (30, 128, "polynomial")
@@ -77,9 +79,9 @@ def test_an_alias_and_its_hyperparameter_may_agree_but_not_differ() -> None:
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("90", "Argument '90' is no flag"), ("--b 1 --b 2", "Flag --b is there twice"), ("-- 1", "'--' is no flag")],
+    [("90", "Argument '90' is not a flag"), ("--b 1 --b 2", "Flag --b is repeated"), ("-- 1", "'--' is not a flag")],
 )
-def test_a_wrong_command_line_is_named(line: str, words: str) -> None:
+def test_an_invalid_command_line_is_reported(line: str, words: str) -> None:
     with pytest.raises(HyperparameterError) as caught:
         from_flags(line.split())
     assert words in str(caught.value)

@@ -22,13 +22,13 @@ def test_a_host_reads_its_job(host_folder: Callable[..., Path], tmp_path: Path) 
     assert not [name for name in job.hyperparameters if name.startswith("sagemaker_")]
 
 
-def test_the_base_folder_is_opt_ml_unless_the_toolkits_variable_says_otherwise() -> None:
+def test_the_base_folder_is_opt_ml_or_from_the_toolkits_variable() -> None:
     assert Folders.from_environment({}).model == Path("/opt/ml/model")
     assert Folders.from_environment({"SAGEMAKER_BASE_DIR": "/somewhere"}).failure == Path("/somewhere/output/failure")
 
 
 @pytest.mark.parametrize("value", ["resnet8", '"resnet8"'])
-def test_strings_are_read_plain_and_as_the_sdk_encodes_them(
+def test_strings_are_accepted_plain_and_encoded_by_the_sdk(
     host_folder: Callable[..., Path], tmp_path: Path, value: str
 ) -> None:
     job = read_training_job(Folders(base=host_folder(tmp_path / "ml", {"model": value, "epochs": '"3"'})))
@@ -47,7 +47,7 @@ def test_strings_are_read_plain_and_as_the_sdk_encodes_them(
         ("sagemaker_submit_directory", "s3://b/source.tar.gz", "sagemaker_program is missing"),
     ],
 )
-def test_a_wrong_launch_hyperparameter_is_named(
+def test_an_invalid_launch_hyperparameter_is_reported(
     host_folder: Callable[..., Path], tmp_path: Path, name: str, value: str, words: str
 ) -> None:
     base = host_folder(tmp_path / "ml", {name: value})
@@ -55,9 +55,7 @@ def test_a_wrong_launch_hyperparameter_is_named(
         read_training_job(Folders(base=base))
 
 
-def test_flags_of_the_command_line_are_hyperparameters_and_go_first(
-    host_folder: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_command_line_flags_override_hyperparameters(host_folder: Callable[..., Path], tmp_path: Path) -> None:
     folders = Folders(base=host_folder(tmp_path / "ml", {"epochs": "3", "model": "resnet8"}))
     job = read_training_job(folders, ["--epochs", "4", "--b", "256", "--clear_log"])
     assert job.hyperparameters == {"epochs": "4", "b": "256", "clear_log": "true", "model": "resnet8"}
@@ -66,9 +64,9 @@ def test_flags_of_the_command_line_are_hyperparameters_and_go_first(
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(["90"], "is no flag"), (["--sagemaker_mpi_enabled", "false"], "Write it into hyperparameters.json")],
+    [(["90"], "is not a flag"), (["--sagemaker_mpi_enabled", "false"], "Set it in hyperparameters.json")],
 )
-def test_arguments_that_are_no_hyperparameters_are_named(
+def test_invalid_arguments_are_reported(
     host_folder: Callable[..., Path], tmp_path: Path, flags: list[str], words: str
 ) -> None:
     with pytest.raises(ContractError, match=words):
@@ -83,7 +81,7 @@ def test_a_script_gets_the_toolkits_variables(host_folder: Callable[..., Path], 
     assert json.loads(variables["SM_USER_ARGS"]) == ["--epochs", "2"]
 
 
-def test_processes_per_host_are_one_per_gpu_where_not_said(tmp_path: Path) -> None:
+def test_the_default_is_one_process_per_gpu(tmp_path: Path) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
     assert gpu_count(tmp_path) == 2
@@ -94,11 +92,11 @@ def test_processes_per_host_are_one_per_gpu_where_not_said(tmp_path: Path) -> No
     [
         (None, "resourceconfig.json is missing.*SAGEMAKER_BASE_DIR"),
         ("{", "is not JSON"),
-        ("[]", "must hold a JSON object"),
+        ("[]", "must contain a JSON object"),
         ('{"hosts": ["algo-1"], "current_host": "algo-9"}', "algo-9"),
     ],
 )
-def test_a_broken_resource_file_is_named(
+def test_an_invalid_resource_file_is_reported(
     host_folder: Callable[..., Path], tmp_path: Path, content: str | None, words: str
 ) -> None:
     base = host_folder(tmp_path / "ml")
@@ -110,7 +108,7 @@ def test_a_broken_resource_file_is_named(
         read_training_job(Folders(base=base))
 
 
-def test_the_metric_that_a_tuner_adds_is_no_hyperparameter(host_folder: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_metric_that_a_tuner_adds_is_not_a_hyperparameter(host_folder: Callable[..., Path], tmp_path: Path) -> None:
     tuned = {"_tuning_objective_metric": "validation_top1", "epochs": "2"}
     assert read_training_job(Folders(base=host_folder(tmp_path / "ml", tuned))).hyperparameters == {"epochs": "2"}
 
@@ -128,7 +126,7 @@ def test_ranks_get_the_toolkits_variables(host_folder: Callable[..., Path], tmp_
     assert json.loads(variables["SM_INPUT_DATA_CONFIG"]) == {"train": {}, "validation": {}}
 
 
-def test_hyperparameters_are_typed_where_the_toolkit_types_them(
+def test_hyperparameters_have_types_where_the_toolkit_converts_them(
     host_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     given = {"batch_size": "8", "rate": "1e-2", "warm": "true", "layers": "[1, 2]", "model": "resnet8"}

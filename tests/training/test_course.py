@@ -11,9 +11,9 @@ def course(ranks: int = 2, batches: int | None = 4, **settings: float) -> Course
     return Course(Config(**SETTINGS | settings), ranks, lambda: batches)
 
 
-def test_steps_images_and_losses_are_counted_and_an_epoch_starts_afresh() -> None:
+def test_steps_images_and_losses_are_counted_and_reset_by_an_epoch() -> None:
     going = course(accumulate_steps=3)
-    assert going.steps_per_epoch == 2  # of three batches and of one
+    assert going.steps_per_epoch == 2  # one step of three batches, and one of a single batch
     going.step_done(2.0, 3)
     going.step_done(1.0, 1)
     done = going.progress
@@ -36,7 +36,7 @@ def test_the_rate_follows_the_steps() -> None:
     assert rates == pytest.approx([0.2, 0.195, 0.19, 0.185, 0.18])
 
 
-def test_training_ends_early_when_the_top_1_gets_no_better() -> None:
+def test_training_ends_early_when_top_1_does_not_improve() -> None:
     going = course(early_stop_epochs=2)
     for top1, is_best, is_over in ((0.5, True, False), (0.4, False, False), (0.6, True, False), (0.6, False, False)):
         going.epoch_done(top1)
@@ -54,7 +54,7 @@ def test_without_early_stop_training_ends_with_its_epochs() -> None:
     assert going.is_over
 
 
-def test_the_same_ranks_go_on_where_they_were() -> None:
+def test_the_same_ranks_continue_from_their_position() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8, loss_sum=5.0, loss_steps=2)
     going = course()
     assert going.resume(saved) == "Continuing after step 14, in epoch 4."
@@ -71,7 +71,7 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
     going.epoch_trained()
     saved = Progress.from_json(going.progress.to_json())
     again = course(ranks=ranks, batches=batches)
-    assert again.resume(saved).startswith("Continuing after step 4: epoch 1 is trained, and validated first.")
+    assert again.resume(saved).startswith("Continuing after step 4: epoch 1 is trained and is validated first.")
     done = again.progress
     assert (done.awaits_validation, done.loss_sum, done.loss_steps) == (True, 4.0, 4)
     if batches:
@@ -80,19 +80,19 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
     assert (again.progress.epoch, again.progress.step_in_epoch, again.progress.awaits_validation) == (1, 0, False)
 
 
-def test_other_ranks_rescale_the_rate_and_say_so() -> None:
+def test_another_number_of_ranks_rescales_the_rate_and_is_reported() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
     going = course(ranks=1, batches=8)
     sentence = going.resume(saved)
-    assert "The checkpoint is of 2 ranks with 8 images each, and this job has 1 rank with 8 each" in sentence
-    assert "the learning rate is that of 1 rank" in sentence
+    assert "The checkpoint is of 2 ranks with 8 images each, but this job has 1 rank with 8 each" in sentence
+    assert "with the learning rate of 1 rank" in sentence
     assert (going.progress.epoch, going.progress.step_in_epoch) == (3, 4)
     same = course(ranks=2, batches=4)
     same.resume(saved)
     assert going.rate == pytest.approx(same.rate / 2)
 
 
-def test_a_stream_that_is_resumed_is_as_long_as_it_was() -> None:
+def test_a_resumed_stream_has_its_previous_length() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
     stream, counted = course(batches=None), course(batches=4)
     assert stream.steps_per_epoch is None
@@ -105,10 +105,10 @@ def test_a_stream_that_is_resumed_is_as_long_as_it_was() -> None:
     ("saved", "words"),
     [(None, "There is no checkpoint yet"), (Progress(step=12), "The last good checkpoint is of step 12")],
 )
-def test_a_divergence_names_its_step_and_what_is_left(saved: Progress | None, words: str) -> None:
+def test_a_divergence_is_reported_with_its_step_and_last_checkpoint(saved: Progress | None, words: str) -> None:
     going = course()
     going.step_done(1.0, 1)
     sentence = str(going.diverged(f"The loss is nan in {going.place(1)}", saved))
-    assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Lower learning_rate")
+    assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Reduce learning_rate")
     going.epoch_done(None)
     assert (going.place(), going.place(1)) == ("step 1 (epoch 1)", "step 2 (epoch 2)")

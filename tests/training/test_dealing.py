@@ -1,4 +1,4 @@
-"""One stream dealt to the ranks of a host, by the native demultiplexer and by the one in Python."""
+"""One stream, distributed to the ranks of a host by the native demultiplexer and by the one in Python."""
 
 import os
 import re
@@ -19,14 +19,14 @@ from tests.training.test_fifo import ERRORS, fed, framed, until_failure, values
 from training_container.trainer import dealing, fifo
 
 Share = Callable[..., tf.data.Dataset]
-LARGE = [bytes([number]) * 50_000 for number in range(200)]  # 10 MB: more than two FIFOs hold
+LARGE = [bytes([number]) * 50_000 for number in range(200)]  # 10 MB, more than two FIFOs can hold
 SMALL = [number.to_bytes(2, "little") * 500 for number in range(5000)]  # 5 MB
 
 
 @pytest.fixture(params=["native", "python"])
 def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Share]:
-    """Open a rank's share of the stream in tmp_path/train_0."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where the ranks' FIFOs are made
+    """A function that opens a rank's share of the stream in tmp_path/train_0."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the folder of the ranks' FIFOs
     if request.param == "python":
         monkeypatch.setattr(dealing, "PROGRAM", Path("/nowhere/deal"))
     elif not dealing.PROGRAM.exists():
@@ -42,7 +42,7 @@ def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def collected(shares: list[tf.data.Dataset]) -> list[list[bytes]]:
-    """Return what each rank reads, all reading at once."""
+    """Return the records of each rank; all ranks read concurrently."""
     got: list[list[bytes]] = [[] for _ in shares]
     readers = [
         threading.Thread(target=lambda own=own, records=records: own.extend(values(records)))
@@ -63,16 +63,20 @@ def test_record_i_goes_to_rank_i_modulo_ranks(share: Share, tmp_path: Path, rank
 
 
 @pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
-def test_a_rank_need_not_wait_for_one_that_does_not_read(share: Share, tmp_path: Path, records: list[bytes]) -> None:
+def test_a_rank_does_not_wait_for_another_that_does_not_read(
+    share: Share, tmp_path: Path, records: list[bytes]
+) -> None:
     fed(tmp_path / "train_0", framed(records))
     first, second = share(0, 2), iter(share(1, 2))
-    assert next(second).numpy() == records[1]  # and no more, for now
+    assert next(second).numpy() == records[1]  # and no more for now
     assert values(first) == records[0::2]
     assert [record.numpy() for record in second] == records[3::2]
 
 
 @pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
-def test_a_rank_that_goes_early_leaves_the_others_theirs(share: Share, tmp_path: Path, records: list[bytes]) -> None:
+def test_a_rank_that_leaves_early_does_not_affect_the_others(
+    share: Share, tmp_path: Path, records: list[bytes]
+) -> None:
     fed(tmp_path / "train_0", framed(records))
     first, second = share(0, 2), share(1, 2)
     assert values(first.take(1)) == records[:1]
@@ -88,11 +92,11 @@ def test_the_stream_is_closed_when_no_rank_is_left(share: Share, tmp_path: Path)
 
 
 @pytest.mark.parametrize("cut", [19, 25, 57, 59, 50_070, 200_100])
-def test_every_rank_fails_by_the_same_sentence(share: Share, tmp_path: Path, cut: int) -> None:
+def test_every_rank_fails_with_the_same_message(share: Share, tmp_path: Path, cut: int) -> None:
     fed(tmp_path / "train_0", framed([b"abc", b"def", b"ghi", *LARGE[:4]])[: cut + 1])
     failures = [until_failure(records)[1] for records in [share(0, 2), share(1, 2)]]
     for failure in failures:
-        assert f"Channel train: {tmp_path / 'train_0'} was cut at byte {cut + 1}, inside " in failure
+        assert f"Channel train: {tmp_path / 'train_0'} was truncated at byte {cut + 1}, inside " in failure
 
 
 @pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
@@ -108,7 +112,7 @@ def test_a_corrupt_header_fails_every_rank(share: Share, tmp_path: Path, records
 
 @pytest.mark.parametrize("reader", ["plugin", "python"])
 @pytest.mark.parametrize("records", [LARGE, SMALL], ids=["large", "small"])
-def test_a_corrupt_record_fails_its_rank_while_the_stream_goes_on(
+def test_a_corrupt_record_fails_its_rank_while_the_stream_continues(
     share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[bytes], reader: str
 ) -> None:
     if reader == "python":
@@ -124,7 +128,7 @@ def test_a_corrupt_record_fails_its_rank_while_the_stream_goes_on(
 def test_an_empty_stream_fails_every_rank(share: Share, tmp_path: Path) -> None:
     fed(tmp_path / "train_0", b"")
     for failure in [until_failure(records)[1] for records in [share(0, 2), share(1, 2)]]:
-        assert f"Channel train: {tmp_path / 'train_0'} ended without a single byte." in failure
+        assert f"Channel train: {tmp_path / 'train_0'} ended without any data." in failure
 
 
 def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) -> None:
@@ -136,7 +140,7 @@ def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) 
 def test_a_stream_that_never_comes_fails_every_rank(share: Share, tmp_path: Path) -> None:
     path = dealing.dealt(tmp_path, "train", 0, 0, 2, timeout_seconds=2)
     shares = [fifo.records(path, "train", timeout_seconds=20), share(1, 2)]
-    with ThreadPoolExecutor(2) as both:  # a rank that had not begun to read by then would be named instead
+    with ThreadPoolExecutor(2) as both:  # otherwise the error would be that a rank did not begin to read
         for _, failure in both.map(until_failure, shares):
             assert f"Channel train: nothing wrote to {tmp_path / 'train_0'} within 2 s." in failure
 

@@ -12,7 +12,7 @@ FEATURES = {IMAGE: tf.io.FixedLenFeature([], tf.string), LABEL: tf.io.FixedLenFe
 
 
 def scans(folder: Path) -> list[tuple[bytes, int]]:
-    """Return (pixels, label) of every record, read as the trainer reads them."""
+    """Return (pixels, label) of every record, as the trainer reads them."""
     examples = [
         tf.io.parse_single_example(record, FEATURES)
         for record in tf.data.TFRecordDataset([str(path) for path in files_of(folder, "train")])
@@ -20,7 +20,7 @@ def scans(folder: Path) -> list[tuple[bytes, int]]:
     return [(tf.io.decode_png(example[IMAGE]).numpy().tobytes(), int(example[LABEL])) for example in examples]
 
 
-def test_campaigns_and_the_held_out_part_are_disjoint_and_together_all_scans(campaigns: Path) -> None:
+def test_campaigns_and_held_out_scans_are_a_partition_of_all_scans(campaigns: Path) -> None:
     folders = sorted(campaigns.iterdir())
     parts = [scans(folder / "train") for folder in folders] + [scans(folders[0] / "validation")]
     images, labels = load_digits(return_X_y=True)
@@ -28,10 +28,10 @@ def test_campaigns_and_the_held_out_part_are_disjoint_and_together_all_scans(cam
     source = Counter((image.tobytes(), int(label)) for image, label in zip(pixels, labels, strict=True))
     assert len(folders) == 4
     assert sum((Counter(part) for part in parts), Counter()) == source
-    assert max(source.values()) == 1  # no scan occurs twice in the source, so a complete split is a disjoint one
+    assert max(source.values()) == 1  # the source has no duplicates, so a complete split is disjoint
 
 
-def test_a_fifth_is_held_out_and_the_same_everywhere(campaigns: Path) -> None:
+def test_one_fifth_is_held_out_and_is_the_same_in_all_campaigns(campaigns: Path) -> None:
     held_out = [scans(folder / "validation") for folder in sorted(campaigns.iterdir())]
     assert len(held_out[0]) == 360
     assert all(part == held_out[0] for part in held_out)

@@ -1,4 +1,4 @@
-"""What happens when an epoch is trained: a checkpoint, a validation, the mark of the best one; on one rank."""
+"""The end of an epoch, on one rank: checkpoint, validation, and selection of the best epoch."""
 
 import json
 import math
@@ -21,11 +21,11 @@ from training_container.trainer.loop import Training
 
 pytestmark = [
     pytest.mark.usefixtures("one_rank"),
-    # Keras draws its seeds with random.randint(1, 1e9), once somebody has set one.
+    # Keras generates its seeds with random.randint(1, 1e9) after a seed was set.
     pytest.mark.filterwarnings("ignore:non-integer arguments to randrange:DeprecationWarning"),
 ]
 EPOCHS = {"epochs": 3, "warmup_epochs": 0.0, "progress_seconds": 0.0, "batch_size": 2, "learning_rate": 0.01}
-# What an interruption must not change, unlike the times.
+# The metrics that interruptions must not change; times may differ.
 EXACT = re.compile(r"(?:epoch|train_loss|learning_rate|validation_loss|validation_top1)=\S+")
 
 
@@ -66,7 +66,7 @@ def lines(output: str) -> list[list[str]]:
 
 
 def emptied(folders: Folders) -> Folders:
-    """Return the same job before it has trained anything."""
+    """Return the same job without any progress."""
     other = Folders(base=folders.base / "undisturbed")
     other.base.mkdir()
     (other.base / "input").symlink_to(folders.base / "input")
@@ -74,7 +74,7 @@ def emptied(folders: Folders) -> Folders:
 
 
 def scripted(*top1: float, loss: float = 1.0) -> Callable[[Iterable[object]], dict[str, float]]:
-    """A validation with these results, one after the other."""
+    """Return a validation with these results, one per call."""
     results: Iterator[float] = iter(top1)
 
     def validate(batches: Iterable[object]) -> dict[str, float]:
@@ -90,7 +90,7 @@ def states(folders: Folders) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 10])
-def test_a_stop_is_noticed_while_validating_and_the_next_start_goes_on_with_that(
+def test_a_stop_during_validation_is_resumed_with_the_validation(
     folders: Folders, capsys: pytest.CaptureFixture[str], checkpoint_every: int
 ) -> None:
     whole = started(emptied(folders), ema=0.5, checkpoint_every=checkpoint_every)
@@ -98,7 +98,7 @@ def test_a_stop_is_noticed_while_validating_and_the_next_start_goes_on_with_that
     whole.run()
     undisturbed = lines(capsys.readouterr().out)
     asked = iter(range(10**6))
-    # Two steps and three batches of validation make an epoch: this is within the second validation.
+    # An epoch has two steps and three batches of validation, so this is in the second validation.
     stopped = started(folders, lambda: next(asked) >= 8, weights, ema=0.5, checkpoint_every=checkpoint_every)
     with pytest.raises(StoppedError, match="Stopped while validating after step 4; the checkpoint is written"):
         stopped.run()
@@ -106,12 +106,12 @@ def test_a_stop_is_noticed_while_validating_and_the_next_start_goes_on_with_that
     again = started(folders, ema=0.5, checkpoint_every=checkpoint_every)
     again.run()
     after = capsys.readouterr().out
-    assert "Continuing after step 4: epoch 2 is trained, and validated first." in after
+    assert "Continuing after step 4: epoch 2 is trained and is validated first." in after
     assert (before, before + lines(after)) == (undisturbed[:1], undisturbed)
     assert again.course.progress.step == 6
 
 
-def test_an_epoch_is_saved_before_it_is_validated_and_once(folders: Folders) -> None:
+def test_an_epoch_is_saved_once_before_its_validation(folders: Folders) -> None:
     training, seen = started(folders), []
 
     def validate(batches: Iterable[object]) -> dict[str, float]:
@@ -130,7 +130,7 @@ def test_an_epoch_is_saved_before_it_is_validated_and_once(folders: Folders) -> 
     assert [state["best"] for state in judged] == [True, False, False]
 
 
-def test_the_best_epoch_is_saved_whenever_it_comes_and_early_stop_exports_it(
+def test_the_best_epoch_is_always_saved_and_exported_by_early_stopping(
     folders: Folders, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = {"epochs": 9, "checkpoint_every": 4, "keep_checkpoints": 1, "early_stop_epochs": 3}
@@ -146,7 +146,7 @@ def test_the_best_epoch_is_saved_whenever_it_comes_and_early_stop_exports_it(
 
     training.validate = validate  # type: ignore[assignment]
     training.run()
-    assert "The network of epoch 2 is exported, whose top-1 was the best, and not that of epoch 5." in (
+    assert "The network of epoch 2 is exported, because its top-1 is better than that of epoch 5." in (
         capsys.readouterr().out
     )
     assert [(state["best"], state["progress"]["epoch"]) for state in states(folders)] == [(True, 2), (False, 5)]
@@ -164,8 +164,8 @@ def test_without_early_stop_the_last_network_is_exported(folders: Folders) -> No
     assert (report["exported_epoch"], report["top1"]) == (3, 0.2)
 
 
-def test_weights_that_are_no_numbers_are_neither_saved_nor_exported(folders: Folders) -> None:
-    """The loss of the last step is that of the weights before it."""
+def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folders: Folders) -> None:
+    """The loss of the last step was computed with the weights before that step."""
     training = started(folders, epochs=2)
     whole_step = training.train_step
 
@@ -176,14 +176,14 @@ def test_weights_that_are_no_numbers_are_neither_saved_nor_exported(folders: Fol
         return outcome
 
     training.train_step = overflows  # type: ignore[assignment, method-assign]
-    words = r"A weight is no finite number after step 4 \(epoch 2\): training diverged. The last good .* of step 2\."
+    words = r"A weight is not finite after step 4 \(epoch 2\): training diverged. The last good .* of step 2\."
     with pytest.raises(DivergedError, match=words):
         training.run()
     assert [path.name for path in folders.checkpoints.iterdir()] == ["checkpoint-000001-step-000000002"]
     assert not Path(folders.model).exists()
 
 
-def test_a_validation_loss_that_is_no_number_ends_the_job_and_leaves_the_checkpoint_before(folders: Folders) -> None:
+def test_a_validation_loss_of_nan_ends_the_job_and_keeps_the_last_checkpoint(folders: Folders) -> None:
     training = started(folders)
 
     def validate(batches: Iterable[object]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The scripts of examples/, packed as they lie there and trained by `train` on two ranks."""
+"""The scripts of examples/, packed unmodified, and run by `train` on two ranks."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def test_an_example_trains_on_two_ranks_and_continues(
     named = {
         "sagemaker_submit_directory": str(tmp_path / "source.tar.gz"),
         "sagemaker_program": line["entry_point"],
-        "model": "resnet8",  # what a grid gives every line, and the script has no use for
+        "model": "resnet8",  # a grid sets it for every line, but the script does not use it
     }
     base = host_folder(tmp_path / "ml", named | {"epochs": "3", "batch_size": "16"})
     losses = trained(start(base), first=1, last=3)
@@ -40,7 +40,7 @@ def test_an_example_trains_on_two_ranks_and_continues(
     assert again < losses[0]
 
 
-def test_a_loop_of_ones_own_goes_on_with_more_ranks_from_the_same_part_of_the_epoch(
+def test_a_custom_loop_continues_with_more_ranks_from_the_same_position(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
@@ -49,7 +49,7 @@ def test_a_loop_of_ones_own_goes_on_with_more_ranks_from_the_same_part_of_the_ep
     (saved,) = (base / "checkpoints").iterdir()
     done = checkpoint_files.read_state(saved)["progress"]
     assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 1, 16)
-    # As if it had been stopped when a step was left, after losses that nobody can take for the last one's.
+    # As if it had been stopped one step before the end, with losses that clearly differ from real ones.
     steps = done["step"] - 1
     stopped = {"epoch": 0, "step": steps, "step_in_epoch": steps, "loss_sum": 1000.0 * steps, "loss_steps": steps}
     checkpoint_files.amend(saved, {"progress": done | stopped})
@@ -58,13 +58,13 @@ def test_a_loop_of_ones_own_goes_on_with_more_ranks_from_the_same_part_of_the_ep
     two_ranks = {"sagemaker_mpi_num_of_processes_per_host": "2"}
     settings.write_text(json.dumps(json.loads(settings.read_text()) | two_ranks))
     (loss,) = trained(start(base), first=1, last=1)
-    assert 500 < loss < 1000  # some steps of now are in the mean
+    assert 500 < loss < 1000  # the mean includes some of the new steps
     done = checkpoint_files.read_state(max((base / "checkpoints").iterdir()))["progress"]
     assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 2, 16)
     assert done["step"] <= steps // 2 + 1
 
 
-def test_a_loop_of_ones_own_checkpoints_when_it_is_stopped(
+def test_a_custom_loop_writes_a_checkpoint_when_it_is_stopped(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     named = {"sagemaker_submit_directory": str(EXAMPLES / "custom_loop"), "sagemaker_program": "train.py"}
@@ -82,7 +82,7 @@ def test_a_loop_of_ones_own_checkpoints_when_it_is_stopped(
 
 
 def trained(train: "subprocess.Popen[str]", *, first: int, last: int) -> list[float]:
-    """Return the losses that a training prints, which must be of these epochs."""
+    """Return the losses that a training prints, and check that they belong to these epochs."""
     output, _ = train.communicate(timeout=120)
     assert train.returncode == 0, output
     found = re.findall(r"^epoch=(\d+) train_loss=([0-9.]+)", output, re.MULTILINE)

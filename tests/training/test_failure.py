@@ -20,7 +20,7 @@ def failing_line(rank: int, error: Exception) -> str:
         return report_line(rank, f"algo-{rank}", caught, caught.__traceback__)
 
 
-def test_the_reason_is_a_sentence_and_the_failing_ranks_traceback() -> None:
+def test_the_reason_has_a_sentence_and_the_failed_ranks_traceback() -> None:
     watch = a_watch()
     assert watch.passes("epoch=1 train_loss=2\n")
     assert not watch.passes(failing_line(1, ValueError("no such pixel")) + "\n")
@@ -30,14 +30,14 @@ def test_the_reason_is_a_sentence_and_the_failing_ranks_traceback() -> None:
     assert rest[-1] == "ValueError: no such pixel"
 
 
-def test_a_rank_that_failed_because_another_did_is_not_the_reason() -> None:
+def test_a_rank_that_failed_as_a_consequence_is_not_the_reason() -> None:
     watch = a_watch()
     watch.passes(failing_line(0, RuntimeError("Horovod has been shut down. This was caused by an exception")))
     watch.passes(failing_line(1, ValueError("bad label")))
     assert watch.reason(1).startswith("Rank 1 on algo-1 failed: ValueError: bad label")
 
 
-def test_a_killed_rank_is_the_reason_and_not_the_one_that_lost_it() -> None:
+def test_a_killed_rank_is_the_reason_not_the_rank_that_lost_it() -> None:
     watch = a_watch()
     watch.passes(failing_line(0, RuntimeError("Connection closed by peer [127.0.0.1]:2")))
     watch.passes("mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).\n")
@@ -58,13 +58,13 @@ def test_a_killed_rank_is_the_reason_and_not_the_one_that_lost_it() -> None:
         (died_line(1, "algo-2", -11), 2),
     ],
 )
-def test_mpirun_and_gloo_report_a_killed_rank_in_the_same_words_and_by_sagemakers_host(line: str, host: int) -> None:
+def test_a_killed_rank_has_the_same_report_with_mpirun_and_gloo(line: str, host: int) -> None:
     watch = a_watch()
     assert watch.passes(f"{line}\n")
     assert re.match(rf"Rank \d on algo-{host} was killed by signal 11 \(SIGSEGV\)\. A native library", watch.reason(1))
 
 
-def test_a_rank_that_ends_otherwise_than_well_is_named_with_the_last_error() -> None:
+def test_a_rank_with_a_nonzero_exit_status_is_reported_with_its_error() -> None:
     watch = a_watch()
     for line in ("loading\n", "OSError: no such shard\n", "cleaning up\n", f"{died_line(1, 'algo-2', 3)}\n"):
         watch.passes(line)
@@ -102,7 +102,7 @@ def test_open_mpi_5_breaks_the_line_about_a_killed_rank() -> None:
     assert len(watch.deaths) == 1
 
 
-def test_a_long_traceback_keeps_its_end_within_what_sagemaker_shows() -> None:
+def test_the_end_of_a_long_traceback_fits_into_the_failure_reason() -> None:
     watch = a_watch()
     watch.passes(failing_line(1, ValueError("x" * 5000 + " the end")))
     reason = watch.reason(1)
@@ -120,12 +120,12 @@ def test_without_a_report_the_last_lines_are_shown() -> None:
 
 
 def test_a_full_disk_does_not_hide_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "output").touch()  # in the way of the folder, as a full disk is
+    (tmp_path / "output").touch()  # prevents creation of the folder, like a full disk
     assert fail(Folders(base=tmp_path), "No space left on device.\n") == 1
     said = capsys.readouterr().err
     assert said.startswith("No space left on device.\n")
     assert f"{tmp_path / 'output' / 'failure'} could not be written" in said
 
 
-def test_a_report_that_another_rank_wrote_into_is_passed_on() -> None:
+def test_a_report_that_another_rank_wrote_into_is_forwarded() -> None:
     assert a_watch().passes(failing_line(1, ValueError("x"))[:40] + "epoch=3\n")

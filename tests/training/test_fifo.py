@@ -1,4 +1,4 @@
-"""What comes out of one FIFO, by the native plugin and by the reader in Python: the same bytes, the same sentences."""
+"""Reading a FIFO with the native plugin and with the reader in Python: the same bytes, and the same messages."""
 
 import contextlib
 import itertools
@@ -24,7 +24,7 @@ SMALL = (b"hello", b"", b"seven b")
 
 @pytest.fixture(params=["plugin", "python"])
 def read(request: pytest.FixtureRequest) -> Reader:
-    """`fifo.records`, with the plugin and without."""
+    """`fifo.records`, with and without the plugin."""
     if request.param == "python":
         return lambda path, timeout_seconds=30.0: block_reader.fifo_records(
             str(path), "train", tolerate=0, timeout_seconds=timeout_seconds
@@ -43,7 +43,7 @@ def framed(records: Sequence[bytes]) -> bytes:
 
 
 def fed(path: Path, data: bytes, piece: int = 1 << 20, late: float = 0.0) -> threading.Thread:
-    """Make a FIFO and write to it from a thread, as SageMaker's agent does."""
+    """Create a FIFO, and write to it from a thread, as SageMaker's agent does."""
 
     def write() -> None:
         time.sleep(late)
@@ -65,7 +65,7 @@ def values(records: tf.data.Dataset) -> list[bytes]:
 
 
 def until_failure(records: tf.data.Dataset) -> tuple[list[bytes], str]:
-    """Return the records before the failure, and what it says; "" if there was none."""
+    """Return the records before the failure, and its message; "" without a failure."""
     got: list[bytes] = []
     try:
         got.extend(record.numpy() for record in records)
@@ -75,7 +75,7 @@ def until_failure(records: tf.data.Dataset) -> tuple[list[bytes], str]:
 
 
 @pytest.mark.parametrize("piece", [7, 4096, 1 << 20])
-def test_a_sound_stream_is_read_to_its_end(read: Reader, tmp_path: Path, piece: int) -> None:
+def test_a_valid_stream_is_read_to_its_end(read: Reader, tmp_path: Path, piece: int) -> None:
     random.seed(piece)
     sizes = [0, 1, 11, 12, 13, 1000, 5 * piece]
     records = [random.randbytes(size) for size in random.sample(sizes * 20, 100)]
@@ -97,14 +97,14 @@ def test_a_fifo_may_appear_later(read: Reader, tmp_path: Path) -> None:
     assert values(read(tmp_path / "train_0")) == list(SMALL)
 
 
-def test_what_an_earlier_run_has_left_is_given_up_for_the_new_fifo(read: Reader, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "train_0")  # nobody will ever write to it
+def test_a_fifo_of_an_earlier_run_is_replaced_by_the_new_one(read: Reader, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train_0")  # it never gets a writer
     fed(tmp_path / "new", framed(SMALL))
     threading.Timer(0.3, (tmp_path / "new").rename, [tmp_path / "train_0"]).start()
     assert values(read(tmp_path / "train_0")) == list(SMALL)
 
 
-def test_records_come_out_before_the_stream_goes_on(read: Reader, tmp_path: Path) -> None:
+def test_records_are_returned_before_the_stream_continues(read: Reader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_0")
     proceed, seen = threading.Event(), []
 
@@ -122,7 +122,7 @@ def test_records_come_out_before_the_stream_goes_on(read: Reader, tmp_path: Path
     assert seen == [True]
 
 
-def test_a_cut_at_any_byte_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_truncation_at_any_byte_is_reported(read: Reader, tmp_path: Path) -> None:
     data = framed(SMALL)
     ends = [0, *itertools.accumulate(len(record) + 16 for record in SMALL)]
     for cut in set(range(len(data))) - set(ends):
@@ -132,11 +132,11 @@ def test_a_cut_at_any_byte_is_told(read: Reader, tmp_path: Path) -> None:
         number = sum(end <= cut for end in ends) - 1
         assert got == list(SMALL[:number])
         place = "the header of " if cut - ends[number] < 12 else ""
-        assert f"Channel train: {path} was cut at byte {cut}, inside {place}record {number}," in failure
+        assert f"Channel train: {path} was truncated at byte {cut}, inside {place}record {number}," in failure
         assert f"starts at byte {ends[number]}." in failure
 
 
-def test_a_flipped_bit_in_any_byte_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_flipped_bit_in_any_byte_is_reported(read: Reader, tmp_path: Path) -> None:
     data = framed(SMALL)
     ends = [0, *itertools.accumulate(len(record) + 16 for record in SMALL)]
     for place in range(len(data)):
@@ -149,10 +149,10 @@ def test_a_flipped_bit_in_any_byte_is_told(read: Reader, tmp_path: Path) -> None
         assert f"Channel train: {header}record {number} at byte {ends[number]} of {path} is corrupt" in failure
 
 
-def test_a_stream_without_a_byte_is_told(read: Reader, tmp_path: Path) -> None:
+def test_an_empty_stream_is_reported(read: Reader, tmp_path: Path) -> None:
     fed(tmp_path / "train_0", b"")
     assert "Channel train" in (failure := until_failure(read(tmp_path / "train_0"))[1])
-    assert "ended without a single byte" in failure
+    assert "ended without any data" in failure
 
 
 def test_a_forged_length_is_not_allocated(read: Reader, tmp_path: Path) -> None:
@@ -160,10 +160,10 @@ def test_a_forged_length_is_not_allocated(read: Reader, tmp_path: Path) -> None:
     fed(tmp_path / "train_0", framed([b"one"]) + length + masked_crc(length).to_bytes(4, "little") + b"data")
     got, failure = until_failure(read(tmp_path / "train_0"))
     assert got == [b"one"]
-    assert f"Channel train: record 1 at byte 19 of {tmp_path / 'train_0'} claims {1 << 40} bytes" in failure
+    assert f"Channel train: record 1 at byte 19 of {tmp_path / 'train_0'} has a length of {1 << 40} bytes" in failure
 
 
-def test_a_writer_that_is_killed_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_killed_writer_is_reported(read: Reader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_0")
     program = (
         "import sys, time; sys.stdout.buffer.write(bytes.fromhex(sys.argv[1])); sys.stdout.flush(); time.sleep(99)"
@@ -177,22 +177,22 @@ def test_a_writer_that_is_killed_is_told(read: Reader, tmp_path: Path) -> None:
             assert next(records).numpy() == b"whole"
         finally:
             writer.kill()
-    with pytest.raises(ERRORS, match="was cut at byte 70, inside record 1"):
+    with pytest.raises(ERRORS, match="was truncated at byte 70, inside record 1"):
         next(records)
 
 
-def test_a_fifo_that_never_comes_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_fifo_that_never_appears_is_reported(read: Reader, tmp_path: Path) -> None:
     failure = until_failure(read(tmp_path / "train_0", timeout_seconds=0.2))[1]
     assert f"Channel train: nothing wrote to {tmp_path / 'train_0'} within 0.2 s." in failure
 
 
-def test_a_fifo_that_nobody_writes_to_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_fifo_without_a_writer_is_reported(read: Reader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_0")
     failure = until_failure(read(tmp_path / "train_0", timeout_seconds=0.2))[1]
     assert f"Channel train: nothing wrote to {tmp_path / 'train_0'} within 0.2 s." in failure
 
 
-def test_a_silent_writer_is_told(read: Reader, tmp_path: Path) -> None:
+def test_a_writer_that_hangs_is_reported(read: Reader, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train_0")
     silent = threading.Event()
 
@@ -207,17 +207,17 @@ def test_a_silent_writer_is_told(read: Reader, tmp_path: Path) -> None:
     silent.set()
     writer.join()
     assert got == list(SMALL[:2])
-    assert f"{tmp_path / 'train_0'} has been silent for 0.3 s after byte {len(framed(SMALL)) - 3}." in failure
+    assert f"{tmp_path / 'train_0'} provided no data for 0.3 s after byte {len(framed(SMALL)) - 3}." in failure
 
 
-def test_a_reader_that_wants_no_more_lets_the_writer_go(read: Reader, tmp_path: Path) -> None:
+def test_a_reader_that_stops_early_does_not_block_the_writer(read: Reader, tmp_path: Path) -> None:
     writer = fed(tmp_path / "train_0", framed([bytes(1 << 20)] * 8))
     assert len(values(read(tmp_path / "train_0").take(1))) == 1
     writer.join(20)
     assert not writer.is_alive()
 
 
-def test_what_a_demultiplexer_says_is_the_error_even_where_the_stream_looks_sound(read: Reader, tmp_path: Path) -> None:
+def test_an_error_of_the_demultiplexer_takes_precedence(read: Reader, tmp_path: Path) -> None:
     (tmp_path / "train_0.ending").write_text("Channel train: it was killed.")
     fed(tmp_path / "train_0", framed(SMALL))
     assert "Channel train: it was killed." in until_failure(read(tmp_path / "train_0"))[1]

@@ -1,4 +1,4 @@
-"""What reaches a training step: batches, on one rank. Two ranks are in test_modes.py and test_uneven.py."""
+"""The batches of a training step, on one rank. test_modes.py and test_uneven.py use two ranks."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def test_records_come_back_as_images_with_their_labels(job: Job, augmentation: s
 
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize("augmentation", ["affine", "crop_and_flip"])
-def test_an_epoch_is_the_same_again_and_goes_on_where_it_was_left(job: Job, augmentation: str, cache: bool) -> None:
+def test_an_epoch_is_reproducible_and_can_be_continued(job: Job, augmentation: str, cache: bool) -> None:
     config = with_(cache=cache, augmentation=augmentation, shuffle_records=5)
     folders = job(train=[label % 10 for label in range(23)])
     first, again = training_data(config, folders), training_data(config, folders)
@@ -50,29 +50,27 @@ def test_an_epoch_is_the_same_again_and_goes_on_where_it_was_left(job: Job, augm
     assert not np.array_equal(batches(other_seed, 0)[0][0], epochs[0][0][0])
 
 
-def test_more_steps_than_images_go_round(job: Job) -> None:
+def test_more_steps_than_images_repeat_images(job: Job) -> None:
     data = training_data(with_(steps_per_epoch=5), job(train=[1, 2, 3, 4, 5, 6]))
     labels = np.concatenate([labels for _, labels in batches(data, 0)])
     assert len(labels) == 20
     assert set(labels) == {1, 2, 3, 4, 5, 6}
 
 
-def test_what_an_epoch_leaves_out_is_said_and_loudly_where_it_is_much(
-    job: Job, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_that_an_epoch_leaves_out_are_reported(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     folders = job(train=[1] * 7)
     assert training_data(with_(batch_size=4), folders).images_per_epoch == 4
     assert capsys.readouterr().out == (
         "Channel train: 7 records make 1 batches of 4 on each of 1 rank(s); 3 records are left out of an epoch. "
-        "WARNING: that is 43% of the data, which is not trained on. Lower batch_size, or start fewer ranks.\n"
+        "WARNING: that is 43% of the data, which is not trained on. Reduce batch_size, or start fewer ranks.\n"
     )
-    training_data(with_(batch_size=4, steps_per_epoch=1), folders)  # which is what was asked for
+    training_data(with_(batch_size=4, steps_per_epoch=1), folders)  # the user has requested this number of steps
     training_data(with_(batch_size=7), folders)
     assert "WARNING" not in (said := capsys.readouterr().out)
     assert said.endswith("on each of 1 rank(s); 0 records are left out of an epoch.\n")
 
 
-def test_a_share_smaller_than_a_batch_is_gone_round(job: Job) -> None:
+def test_a_share_smaller_than_a_batch_is_repeated(job: Job) -> None:
     assert [len(labels) for _, labels in batches(training_data(SMALL, job(train=[1, 2])), 0)] == [4]
 
 
@@ -82,17 +80,17 @@ def test_validation_reads_every_record_once(job: Job, cache: bool) -> None:
     assert data is not None
     for epoch in range(2):
         read = list(data.epoch(epoch))
-        # Of two files, into which the records were dealt in turn.
+        # The records alternate between two files.
         assert [label for _, labels, _ in read for label in labels.numpy()] == [0, 2, 4, 6, 1, 3, 5]
         assert [weights.numpy().tolist() for _, _, weights in read] == [[1.0] * 4, [1.0] * 3]
 
 
-def test_without_a_validation_channel_there_is_nothing_to_validate(job: Job) -> None:
+def test_without_a_validation_channel_there_is_no_validation_data(job: Job) -> None:
     assert validation_data(SMALL, job(train=[0])) is None
 
 
-def test_a_stream_goes_on_where_it_was_left(streamed: Callable[..., Folders], tmp_path: Path) -> None:
-    """SageMaker counts its FIFOs from 0 again for a training that is resumed in epoch 1."""
+def test_a_stream_continues_from_its_position(streamed: Callable[..., Folders], tmp_path: Path) -> None:
+    """SageMaker restarts the numbers of FIFOs at 0 for a training that is resumed in epoch 1."""
     content = stream_of(tmp_path / "object", *(label % 10 for label in range(18)))
     folders = streamed(content, content, content)
     config = with_(shuffle_records=6, augmentation="affine")
@@ -107,7 +105,7 @@ def test_a_stream_goes_on_where_it_was_left(streamed: Callable[..., Folders], tm
 
 
 def streamed_again(folders: Folders) -> Folders:
-    """Let the third stream be the first of a process that is started anew."""
+    """Make the third stream the first one, as for a restarted process."""
     while not (folders.data / "train_2").exists():
         time.sleep(0.01)
     for number in (0, 1):
@@ -117,7 +115,7 @@ def streamed_again(folders: Folders) -> Folders:
 
 
 @pytest.mark.parametrize("cache", [False, True])
-def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: bool) -> None:
+def test_images_are_labelled_by_their_folders(job: Job, cache: bool) -> None:
     folders = job()
     (folders.config / "inputdataconfig.json").write_text('{"train": {}, "validation": {}}')
     image_folder(folders.data / "train", ant=3, bee=4, cow=1)
@@ -135,7 +133,7 @@ def test_a_folder_of_images_has_its_labels_from_its_folders(job: Job, cache: boo
     assert [label for _, labels, _ in validation.epoch(0) for label in labels.numpy()] == [1, 1, 1, 1, 2]
 
 
-def test_validation_images_have_the_classes_of_the_folder_that_is_trained_on(job: Job, tmp_path: Path) -> None:
+def test_validation_images_have_the_classes_of_the_training_images(job: Job, tmp_path: Path) -> None:
     folders = job()
     (folders.config / "inputdataconfig.json").write_text('{"train": {}, "validation": {}}')
     image_folder(folders.data / "train", ant=1)
@@ -147,7 +145,7 @@ def test_validation_images_have_the_classes_of_the_folder_that_is_trained_on(job
     assert [int(labels[0]) for _, labels, _ in validation.epoch(0)] == [2, 2]
 
 
-def test_the_exported_network_comes_with_the_names_of_its_classes(tmp_path: Path) -> None:
+def test_the_exported_network_has_the_names_of_its_classes(tmp_path: Path) -> None:
     images = tf.keras.Input([8, 8, 3])
     model = tf.keras.Model(images, tf.keras.layers.Dense(2)(tf.keras.layers.Flatten()(images)))
     export(model, with_(classes=2, first_label=1), tmp_path, {"class_names": ("ant", "bee")})
@@ -155,11 +153,11 @@ def test_the_exported_network_comes_with_the_names_of_its_classes(tmp_path: Path
 
 
 @pytest.mark.parametrize("augmentation", ["crop_and_flip", "none"])
-def test_the_exported_network_sees_what_was_validated(job: Job, tmp_path: Path, augmentation: str) -> None:
+def test_the_exported_network_preprocesses_images_as_in_validation(job: Job, tmp_path: Path, augmentation: str) -> None:
     folders = job()
     (folders.config / "inputdataconfig.json").write_text('{"train": {}, "validation": {}}')
     scan = np.random.default_rng(1).integers(0, 256, [40, 64, 3], np.uint8)
-    scan[:2] = scan[:, :8] = 255  # a frame that the middle does not have
+    scan[:2] = scan[:, :8] = 255  # a frame outside the central square
     for channel in ("train", "validation"):
         for name in ("ant", "bee"):
             (folders.data / channel / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A process that is killed while it writes checkpoints."""
+"""Processes that are killed while they write checkpoints."""
 
 import signal
 import subprocess
@@ -27,8 +27,8 @@ for step in itertools.count((begun.step if begun else 0) + 1):
 """
 
 
-def test_a_process_that_is_killed_while_it_saves_leaves_the_newest_whole_one(tmp_path: Path) -> None:
-    """Killed at another moment of a save each time; what was announced as saved is there, and nothing half."""
+def test_a_process_killed_while_saving_keeps_the_last_complete_checkpoint(tmp_path: Path) -> None:
+    """Each process is killed at another moment of a save. Completed saves must exist, and partial ones must not."""
     weight = tf.Variable(tf.zeros([250_000]))
     checkpoints = Checkpoints(tmp_path, weight=weight)
     for pause in (0.0, 0.001, 0.004, 0.011):

@@ -38,7 +38,7 @@ def test_one_host_starts_its_ranks_without_ssh() -> None:
     assert command[-4:] == RANK
 
 
-def test_two_hosts_get_their_slots_and_talk_over_the_named_interface() -> None:
+def test_two_hosts_have_slots_and_use_the_named_interface() -> None:
     command = mpirun_command(replace(JOB, hosts=("algo-1", "algo-2")), [], "eth0")
     assert pairs(command, "-np") == ["4"]
     assert pairs(command, "--host") == ["localhost:2,algo-2:2"]
@@ -46,7 +46,7 @@ def test_two_hosts_get_their_slots_and_talk_over_the_named_interface() -> None:
     assert pairs(command, "plm_rsh_agent")[0].startswith("ssh -o BatchMode=yes")
 
 
-def test_custom_options_come_verbatim_after_our_own() -> None:
+def test_custom_options_are_appended_unchanged() -> None:
     text = "-mca btl_vader_single_copy_mechanism none -x HOROVOD_FUSION_THRESHOLD=16777216 -x NCCL_LAUNCH_MODE=PARALLEL"
     launch = parse(
         {
@@ -59,14 +59,14 @@ def test_custom_options_come_verbatim_after_our_own() -> None:
     assert command[-4 - len(text.split()) : -4] == text.split()
 
 
-def test_a_variable_that_custom_options_set_is_left_to_them() -> None:
-    """Open MPI refuses a name that comes twice with different values."""
+def test_a_variable_set_by_custom_options_is_not_set_twice() -> None:
+    """Open MPI refuses a variable that is set twice with different values."""
     launch = LaunchOptions(mpi_options=("-x", "NCCL_MIN_NRINGS=8"))
     command = mpirun_command(replace(JOB, launch=launch), ["NCCL_MIN_NRINGS", "OTHER"], None)
     assert pairs(command, "-x") == ["OTHER", "NCCL_MIN_NRINGS=8"]
 
 
-def test_what_belongs_to_one_host_stays_there() -> None:
+def test_variables_of_a_single_host_are_not_forwarded() -> None:
     names = ["HOME", "HOSTNAME", "SAGEMAKER_BASE_DIR", "SSH_CONNECTION", "OMPI_COMM_WORLD_RANK", "MY_SETTING"]
     assert pairs(mpirun_command(JOB, names, None), "-x") == ["MY_SETTING"]
 
@@ -84,14 +84,14 @@ def test_gloo_puts_no_secret_on_a_command_line(name: str) -> None:
     assert name not in " ".join(gloo_command(JOB, [name, "A"], None))
 
 
-def test_a_script_is_started_like_the_trainer_and_finds_its_library() -> None:
+def test_a_script_is_started_like_the_trainer_and_can_import_its_api() -> None:
     job = replace(JOB, launch=LaunchOptions(script=Script(entry_point="mine.py")), flags=("--epochs", "2"))
     for command in (mpirun_command(job, [], None), gloo_command(job, [], None)):
         assert command[-4:] == ["-m", "training_container.script_rank", "--epochs", "2"]
     assert rank_environment(job, {}, Path("/opt"))["PYTHONPATH"] == "/opt:/opt/training_container/script_path"
 
 
-def test_open_mpi_5_gets_the_names_of_prrte() -> None:
+def test_open_mpi_5_gets_prrtes_parameter_names() -> None:
     command = mpirun_command(replace(JOB, hosts=("algo-1", "algo-2")), [], "eth0", version=5)
     assert pairs(command, "plm_ssh_agent")[0].startswith("ssh -o BatchMode=yes")
     assert pairs(command, "plm_ssh_no_tree_spawn") == ["1"]
@@ -103,7 +103,7 @@ def test_open_mpi_5_gets_the_names_of_prrte() -> None:
 @pytest.mark.parametrize(
     ("said", "version"), [("mpirun (Open MPI) 5.0.11\n", 5), ("mpirun (Open MPI) 4.1.4\n", 4), ("HYDRA 4.2", 4)]
 )
-def test_mpirun_is_asked_for_its_version(
+def test_the_version_is_read_from_mpirun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, version: int
 ) -> None:
     (tmp_path / "mpirun").write_text(f"#!/bin/sh\necho '{said}'\n")
@@ -112,7 +112,7 @@ def test_mpirun_is_asked_for_its_version(
     assert major_version() == version
 
 
-def test_hyperparameters_set_what_they_name_of_horovod_and_the_environment_goes_before_them() -> None:
+def test_hyperparameters_set_horovods_variables_unless_already_set() -> None:
     config = Config.from_hyperparameters(
         {"fusion_mb": "32", "hierarchical_allreduce": "true", "timeline": "true", "stall_seconds": "120"}
     )
@@ -146,8 +146,8 @@ def test_ranks_wait_for_one_that_waits_for_its_stream(job: TrainingJob, given: d
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == seconds
 
 
-def test_looks_for_stalls_follow_a_limit_that_the_environment_sets() -> None:
-    """Horovod ends nothing where it looks less often than the limit."""
+def test_the_stall_check_interval_depends_on_the_limit_in_the_environment() -> None:
+    """Horovod enforces no limit that is shorter than its check interval."""
     environment = rank_environment(JOB, {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}, Path("/opt"), Config())
     assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == "4"
     assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == "1"

@@ -1,4 +1,4 @@
-"""A training ends when its script has: whatever the script has started, printed, or was killed by."""
+"""A training job ends when its script does, regardless of the script's background processes, output or signals."""
 
 import os
 import re
@@ -18,13 +18,13 @@ Write = Callable[..., Path]
 Train = Callable[..., "tuple[subprocess.Popen[str], Path]"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Seconds are enough; only a training that never ends takes so long.
+# Usually seconds suffice; only a training job that never ends takes this long.
 PATIENCE_SECONDS = 90
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 both_launchers = pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans have an adoptive parent on Linux alone")
 
-# A daemon as they come: in a session of its own, without a variable of ours, no child of the rank any more.
+# A typical daemon: in its own session, without our environment variables, and no longer a child of the rank.
 DAEMON = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
@@ -42,7 +42,7 @@ daemon.wait()
 
 @pytest.fixture
 def train(host_folder: Write, start: Start, tmp_path: Path) -> Train:
-    """Start a script on two ranks; return its training job and its folder."""
+    """A function that starts a script on two ranks, and returns the training job and its folder."""
 
     def run(program: str, text: str, controller: str, **environment: str) -> "tuple[subprocess.Popen[str], Path]":
         source = tmp_path / "source"
@@ -62,7 +62,7 @@ def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 def daemons(base: Path, ranks: int = 2) -> list[int]:
-    """Return the process ids of the ranks' daemons, of each the one that holds the rank's output open, once all run."""
+    """Wait for all ranks' daemons. Return the process ids of those that hold the ranks' output open."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(found := [int(path.read_text()) for path in base.glob("model/daemon-[0-9]")]) < ranks:
         assert time.monotonic() < deadline
@@ -85,12 +85,12 @@ def test_a_daemon_that_holds_the_output_open_ends_with_its_rank(train: Train, co
     status, output = finished(job)
     assert status == 0, output
     assert output.count("the script has ended") == 2
-    assert re.search(r"Rank [01] has ended and left 2 process\(es\) running, which end now: sleep 600", output)
+    assert re.search(r"Rank [01] has ended; killing 2 process\(es\) that it left running: sleep 600", output)
     assert all(map(ends, daemons(base)))
 
 
 @both_launchers
-def test_what_a_shell_script_leaves_in_the_background_ends_with_its_rank(train: Train, controller: str) -> None:
+def test_background_processes_of_a_shell_script_end_with_its_rank(train: Train, controller: str) -> None:
     job, _ = train("mine.sh", "sleep 600 &\necho $! sleeps\n", controller)
     status, output = finished(job)
     assert status == 0, output
@@ -98,7 +98,7 @@ def test_what_a_shell_script_leaves_in_the_background_ends_with_its_rank(train: 
 
 
 @both_launchers
-def test_a_killed_rank_fails_the_job_and_takes_its_daemon_along(train: Train, controller: str) -> None:
+def test_a_killed_rank_fails_the_job_and_its_daemon_ends(train: Train, controller: str) -> None:
     text = DAEMON + "\nif rank == '1':\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
     job, base = train("mine.py", text, controller)
     status, output = finished(job)
@@ -109,9 +109,7 @@ def test_a_killed_rank_fails_the_job_and_takes_its_daemon_along(train: Train, co
 
 
 @both_launchers
-def test_a_rank_that_is_deaf_to_its_launcher_ends_with_its_daemon_when_another_fails(
-    train: Train, controller: str
-) -> None:
+def test_a_rank_that_ignores_signals_ends_when_another_rank_fails(train: Train, controller: str) -> None:
     wait = "\nwhile len(list(model.glob('daemon-?'))) < 2:\n    time.sleep(0.05)\n"
     text = DAEMON + "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + wait
     text += "if rank == '1':\n    raise KeyError('no such pixel')\ntime.sleep(600)"
@@ -123,7 +121,7 @@ def test_a_rank_that_is_deaf_to_its_launcher_ends_with_its_daemon_when_another_f
 
 
 @both_launchers
-def test_a_training_ends_whose_launcher_is_killed(train: Train, controller: str) -> None:
+def test_a_training_ends_when_its_launcher_is_killed(train: Train, controller: str) -> None:
     job, base = train("mine.py", DAEMON + "time.sleep(600)", controller)
     held = daemons(base)
     launcher = psutil.Process(job.pid).children()[0]
@@ -136,11 +134,11 @@ def test_a_training_ends_whose_launcher_is_killed(train: Train, controller: str)
 
 
 @both_launchers
-def test_bytes_that_are_not_utf_8_reach_the_log_whatever_the_locale_is(train: Train, controller: str) -> None:
+def test_bytes_that_are_not_utf_8_reach_the_log_in_any_locale(train: Train, controller: str) -> None:
     text = (
         "import os\n"
         "os.write(1, b'caf\\xe9 1\\n')\n"
-        "for _ in range(2000):\n    os.write(1, b'x' * 99 + b'\\n')\n"  # more than a pipe holds
+        "for _ in range(2000):\n    os.write(1, b'x' * 99 + b'\\n')\n"  # more than the capacity of a pipe
         "os.write(1, b'the last line\\n')\n"
     )
     job, _ = train("mine.py", text, controller, PYTHONIOENCODING="latin-1")
@@ -162,20 +160,20 @@ def kept(code: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize(
     ("code", "status"), [("sys.exit(3)", 3), ("pass", 0), ("os.kill(os.getpid(), 9)", -9), ("os.abort()", -6)]
 )
-def test_a_rank_in_keeping_ends_as_it_would_alone(code: str, status: int) -> None:
+def test_a_rank_below_a_keeper_keeps_its_exit_status(code: str, status: int) -> None:
     with kept(code) as rank:
         rank.communicate(timeout=PATIENCE_SECONDS)
     assert rank.returncode == status
 
 
-def test_a_rank_in_keeping_ends_also_where_its_launcher_ignores_the_ends_of_children() -> None:
+def test_a_rank_below_a_keeper_ends_if_its_launcher_ignores_sigchld() -> None:
     ignoring = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
     run = ignoring + "import os; os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
     command = [sys.executable, "-c", run, KEPT + "sys.exit(3)"]
     assert subprocess.run(command, timeout=PATIENCE_SECONDS, check=False).returncode == 3
 
 
-def test_a_rank_in_keeping_hears_the_signals_that_its_launcher_sends_once() -> None:
+def test_a_rank_below_a_keeper_gets_each_signal_once() -> None:
     code = (
         "signal.signal(15, lambda *_: print('heard', flush=True)); print('ready', flush=True);time.sleep(1);sys.exit(4)"
     )
@@ -187,7 +185,7 @@ def test_a_rank_in_keeping_hears_the_signals_that_its_launcher_sends_once() -> N
     assert (output, rank.returncode) == ("heard\n", 4)
 
 
-def test_a_launcher_that_kills_the_whole_process_group_ends_the_rank_and_its_leftovers() -> None:
+def test_killing_the_process_group_ends_the_rank_and_its_leftovers() -> None:
     code = (
         "import subprocess; left = subprocess.Popen(['sleep', '600'], start_new_session=True, env={});"
         "print(os.getpid(), left.pid, flush=True); time.sleep(600)"
@@ -196,7 +194,7 @@ def test_a_launcher_that_kills_the_whole_process_group_ends_the_rank_and_its_lef
         assert rank.stdout is not None
         pids = [int(pid) for pid in rank.stdout.readline().split()]
         os.killpg(rank.pid, signal.SIGKILL)
-        rank.communicate(timeout=PATIENCE_SECONDS)  # the leftover holds the output
+        rank.communicate(timeout=PATIENCE_SECONDS)  # the leftover holds the output open
     assert all(map(ends, pids))
 
 

@@ -1,4 +1,4 @@
-"""A host that has GPUs, in a container that sees none: the training fails before it costs anything."""
+"""A GPU host whose container sees no GPU: training fails before it causes costs."""
 
 import io
 import json
@@ -20,7 +20,7 @@ HostFolder = Callable[..., Path]
 
 @pytest.fixture
 def on(host_folder: HostFolder, tmp_path: Path) -> Callable[..., TrainingJob]:
-    """Return the job as a host of an instance type sees it."""
+    """A function that returns the job as seen by a host of an instance type."""
 
     def read(instance_type: str, **hyperparameters: str) -> TrainingJob:
         base = host_folder(tmp_path / "ml", TINY | hyperparameters, options=MPI_OPTIONS)
@@ -33,40 +33,42 @@ def on(host_folder: HostFolder, tmp_path: Path) -> Callable[..., TrainingJob]:
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Path:
-    """A folder /dev without GPUs."""
+    """A folder that replaces /dev, without GPUs."""
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvidiactl").touch()
     return tmp_path / "dev"
 
 
-def test_a_gpu_host_without_a_gpu_is_refused_with_what_to_change(on: Callable[..., TrainingJob], devices: Path) -> None:
+def test_a_gpu_host_without_visible_gpus_is_refused_with_a_solution(
+    on: Callable[..., TrainingJob], devices: Path
+) -> None:
     with pytest.raises(ContractError) as caught:
         refuse_missing_gpus(on("ml.p4d.24xlarge"), {}, devices)
     said = str(caught.value)
-    assert said.startswith("algo-1 is ml.p4d.24xlarge, which has GPUs, and the container sees none.")
+    assert said.startswith("algo-1 is ml.p4d.24xlarge, which has GPUs, but the container sees none.")
     assert "NVIDIA_VISIBLE_DEVICES=all" in said
     assert "set the hyperparameter sagemaker_allow_cpu to true" in said
     assert len(said) < 1024, "SageMaker shows no more"
 
 
-def test_a_gpu_that_is_visible_is_trained_on(on: Callable[..., TrainingJob], devices: Path) -> None:
+def test_a_visible_gpu_is_accepted(on: Callable[..., TrainingJob], devices: Path) -> None:
     (devices / "nvidia0").touch()
     refuse_missing_gpus(on("ml.p4d.24xlarge"), {}, devices)
 
 
-def test_a_host_without_gpus_needs_none(on: Callable[..., TrainingJob], devices: Path) -> None:
+def test_a_host_type_without_gpus_requires_none(on: Callable[..., TrainingJob], devices: Path) -> None:
     refuse_missing_gpus(on("ml.m5.large"), {}, devices)
 
 
-def test_a_hyperparameter_or_the_image_allows_the_processors(on: Callable[..., TrainingJob], devices: Path) -> None:
+def test_a_hyperparameter_allows_training_on_cpus(on: Callable[..., TrainingJob], devices: Path) -> None:
     refuse_missing_gpus(on("ml.g5.xlarge", sagemaker_allow_cpu="true"), {}, devices)
 
 
-def test_an_image_for_processors_allows_them(on: Callable[..., TrainingJob], devices: Path) -> None:
+def test_an_image_for_cpus_allows_training_on_cpus(on: Callable[..., TrainingJob], devices: Path) -> None:
     refuse_missing_gpus(on("ml.g5.xlarge"), {"TRAINGRID_ALLOW_CPU": "1"}, devices)
 
 
-def test_train_itself_ends_with_the_reason_for_sagemaker(
+def test_train_fails_with_the_reason_for_sagemaker(
     on: Callable[..., TrainingJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = on("ml.p4d.24xlarge")
@@ -81,5 +83,5 @@ def test_train_itself_ends_with_the_reason_for_sagemaker(
 
 def test_a_rank_whose_tensorflow_finds_no_gpu_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda _: [])
-    with pytest.raises(RuntimeError, match=r"The host has GPUs, and TensorFlow finds none: the image lacks CUDA"):
+    with pytest.raises(RuntimeError, match=r"The host has GPUs, but TensorFlow finds none: the image lacks CUDA"):
         cluster.use_own_device(may_use_cpu=False)

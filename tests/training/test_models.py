@@ -15,20 +15,20 @@ def resnet50() -> tf.keras.Model:
 
 
 def test_resnet50_has_the_parameters_of_the_published_one(resnet50: tf.keras.Model) -> None:
-    """torchvision's resnet50, also v1.5, states 25,557,032."""
+    """torchvision's resnet50, which is also v1.5, has 25,557,032."""
     assert trainable(resnet50) == 25_557_032
 
 
 def test_resnet50_is_v1_5_its_strides_are_on_the_3_by_3_convolutions(resnet50: tf.keras.Model) -> None:
     convolutions = [layer for layer in resnet50.layers if isinstance(layer, tf.keras.layers.Conv2D)]
     strided = [layer.kernel_size[0] for layer in convolutions if layer.strides == (2, 2)]
-    # The stem, then in each of three stages the 3 x 3 of the first block and the projection beside it.
+    # The stem, then for each of three stages the 3 x 3 convolution of the first block and its projection.
     assert sorted(strided) == [1, 1, 1, 3, 3, 3, 7]
     first_of_a_block = [layer for layer in convolutions if layer.kernel_size == (1, 1) and layer.strides == (2, 2)]
-    assert [layer.filters for layer in first_of_a_block] == [512, 1024, 2048]  # projections, no bottleneck's entry
+    assert [layer.filters for layer in first_of_a_block] == [512, 1024, 2048]  # projections only
 
 
-def test_each_block_of_resnet50_starts_as_the_identity(resnet50: tf.keras.Model) -> None:
+def test_each_block_of_resnet50_is_initially_the_identity(resnet50: tf.keras.Model) -> None:
     norms = [layer for layer in resnet50.layers if isinstance(layer, tf.keras.layers.BatchNormalization)]
     assert sum(1 for norm in norms if float(tf.reduce_max(norm.gamma)) == 0.0) == 16
 
@@ -37,7 +37,7 @@ def test_each_block_of_resnet50_starts_as_the_identity(resnet50: tf.keras.Model)
     ("name", "depth", "parameters"), [("resnet8", 8, 75_290), ("resnet20", 20, 269_722), ("resnet32", 32, 464_154)]
 )
 def test_small_networks_have_the_depth_and_size_of_the_paper(name: str, depth: int, parameters: int) -> None:
-    """He et al. 2015, table 6: 0.27 M and 0.46 M, exactly 269,722 and 464,154; ours have two projections besides."""
+    """He et al. 2015, table 6: 0.27 M and 0.46 M, exactly 269,722 and 464,154. Ours have two additional projections."""
     projections = (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64)
     model = build_model(Config(model=name, classes=10, image_size=32))
     kernels = [weight for weight in model.trainable_variables if "kernel" in weight.name]
@@ -46,7 +46,7 @@ def test_small_networks_have_the_depth_and_size_of_the_paper(name: str, depth: i
     assert model(tf.zeros([2, 32, 32, 3])).shape == (2, 10)
 
 
-def test_logits_are_float32_whatever_the_precision() -> None:
+def test_logits_are_float32_with_any_precision() -> None:
     tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
         model = build_model(Config(model="resnet8", classes=10, image_size=8))

@@ -1,4 +1,4 @@
-"""Two ranks train on digits in every input mode, and end at the same losses where they read the same."""
+"""Two ranks train on digits in every input mode, with the same losses if they read the same records."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from training_container.trainer.shards import balanced
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 
 EPOCHS = 2
-# Five steps of two ranks; 360 scans leave 20 of each rank over.
+# Five steps of two ranks; of 360 scans, 20 are left over on each rank.
 DIGITS = TINY | {
     "epochs": str(EPOCHS),
     "warmup_epochs": "1",
@@ -32,12 +32,12 @@ DIGITS = TINY | {
     "shuffle_files": "false",
     "shuffle_records": "100",
 }
-# Without it, nobody knows how long a stream's first epoch is, which the learning rate follows.
+# Otherwise the length of a stream's first epoch would be unknown, and the learning rate depends on it.
 OF_STREAMS = {"train_records": "360"}
 
 
 def losses(*bases: str) -> list[list[str]]:
-    """Train in one process after the other folder; return what each epoch said of its losses, on rank 0."""
+    """Train in these folders one after the other in one process. Return the losses of each epoch on rank 0."""
     texts = []
     for base in bases:
         job = read_training_job(Folders(base=Path(base)))
@@ -48,7 +48,7 @@ def losses(*bases: str) -> list[list[str]]:
 
 
 def stream(folders: Folders, channel: str, files: Iterable[Path]) -> None:
-    """Write the channel's FIFOs as SageMaker does: the objects strung together, once per epoch."""
+    """Write the channel's FIFOs as SageMaker does: all objects concatenated, once per epoch."""
     content = b"".join(path.read_bytes() for path in files)
     threading.Thread(target=feed, args=(folders.data, channel, [content] * EPOCHS), daemon=True).start()
 
@@ -58,7 +58,9 @@ def declare(base: Path, *channels: str, mode: str = "Pipe") -> None:
     (base / "input" / "config" / "inputdataconfig.json").write_text(json.dumps(settings))
 
 
-def test_files_and_streams_train_alike(host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path) -> None:
+def test_files_and_streams_have_the_same_losses(
+    host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path
+) -> None:
     files = {name: sorted((campaigns / "campaign-1" / name).iterdir()) for name in ("train", "validation")}
     by_file = host_folder(tmp_path / "by-file", DIGITS | {"shard_by": "file"})
     by_record = host_folder(tmp_path / "by-record", DIGITS | {"shard_by": "record"})

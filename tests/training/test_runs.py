@@ -1,4 +1,4 @@
-"""Real ranks on two processes of this machine. Every test but the unit tests above it starts `train` itself."""
+"""Real ranks in two processes on this machine. Each test starts `train` itself."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
-# `train` says 'died' or 'failed' in seconds; only a hang takes so long.
+# `train` reports failures within seconds; only a hang takes this long.
 PATIENCE_SECONDS = 120
 
 
@@ -33,7 +33,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def metrics(output: str, name: str) -> list[float]:
-    """Read a metric as SageMaker does, with the regex of the metric definition."""
+    """Extract a metric as SageMaker does, with the regular expression of its definition."""
     return [float(value) for value in re.findall(rf"\b{name}=([-+0-9.eE]+)", output)]
 
 
@@ -65,7 +65,7 @@ def test_mpirun_trains_two_ranks_with_the_grids_default_options(
     assert tf.reduce_sum(answer["probabilities"]).numpy() == pytest.approx(3.0, rel=1e-5)
 
 
-def test_gloo_trains_two_ranks_where_there_is_no_mpirun(host_folder: Write, start: Start, tmp_path: Path) -> None:
+def test_gloo_trains_two_ranks_without_mpirun(host_folder: Write, start: Start, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "env", "dirname", "readlink"):
@@ -80,10 +80,10 @@ def test_gloo_trains_two_ranks_where_there_is_no_mpirun(host_folder: Write, star
 
 
 @pytest.mark.parametrize("controller", [pytest.param("mpi", marks=needs_mpi), "gloo"])
-def test_a_rank_that_fails_fails_the_job_with_its_traceback(
+def test_a_failed_rank_fails_the_job_with_its_traceback(
     host_folder: Write, start: Start, tmp_path: Path, controller: str
 ) -> None:
-    """Each rank reads one of two files; a flipped bit is found by TensorFlow's CRC, on one rank alone."""
+    """Each rank reads one of two files. TensorFlow's CRC detects a flipped bit, on one rank only."""
     base = host_folder(tmp_path / "ml")
     train = base / "input" / "data" / "train"
     files = sorted(train.resolve().iterdir())[:2]
@@ -115,7 +115,9 @@ def test_the_ranks_are_counted_before_the_first_step(host_folder: Write, start: 
     assert not metrics(output, "epoch")
 
 
-def test_a_wrong_hyperparameter_fails_before_any_rank_starts(host_folder: Write, start: Start, tmp_path: Path) -> None:
+def test_an_invalid_hyperparameter_fails_before_any_rank_starts(
+    host_folder: Write, start: Start, tmp_path: Path
+) -> None:
     base = host_folder(tmp_path / "ml", TINY | {"epocs": "3"})
     status, output = finished(start(base))
     assert status == 1
@@ -124,24 +126,24 @@ def test_a_wrong_hyperparameter_fails_before_any_rank_starts(host_folder: Write,
     assert output == failure
 
 
-def test_a_missing_train_channel_is_named(host_folder: Write, start: Start, tmp_path: Path) -> None:
+def test_a_missing_train_channel_is_reported(host_folder: Write, start: Start, tmp_path: Path) -> None:
     base = host_folder(tmp_path / "ml")
     (base / "input" / "config" / "inputdataconfig.json").write_text('{"training": {}}')
     assert finished(start(base))[0] == 1
     assert "no channel 'train' (its channels: training)" in (base / "output" / "failure").read_text()
 
 
-def test_numbers_that_are_not_finite_stop_all_ranks_and_name_step_and_checkpoint(
+def test_numbers_that_are_not_finite_stop_all_ranks_with_a_report(
     host_folder: Write, start: Start, tmp_path: Path
 ) -> None:
-    """Weight decay at this rate multiplies the weights by -99 in every step, until they are beyond float32."""
+    """At this rate, weight decay multiplies the weights by -99 in every step, until they exceed float32."""
     diverging = {"learning_rate": "100", "weight_decay": "1", "momentum": "0", "epochs": "1000", "precision": "float32"}
-    unseen = {"validation_every": "1000"}  # its loss would be the first that is no number
+    unseen = {"validation_every": "1000"}  # otherwise the validation loss would be the first that is not finite
     base = host_folder(tmp_path / "ml", TINY | diverging | unseen)
     status, output = finished(start(base))
     assert status == 1
     failure = (base / "output" / "failure").read_text()
-    what = r"(?:The loss is \S+ in|A weight is no finite number after)"  # whichever comes first
+    what = r"(?:The loss is \S+ in|A weight is not finite after)"  # depending on which happens first
     found = re.search(rf"DivergedError: {what} step (\d+) \(epoch (\d+)\): training diverged", failure)
     assert found, output
     step, epoch = int(found[1]), int(found[2])
@@ -186,7 +188,7 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     base = host_folder(tmp_path / "ml", TINY | {"epochs": "100000", "checkpoint_every": "100000"})
     train = start(base)
     follow_to(train, "epoch=2 ")
-    os.killpg(train.pid, signal.SIGTERM)  # to the whole process group, as a terminal or a supervisor does
+    os.killpg(train.pid, signal.SIGTERM)  # to the whole process group, like a terminal or a supervisor
     status, output = finished(train)
     assert status == 143, output
     step = step_of(max((base / "checkpoints").iterdir()))
@@ -199,7 +201,7 @@ def test_a_stop_checkpoints_and_the_next_start_continues(host_folder: Write, sta
     assert status == 0, output
     assert f"Continuing after step {step}, in epoch" in output
     assert metrics(output, "epoch")[-1] == float(epochs)
-    assert len(metrics(output, "epoch")) <= 2  # a stop after an epoch's last step leaves that epoch to be finished
+    assert len(metrics(output, "epoch")) <= 2  # a stop after an epoch's last step leaves the end of that epoch
 
 
 def test_ranks_end_when_train_is_killed(host_folder: Write, start: Start, tmp_path: Path) -> None:
@@ -236,7 +238,7 @@ while :; do sleep 0.2; done
 
 @pytest.fixture
 def start_two_hosts(host_folder: Write, start: Start, tmp_path: Path) -> Callable[..., "list[subprocess.Popen[str]]"]:
-    """Start `train` on algo-1 and algo-2, which reach each other by an ssh that knows these two."""
+    """A function that starts `train` on algo-1 and algo-2, with a fake ssh that connects the two."""
     programs, hosts = tmp_path / "bin", tmp_path / "hosts"
     programs.mkdir()
     for name, text in (("ssh", SSH), ("sshd", SSHD)):
@@ -266,10 +268,10 @@ def test_two_hosts_train_as_one(
 
 
 @needs_mpi
-def test_two_hosts_fail_as_one_and_the_first_says_why(
+def test_two_hosts_fail_as_one_and_the_first_has_the_reason(
     start_two_hosts: Callable[..., "list[subprocess.Popen[str]]"], tmp_path: Path
 ) -> None:
     main, other = start_two_hosts(TINY | {"first_label": "1"})
     status, output = finished(main)
     assert (status, finished(other)[0]) == (1, 1), output
-    assert "a label is outside 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()
+    assert "a label must be from 1 to 10" in (tmp_path / "hosts" / "algo-1" / "output" / "failure").read_text()

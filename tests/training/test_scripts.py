@@ -1,4 +1,4 @@
-"""Scripts of the user's, run by `train` itself on two ranks; most of them need no TensorFlow, and so no seconds."""
+"""Custom scripts, run by `train` on two ranks. Most of them do not use TensorFlow, and so take no seconds."""
 
 import http.server
 import importlib.util
@@ -43,7 +43,7 @@ def archive(path: Path, files: Mapping[str, str]) -> str:
 
 @pytest.fixture
 def ran(host_folder: Write, start: Start, tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
-    """Run an archive's program as a training job of two ranks; return its exit status, its output and its folder."""
+    """A function that runs an archive's program on two ranks, and returns its exit status, output and folder."""
 
     def run(files: Mapping[str, str], program: str = "mine.py", **environment: str) -> tuple[int, str, Path]:
         packed = archive(tmp_path / "sourcedir.tar.gz", files)
@@ -110,7 +110,7 @@ def test_a_script_may_end_by_sys_exit(ran: Callable[..., tuple[int, str, Path]])
     assert status == 0, output
 
 
-def test_requirements_that_are_there_are_installed_and_others_are_named(
+def test_available_requirements_are_installed_and_others_reported(
     ran: Callable[..., tuple[int, str, Path]],
 ) -> None:
     status, output, base = ran({"mine.py": "print('it ran')", "requirements.txt": "numpy\nno-such-thing-at-all==9\n"})
@@ -127,7 +127,7 @@ def test_satisfied_requirements_let_the_script_run(ran: Callable[..., tuple[int,
 
 
 def wheel(folder: Path, version: str, depends: str = "") -> Path:
-    """Write a wheel of a package that no index has, with a module and a program; return its path."""
+    """Write a wheel of a package that exists in no index, with a module and a program. Return its path."""
     path, info = folder / f"only_mine-{version}-py3-none-any.whl", f"only_mine-{version}.dist-info"
     files = {
         "only_mine.py": f"VERSION = {version!r}\nline = 'program {version}\\n'\ndef main():\n    print(line, end='')\n",
@@ -142,9 +142,7 @@ def wheel(folder: Path, version: str, depends: str = "") -> Path:
     return path
 
 
-def test_requirements_are_installed_for_the_job_alone_and_see_the_images_packages(
-    ran: Callable[..., tuple[int, str, Path]], tmp_path: Path
-) -> None:
+def test_requirements_are_installed_only_for_the_job(ran: Callable[..., tuple[int, str, Path]], tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, numpy, only_mine, horovod\n"
         "print('module', only_mine.VERSION, flush=True)\n"
@@ -157,13 +155,13 @@ def test_requirements_are_installed_for_the_job_alone_and_see_the_images_package
         assert status == 0, output
         assert output.count(f"module {version}") == 2
         assert output.count(f"program {version}") == 4
-        assert not list(base.glob("packages/lib*/python*/site-packages/numpy*"))  # the image has it
+        assert not list(base.glob("packages/lib*/python*/site-packages/numpy*"))  # the image contains it
         shutil.rmtree(base)
     importlib.invalidate_caches()
     assert importlib.util.find_spec("only_mine") is None
 
 
-def test_requirements_cannot_take_the_libraries_away_that_horovod_was_built_with(tmp_path: Path) -> None:
+def test_requirements_cannot_replace_the_libraries_of_horovod(tmp_path: Path) -> None:
     code = Folders(base=tmp_path).code
     code.mkdir()
     (code / "mine.py").touch()
@@ -176,7 +174,7 @@ def test_requirements_cannot_take_the_libraries_away_that_horovod_was_built_with
 def test_nothing_is_unpacked_outside(tmp_path: Path, name: str) -> None:
     packed = archive(tmp_path / "a.tar.gz", {name: "", "mine.py": ""})
     folders = Folders(base=tmp_path / "ml")
-    if name.startswith("/"):  # tarfile takes the slash away
+    if name.startswith("/"):  # tarfile removes the slash
         scripts.prepare(Script(entry_point="mine.py", archive=packed), folders)
         assert (folders.code / "outside.py").exists()
     else:
@@ -195,9 +193,11 @@ def test_a_link_that_leads_outside_is_refused(tmp_path: Path) -> None:
         scripts.prepare(Script(entry_point="mine.py", archive=str(path)), Folders(base=tmp_path / "ml"))
 
 
-def test_a_program_that_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_with_the_archives_content(tmp_path: Path) -> None:
     packed = archive(tmp_path / "a.tar.gz", {"train.py": "", "model.py": ""})
-    with pytest.raises(ContractError, match=r"no program mine.py in .*a.tar.gz, which holds model.py, train.py"):
+    with pytest.raises(
+        ContractError, match=r"Program mine.py does not exist in .*a.tar.gz, which contains: model.py, train.py"
+    ):
         scripts.prepare(Script(entry_point="mine.py", archive=packed), Folders(base=tmp_path / "ml"))
 
 
@@ -205,7 +205,7 @@ def test_a_program_that_is_not_there_is_named_with_what_is(tmp_path: Path) -> No
     ("content", "words"),
     [(b"no archive", "cannot be unpacked"), (b"\x1f\x8b\x08", "cannot be unpacked"), (None, "not exist")],
 )
-def test_an_archive_that_is_none_is_said(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_an_invalid_archive_is_reported(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "a.tar.gz"
     if content is not None:
         path.write_bytes(content)
@@ -215,7 +215,7 @@ def test_an_archive_that_is_none_is_said(tmp_path: Path, content: bytes | None, 
 
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that an S3 endpoint serves: BUCKET/KEY is a file in it."""
+    """A folder that an S3 endpoint serves: the file BUCKET/KEY is an object."""
     served = tmp_path / "s3"
     served.mkdir()
 
@@ -240,7 +240,7 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server.server_close()
 
 
-def test_an_archive_comes_from_s3(s3: Path, tmp_path: Path) -> None:
+def test_an_archive_is_downloaded_from_s3(s3: Path, tmp_path: Path) -> None:
     (s3 / "bucket" / "sources").mkdir(parents=True)
     archive(s3 / "bucket" / "sources" / "a.tar.gz", {"mine.py": "print(1)\n"})
     folders = Folders(base=tmp_path / "ml")
@@ -249,8 +249,8 @@ def test_an_archive_comes_from_s3(s3: Path, tmp_path: Path) -> None:
     assert scripts.program(script, folders).read_text() == "print(1)\n"
 
 
-def test_an_archive_comes_as_a_channel_where_there_is_no_network(tmp_path: Path) -> None:
-    """SageMaker gives the path under /opt/ml, wherever that is."""
+def test_an_archive_in_a_channel_needs_no_network(tmp_path: Path) -> None:
+    """SageMaker passes the path under /opt/ml, regardless of the base folder."""
     folders = Folders(base=tmp_path)
     (folders.data / "code").mkdir(parents=True)
     archive(folders.data / "code" / "0a1b.tar.gz", {"mine.py": "print('it ran')"})
@@ -260,7 +260,7 @@ def test_an_archive_comes_as_a_channel_where_there_is_no_network(tmp_path: Path)
     assert scripts.program(script, folders) == folders.code / "mine.py"
 
 
-def test_an_archive_that_s3_does_not_give_is_named(s3: Path, tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_downloaded_is_reported(s3: Path, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=r"s3://bucket/a.tar.gz cannot be read: .*404.*execution role"):
         scripts.prepare(Script(entry_point="mine.py", archive="s3://bucket/a.tar.gz"), Folders(base=tmp_path / "ml"))
 

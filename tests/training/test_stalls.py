@@ -9,7 +9,7 @@ from tests.training.test_scripts import archive
 from training_container.failure import FailureWatch, report_line
 from training_container.stalls import variables
 
-# What Horovod 0.28.1 prints of a stall (common/stall_inspector.cc), with another rank's line in between.
+# Horovod 0.28.1's output for a stall (common/stall_inspector.cc), interrupted by another rank's line.
 WARNING = """\
 [2026-11-21 06:00:00.000001: W /tmp/horovod/common/stall_inspector.cc:108] One or more tensors were submitted to be \
 reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 30 seconds. \
@@ -52,13 +52,13 @@ def test_many_ranks_and_collectives_are_counted() -> None:
     )
 
 
-def test_a_warning_alone_is_no_reason() -> None:
+def test_a_warning_alone_is_not_a_reason() -> None:
     error = ValueError("bad label")
     assert reason(WARNING + report_line(2, "algo-1", error, None) + "\n").startswith("Rank 2 on algo-1 failed")
     assert reason(ENDED + report_line(2, "algo-1", error, None) + "\n").startswith("Rank 2 on algo-1 failed")
 
 
-def test_horovod_looks_oftener_than_the_limit_and_0_means_for_ever() -> None:
+def test_horovod_checks_more_often_than_the_limit_and_0_disables_it() -> None:
     for seconds in (0.2, 1, 5, 300, 86_400):
         found = variables(seconds)
         check, limit = (int(value) for value in found.values())
@@ -81,7 +81,7 @@ tf.function(lambda: hvd.allreduce(tf.ones([3]), name="the_gradients"))()  # with
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="Horovod's inspector sees nothing with Gloo: stalls.py")
-def test_a_rank_that_never_joins_fails_the_job_by_name(
+def test_a_rank_that_never_joins_is_named_in_the_failure(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     packed = archive(tmp_path / "a.tar.gz", {"stuck.py": STUCK})

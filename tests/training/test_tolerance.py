@@ -1,4 +1,4 @@
-"""Corrupt records that a job may skip: how many, of what kind, and that they are counted."""
+"""Corrupt records that a job may skip: their number and kind, and the count of skipped records."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ RECORDS = [b"zero", b"one", b"two", b"three", b"four"]
 
 
 def damaged(*numbers: int) -> bytes:
-    """Return the framed records, some with a bit of their data flipped."""
+    """Return framed records; in those with these numbers, a bit of the data is flipped."""
     parts = [bytearray(framed([record])) for record in RECORDS]
     for number in numbers:
         parts[number][12] ^= 1
@@ -34,7 +34,7 @@ def test_as_many_corrupt_records_as_allowed_are_skipped_and_counted(tmp_path: Pa
     assert block_reader.corrupt_records_seen() - before == 2
 
 
-def test_one_more_fails(tmp_path: Path) -> None:
+def test_one_corrupt_record_more_than_allowed_fails(tmp_path: Path) -> None:
     path = stream(tmp_path / "train_0", damaged(1, 3))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"record 3 at byte 58 .* is corrupt"):
         values(fifo.records(path, "train", tolerate=1))
@@ -47,7 +47,7 @@ def test_a_corrupt_length_always_fails(tmp_path: Path) -> None:
         values(fifo.records(stream(tmp_path / "train_0", bytes(data)), "train", tolerate=9))
 
 
-def test_files_allow_as_many_in_all_and_as_many_again_in_the_next_epoch(tmp_path: Path) -> None:
+def test_the_limit_applies_to_all_files_of_each_epoch(tmp_path: Path) -> None:
     files = []
     for name, data in (("a", damaged(0)), ("b", b""), ("c", damaged(4))):
         (tmp_path / name).write_bytes(data)
@@ -58,7 +58,7 @@ def test_files_allow_as_many_in_all_and_as_many_again_in_the_next_epoch(tmp_path
         values(block_reader.file_records(files, "train", tolerate=1))
 
 
-def test_a_file_that_is_cut_fails(tmp_path: Path) -> None:
+def test_a_truncated_file_fails(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(framed(RECORDS)[:-1])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Channel train: {tmp_path}/a was cut at byte 98"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Channel train: {tmp_path}/a was truncated at byte 98"):
         values(block_reader.file_records([str(tmp_path / "a")], "train", tolerate=1))

@@ -1,4 +1,4 @@
-"""Two ranks whose shares differ: nobody waits for ever, nothing is counted twice."""
+"""Two ranks with shares of different size: no rank waits forever, and nothing is counted twice."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ CONFIG = Config(
 
 
 def records(path: Path, count: int) -> Path:
-    """Write so many images, the n-th of which is the digit n mod 10 and as bright."""
+    """Write this number of images; image n shows the digit n mod 10, with a proportional brightness."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for number in range(count):
             writer.write(example(np.full((8, 8, 1), 20 * (number % 10), np.uint8), number % 10))
@@ -50,14 +50,14 @@ def declare(folders: Folders, **channels: str) -> None:
 
 
 def laid_out(folders: Folders, channel: str, *counts: int) -> list[Path]:
-    """Declare a channel in File mode whose files have so many images each; return the files."""
+    """Declare a channel in File mode whose files have these numbers of images. Return the files."""
     declare(folders, **{channel: "File"})
     (folders.data / channel).mkdir()
     return [records(folders.data / channel / f"part-{number}", count) for number, count in enumerate(counts)]
 
 
 def three_epochs(base: str) -> dict[str, Any]:
-    """Read what a rank can of three epochs; the third of rank 1 is cut."""
+    """Read as many batches as possible in three epochs; the third epoch of rank 1 is truncated."""
     data = training_data(CONFIG, Folders(base=Path(base)))
     before = data.steps_per_epoch
     steps = [len(list(data.epoch(epoch))) for epoch in range(2)]
@@ -69,7 +69,7 @@ def three_epochs(base: str) -> dict[str, Any]:
     return {"before": before, "steps": steps, "after": data.steps_per_epoch, "images": data.images, "error": error}
 
 
-def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is_noticed(tmp_path: Path) -> None:
+def test_uneven_streams_make_equal_epochs_and_truncation_is_detected(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     declare(folders, train_0="Pipe", train_1="Pipe")
     for rank, counts in enumerate([(5 * 4 + 1,) * 3, (3 * 4 + 2, 3 * 4 + 2, 4 + 1)]):
@@ -79,7 +79,7 @@ def test_streams_of_three_and_five_batches_make_epochs_of_three_and_a_cut_one_is
     assert first == {"before": None, "steps": [3, 3, 3], "after": 3, "images": 21 + 14, "error": ""}
     assert second["steps"] == [3, 3]
     assert second["error"].startswith(
-        "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was cut"
+        "The stream of channel train ended after 1 of 3 batches on rank 1, in epoch 3. It was truncated"
     )
 
 
@@ -90,21 +90,21 @@ def opened(base: str) -> dict[str, Any]:
     return {"images": data.images, "per_epoch": data.images_per_epoch, "said": said.getvalue()}
 
 
-def test_much_that_uneven_shares_leave_out_is_said_with_the_way_out(tmp_path: Path) -> None:
+def test_uneven_shares_are_reported_with_a_solution(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "train", 13, 30)
     first, second = on_two_ranks(opened, tmp_path, str(folders.base))
     assert (first["images"], first["per_epoch"]) == (43, 24)
     assert first["said"] == (
         "Channel train: 43 records make 3 batches of 4 on each of 2 rank(s); 19 records are left out of an epoch. "
-        "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: let shard_by be "
-        "record (in File and FastFile mode), or give the channel files of one size, several for each rank.\n"
+        "WARNING: that is 44% of the data, which is not trained on. Ranks have from 13 to 30 records: set shard_by to "
+        "record (in File and FastFile mode), or use several files of equal size for each rank.\n"
     )
     assert second["said"] == ""
 
 
 def other_records_each_epoch(_: str) -> list[int]:
-    """Take 5 and 3 batches, then 2 and 6, as where SageMaker deals a channel's objects anew to two hosts."""
+    """Take 5 and 3 batches, then 2 and 6, as if SageMaker distributed a channel's objects differently to two hosts."""
     lockstep = Lockstep("train", 4, steps=None, same=False)
     rank, steps = hvd.rank(), []
     for epoch, batches in enumerate([(5, 3), (2, 6)]):
@@ -113,7 +113,7 @@ def other_records_each_epoch(_: str) -> list[int]:
     return steps
 
 
-def test_hosts_that_get_other_objects_in_every_epoch_train_on_what_all_have(tmp_path: Path) -> None:
+def test_hosts_with_new_objects_in_every_epoch_stay_in_lockstep(tmp_path: Path) -> None:
     assert on_two_ranks(other_records_each_epoch, tmp_path, "") == [[3, 2]] * 2
 
 
@@ -122,7 +122,7 @@ def tolerant_epochs(base: str) -> list[int | None]:
     return [len(list(data.epoch(epoch))) for epoch in range(2)] + [data.steps_per_epoch, data.images]
 
 
-def test_a_rank_that_leaves_corrupt_records_out_shortens_the_epoch_of_all(tmp_path: Path) -> None:
+def test_corrupt_records_on_one_rank_shorten_the_epoch_of_all(tmp_path: Path) -> None:
     folders = Folders(base=tmp_path / "ml")
     sound, broken = laid_out(folders, "train", 13, 13)
     content = bytearray(broken.read_bytes())
@@ -130,12 +130,12 @@ def test_a_rank_that_leaves_corrupt_records_out_shortens_the_epoch_of_all(tmp_pa
     for record in (3, 9):
         content[starts[record] + 20] ^= 1
     broken.write_bytes(content)
-    # 13 records of rank 0 would make three batches; 11 of rank 1 make two.
+    # The 13 records of rank 0 would make three batches, but the 11 of rank 1 make two.
     assert on_two_ranks(tolerant_epochs, tmp_path, str(folders.base)) == [[2, 2, 2, 24]] * 2
 
 
 def brightness_model() -> tf.keras.Model:
-    """Logits that depend on an image's brightness, and are right for some digits only."""
+    """Return a model whose logits depend on an image's brightness, and are correct for some digits only."""
     images = tf.keras.Input([8, 8, 3])
     brightness = tf.keras.layers.GlobalAveragePooling2D()(images)[:, :1] / 20.0
     return tf.keras.Model(images, -((brightness - tf.range(10.0) * 0.7) ** 2))
@@ -152,7 +152,7 @@ def validated(*bases: str) -> list[dict[str, Any]]:
 
 
 def expected(counts: tuple[int, ...]) -> dict[str, float]:
-    """Return the metrics of all images, worked out by hand."""
+    """Return the metrics of all images, computed manually."""
     labels = np.array([number % 10 for count in counts for number in range(count)])
     logits = -((labels[:, None] - np.arange(10) * 0.7) ** 2)
     losses = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
@@ -182,7 +182,7 @@ def test_a_stop_of_one_rank_ends_the_validation_of_all(tmp_path: Path) -> None:
 
 
 def averaged_statistics(_: str) -> list[list[float]]:
-    """Train a step on a rank's own images; return the averages that would be validated, before and after they meet."""
+    """Train a step on a rank's own images. Return the averages before and after they are averaged over ranks."""
     tf.keras.utils.set_random_seed(1)
     config = dataclasses.replace(CONFIG, ema=0.5)
     model = build_model(config)
@@ -202,12 +202,12 @@ def test_ranks_validate_the_same_averages(tmp_path: Path) -> None:
     assert first_met == second_met == pytest.approx([(a + b) / 2 for a, b in zip(first, second, strict=True)], rel=1e-4)
 
 
-def test_validation_weighs_every_image_the_same_however_they_are_shared_out(tmp_path: Path) -> None:
+def test_validation_weighs_every_image_equally_with_any_sharding(tmp_path: Path) -> None:
     jobs = {(13, 20): Folders(base=tmp_path / "two-files"), (23,): Folders(base=tmp_path / "one-file")}
     for counts, folders in jobs.items():
         laid_out(folders, "validation", *counts)
     ranks = on_two_ranks(validated, tmp_path, *(str(folders.base) for folders in jobs.values()))
-    # By file; the larger of two goes to rank 0, and of one rank 1 has nothing.
+    # By file, rank 0 gets the larger of two files; of a single file, rank 1 gets nothing.
     assert [[result["batches"] for result in rank] for rank in ranks] == [[5, 6], [4, 0]]
     for rank in ranks:
         for counts, result in zip(jobs, rank, strict=True):

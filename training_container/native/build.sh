@@ -6,7 +6,7 @@ set -eu
 environment=$1
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 out=$environment/lib/traingrid
-compiler=${CXX:-$(command -v g++ || command -v c++)} || { echo "there is no C++ compiler" >&2; exit 1; }
+compiler=${CXX:-$(command -v g++ || command -v c++)} || { echo "no C++ compiler found" >&2; exit 1; }
 tensorflow=$("$environment/bin/python" -c 'import importlib.util as u; print(u.find_spec("tensorflow").submodule_search_locations[0])')
 framework=$(ls "$tensorflow"/libtensorflow_framework.* | head -n 1)
 

@@ -1,5 +1,5 @@
-// Reads a FIFO and checks its framing in passing; bytes behind a break are never handed out. In the reader's own thread:
-// the stream's writer is busy as well, and a third thread was in the way of both on two cores.
+// Reads a FIFO and validates its framing; bytes after an error are never returned. This runs in the caller's thread,
+// because the stream's writer is busy as well, and on two cores a third thread slowed both down.
 #ifndef TRAINGRID_NATIVE_CHECKED_READER_H_
 #define TRAINGRID_NATIVE_CHECKED_READER_H_
 
@@ -18,8 +18,8 @@ class CheckedReader {
   CheckedReader(const std::string& channel, const std::string& path, double timeout_seconds)
       : path_(path), source_(channel, path, timeout_seconds), framing_(channel, path), block_(new char[kBlock]) {}
 
-  // Copies `size` bytes, waiting for no byte behind them; fewer at the end of the stream. Then *failure says what is
-  // wrong with it, and is empty where it is sound.
+  // Copies `size` bytes, without waiting for bytes after them. At the end of the stream it copies fewer, and sets
+  // *failure to the stream's error, or leaves it empty if there is none.
   size_t Read(char* buffer, size_t size, std::string* failure) {
     size_t copied = 0;
     while (copied < size) {
@@ -33,7 +33,7 @@ class CheckedReader {
         *failure = failure_;
         break;
       } else if (wanted >= kLarge) {
-        copied += Fill(buffer + copied, wanted);  // straight to where it is wanted
+        copied += Fill(buffer + copied, wanted);  // directly to its destination
         ahead_ = kLeast;
       } else {
         begin_ = 0;
@@ -45,10 +45,10 @@ class CheckedReader {
   }
 
  private:
-  // Bytes. Small records come many at a time; of large ones little more than the header, so that they are copied once.
+  // Bytes. Small records are read many at a time. Of large ones, little more than the header, to copy them only once.
   static constexpr size_t kLeast = 1 << 12, kLarge = 1 << 15, kBlock = 1 << 17;
 
-  // Reads what is there, at least a byte; returns how much of it is sound, 0 at the end.
+  // Reads the available bytes, at least one. Returns how many of them are valid; 0 at the end.
   size_t Fill(char* at, size_t room) {
     const ssize_t got = source_.Read(at, room, [] { return false; });
     const size_t good = got > 0 ? framing_.Accept(at, got) : 0;
@@ -59,7 +59,7 @@ class CheckedReader {
   void End(const std::string& failure) {
     ended_ = true;
     failure_ = failure.empty() ? framing_.failure() : failure;
-    // A demultiplexer says why it has ended when it ends; beside a break in the midst of its bytes nothing is true yet.
+    // A demultiplexer writes its result when it ends, so the file is meaningless if an error is detected earlier.
     if (failure_.empty()) failure_ = FailureBeside(path_);
     if (failure_.empty() && !framing_.Finish()) failure_ = framing_.failure();
   }
@@ -68,8 +68,8 @@ class CheckedReader {
   FifoSource source_;
   Framing framing_;
   std::unique_ptr<char[]> block_;
-  size_t begin_ = 0, end_ = 0;  // what waits in the block
-  size_t ahead_ = kLeast;       // how much is read into it next
+  size_t begin_ = 0, end_ = 0;  // the unread part of the block
+  size_t ahead_ = kLeast;       // how many bytes to read into it next
   bool ended_ = false;
   std::string failure_;
 };

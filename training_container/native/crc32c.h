@@ -1,7 +1,7 @@
-// CRC-32C (Castagnoli), as TFRecords use it, at the speed of memory: every byte of a stream passes through it.
+// CRC-32C (Castagnoli), as TFRecords use it, at the speed of memory, because every byte of a stream passes through it.
 //
-// Where the processor has the instruction, three lanes are computed at once (it has a latency of three cycles and takes
-// one a cycle) and joined by tables. The method is Mark Adler's (stackoverflow.com/a/17646775).
+// If the processor has the instruction, three lanes are computed in parallel (its latency is three cycles, its
+// throughput one per cycle) and combined with tables. The method is Mark Adler's (stackoverflow.com/a/17646775).
 #ifndef TRAINGRID_NATIVE_CRC32C_H_
 #define TRAINGRID_NATIVE_CRC32C_H_
 
@@ -14,7 +14,7 @@ namespace traingrid {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // reversed
 
-// What appending `zeros` bytes of zero does to a CRC, as four tables of 256, one per byte of the CRC.
+// The effect of appending `zeros` zero bytes on a CRC, as four tables of 256 entries, one for each byte of the CRC.
 class ZerosAppended {
  public:
   explicit ZerosAppended(size_t zeros) {
@@ -39,7 +39,7 @@ inline uint64_t Load64(const char* at) {
   return value;
 }
 
-// A byte a step by tables: for processors without the instruction.
+// Computes one byte per step with tables, for processors without the instruction.
 inline uint32_t ExtendByTable(uint32_t crc, const char* data, size_t size) {
   static const std::array<ZerosAppended, 1> one = {ZerosAppended(1)};
   for (; size > 0; --size) crc = one[0](crc ^ static_cast<uint8_t>(*data++));
@@ -47,7 +47,7 @@ inline uint32_t ExtendByTable(uint32_t crc, const char* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-constexpr size_t kLane = 1024;  // bytes; 3 KiB at a time, so that records of a kilobyte or two have little left over
+constexpr size_t kLane = 1024;  // bytes; 3 KiB per iteration, so that records of 1 to 2 KB have a small remainder
 
 __attribute__((target("sse4.2"))) inline uint32_t ExtendByInstruction(uint32_t crc, const char* data, size_t size) {
   static const ZerosAppended lane(kLane);
@@ -69,7 +69,7 @@ __attribute__((target("sse4.2"))) inline uint32_t ExtendByInstruction(uint32_t c
 }
 #endif
 
-// Returns the CRC (without its final inversion) of the bytes before and these. Starts with ~0.
+// Returns the CRC (without its final inversion) after more bytes. The initial value is ~0.
 inline uint32_t ExtendCrc(uint32_t crc, const char* data, size_t size) {
 #if defined(__x86_64__)
   static const bool instruction = __builtin_cpu_supports("sse4.2");
@@ -78,7 +78,7 @@ inline uint32_t ExtendCrc(uint32_t crc, const char* data, size_t size) {
   return ExtendByTable(crc, data, size);
 }
 
-// Returns what a TFRecord stores for a CRC that ExtendCrc has computed. Source: TensorFlow, lib/hash/crc32c.h.
+// Returns the form of a CRC from ExtendCrc that a TFRecord stores. Source: TensorFlow, lib/hash/crc32c.h.
 inline uint32_t Masked(uint32_t extended) {
   const uint32_t crc = ~extended;
   return (crc >> 15 | crc << 17) + 0xa282ead8u;

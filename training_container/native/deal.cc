@@ -1,11 +1,11 @@
-// The demultiplexer: reads one stream of records and deals them to the FIFOs of a host's ranks.
+// The demultiplexer: reads one stream of records, and distributes them to the FIFOs of a host's ranks.
 //
 //     deal CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
 //
-// SOURCE is a FIFO, which may appear later. The FIFOs exist; each has a file FIFO.ending beside it that says what went
-// wrong, in case this process is killed; it is emptied when the stream has ended well. Standard input is the lifeline:
-// when its writing end closes, the process ends. Signals do not end it, since the ranks, which get the same, may still
-// need their data for a last step. Exit code: 0 dealt, or nobody reads any more; 1 the stream is broken.
+// SOURCE is a FIFO that may appear later. The other FIFOs exist. Beside each is a file FIFO.ending, which contains an
+// error message in case this process is killed; it is emptied if the stream ends successfully. Standard input is the
+// lifeline: the process ends when the writing end is closed. Signals do not end it, because the ranks receive the same
+// signals, and may need data for one more step. Exit code: 0 success, or all readers have left; 1 invalid stream.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Deals the records of one stream to the ranks of a host: record i to rank i mod ranks.
+// Distributes the records of one stream to the ranks of a host: record i to rank i mod ranks.
 //
-// Ranks wait for each other in every step, so a rank that has nothing to read must get its record even where the next
-// rank's FIFO is full: then, and only then, bytes are kept in memory.
+// Ranks wait for each other in every step, so a rank without data must get its record even if the next rank's FIFO is
+// full. Only in that case are bytes kept in memory.
 #ifndef TRAINGRID_NATIVE_DEALER_H_
 #define TRAINGRID_NATIVE_DEALER_H_
 
@@ -21,7 +21,7 @@ namespace traingrid {
 
 class Dealer {
  public:
-  // `lifeline` is a descriptor that ends when the process that wants all this has ended; -1: there is none.
+  // `lifeline` is a descriptor that becomes readable or closed when the parent process ends; -1 without one.
   Dealer(const std::string& channel, const std::string& path, double timeout_seconds, int lifeline,
          const std::vector<std::string>& fifos)
       : timeout_(timeout_seconds), lifeline_(lifeline), source_(channel, path, timeout_seconds), framing_(channel, path),
@@ -29,7 +29,7 @@ class Dealer {
     for (const auto& fifo : fifos) ranks_.emplace_back(fifo);
   }
 
-  // Deals the whole stream; false where it is broken, and failure() says how, or where nobody wants it any more.
+  // Distributes the whole stream. Returns false if it is invalid, with the reason in failure(), or has no readers.
   bool Deal() {
     if (!Continue() || !source_.Wait([this] { return !Wanted(); })) return Ended();
     while (mean() >= kWorthSplicing || framing_.records() < kSample) {
@@ -39,7 +39,7 @@ class Dealer {
     return DealInBlocks();
   }
 
-  // Tells every rank that is left why its FIFO ends here, and waits for those that have not come to hear it.
+  // Writes the error for every remaining rank, and waits for ranks that have not opened their FIFO yet.
   void TellRanks() {
     start_ = Clock::now();
     for (const auto& rank : ranks_)
@@ -59,13 +59,13 @@ class Dealer {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kBlock = 1 << 18;           // bytes read at once where records are small
-  static constexpr uint64_t kWorthSplicing = 1 << 14; // bytes of a record that are cheaper to move than to copy
-  static constexpr uint64_t kSample = 64;             // records after which their mean size is known
-  static constexpr size_t kMostKept = 1 << 28;        // bytes kept in memory, at most, for ranks that are behind
-  static constexpr int kPatienceMilliseconds = 20;    // for a full FIFO to be read, before bytes are kept
+  static constexpr size_t kBlock = 1 << 18;           // bytes per read if records are small
+  static constexpr uint64_t kWorthSplicing = 1 << 14; // bytes per record from which splicing is cheaper than copying
+  static constexpr uint64_t kSample = 64;             // records after which their mean size is estimated
+  static constexpr size_t kMostKept = 1 << 28;        // maximum bytes kept in memory for slow ranks
+  static constexpr int kPatienceMilliseconds = 20;    // time for a full FIFO to be read, before bytes are kept
 
-  // Large records: reads the header, and moves the rest from pipe to pipe. False at the end and at a break.
+  // For large records: reads the header, and splices the rest from pipe to pipe. Returns false at the end or an error.
   bool DealOneByMoving() {
     char header[kHeader];
     size_t held = 0;
@@ -94,7 +94,7 @@ class Dealer {
     return true;
   }
 
-  // Moves some of the bytes of a record to its rank; 0 at the end of the stream, -1 where there is no going on.
+  // Splices some bytes of a record to its rank. Returns 0 at the end of the stream, -1 if it cannot continue.
   ssize_t Move(LocalFifo* rank, uint64_t left) {
     while (rank->file() >= 0 && rank->queued() == 0) {
       const ssize_t moved = rank->Splice(source_.file(), std::min<uint64_t>(left, kBlock));
@@ -112,9 +112,9 @@ class Dealer {
     return got;
   }
 
-  // Small records: a block at a time, cut up in memory.
+  // For small records: reads a block at a time, and splits it in memory.
   bool DealInBlocks() {
-    size_t held = 0;  // bytes in the block that were not dealt
+    size_t held = 0;  // bytes in the block that are not distributed yet
     for (;;) {
       if (!Continue()) return Ended();
       if (held == block_.size()) block_.resize(2 * block_.size());
@@ -135,7 +135,7 @@ class Dealer {
     }
   }
 
-  // Deals the whole records among the first `size` bytes of the block and returns how many bytes they take.
+  // Distributes the complete records in the first `size` bytes of the block. Returns the number of their bytes.
   size_t DealBlock(size_t size) {
     std::vector<std::vector<iovec>> slices(ranks_.size());
     size_t at = 0;
@@ -151,7 +151,7 @@ class Dealer {
     return at;
   }
 
-  // Waits until the next record may be read; false where there is no going on.
+  // Waits until the next record may be read. Returns false if the stream cannot continue.
   bool Continue() {
     for (;;) {
       if (!Wanted()) return false;
@@ -165,7 +165,7 @@ class Dealer {
     }
   }
 
-  // Waits for a rank that takes some of what is kept for it; false where none does in time.
+  // Waits for a rank that accepts some of its kept bytes. Returns false if none does in time.
   bool Progress(int milliseconds) {
     std::vector<pollfd> waiting;
     for (const auto& rank : ranks_)
@@ -173,7 +173,7 @@ class Dealer {
     return poll(waiting.data(), waiting.size(), milliseconds) > 0;
   }
 
-  // Whether anybody is there to read: the ranks that have come are looked at, and those that have not.
+  // Returns true if a rank still reads, or may still open its FIFO. Detects ranks that have left or are too late.
   bool Wanted() {
     if (!failure_.empty()) return false;
     if (ParentGone()) return false;
@@ -196,7 +196,7 @@ class Dealer {
     pollfd parent = {lifeline_, 0, 0};
     return lifeline_ >= 0 && poll(&parent, 1, 0) > 0;
   }
-  // For ranks that have not come yet.
+  // The timeout for ranks that have not opened their FIFO yet.
   bool TooLate() const { return Clock::now() - start_ > std::chrono::duration<double>(timeout_); }
 
   bool AnyOpened() const {
@@ -210,7 +210,7 @@ class Dealer {
     return poll(&one, 1, milliseconds) > 0;
   }
 
-  // Remembers why the stream ends here: its end (0) or what its source says (-1). Returns false.
+  // Stores why the stream ends: at its end (got == 0), or because of the source's error (-1). Returns false.
   bool Stop(ssize_t got) {
     if (!failure_.empty()) return false;
     if (got < 0) {
@@ -220,15 +220,15 @@ class Dealer {
     } else if (framing_.records() < ranks_.size()) {
       failure_ = "Channel " + framing_.channel() + ": " + framing_.source() + " has " +
                  std::to_string(framing_.records()) + " record(s), fewer than this host's " +
-                 std::to_string(ranks_.size()) + " ranks. Give the channel more data or start fewer processes.";
+                 std::to_string(ranks_.size()) + " ranks. Add data to the channel, or start fewer processes.";
     } else {
       complete_ = true;
     }
     return false;
   }
 
-  // Hands out what is kept, where the stream was sound to its end. Every rank is told of the end as soon as it has its
-  // last record: the others may wait for it.
+  // Writes the kept bytes if the whole stream was valid. Each rank's FIFO ends immediately after its last record,
+  // because other ranks may wait for that rank.
   bool Ended() {
     if (!complete_ && failure_.empty()) failure_ = source_.failure();
     while (complete_ && Wanted()) {
@@ -245,7 +245,7 @@ class Dealer {
 
   const double timeout_;
   const int lifeline_;
-  Clock::time_point start_ = Clock::now();  // of waiting for ranks
+  Clock::time_point start_ = Clock::now();  // when waiting for ranks began
   FifoSource source_;
   Framing framing_;
   std::deque<LocalFifo> ranks_;

@@ -1,12 +1,12 @@
-// TensorFlow's file system for `fifo://`: a FIFO read once, from its first byte to its last.
+// TensorFlow file system for `fifo://`: reads a FIFO once, from its first byte to its last.
 //
 //     fifo:///opt/ml/input/data/train_0?channel=train&timeout=600
 //
-// TensorFlow's own file system reads with pread(), which a FIFO refuses ("Illegal seek"). This one ignores nothing: an
-// offset that is not the next byte's is an error. What is wrong with the stream is DATA_LOSS and a sentence.
+// TensorFlow's own file system reads with pread(), which a FIFO does not support ("Illegal seek"). In this one, an
+// offset other than the next byte's is an error. Errors in the stream are DATA_LOSS with a message.
 //
-// To be read without TensorFlow's own buffer (buffer_size=0): there is one here, and filling another waits for bytes
-// behind the record that is wanted, which the stream's writer may not send before that record is used.
+// Use it without TensorFlow's buffer (buffer_size=0). It has its own buffer, and filling another one would wait for
+// bytes after the requested record, which the stream's writer may only send after that record is used.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -23,7 +23,7 @@ struct OpenFifo {
   uint64_t position = 0;
 };
 
-// Returns a value of the query behind a path; values are percent-encoded.
+// Returns a value from the query part of a URI. Values are percent-encoded.
 std::string QueryValue(const std::string& query, const std::string& name, const std::string& otherwise) {
   const size_t found = ("&" + query).find("&" + name + "=");
   if (found == std::string::npos) return otherwise;
@@ -46,7 +46,7 @@ void Close(TF_RandomAccessFile* file) { delete static_cast<OpenFifo*>(file->plug
 int64_t Read(const TF_RandomAccessFile* file, uint64_t offset, size_t size, char* buffer, TF_Status* status) {
   auto* fifo = static_cast<OpenFifo*>(file->plugin_file);
   if (offset != fifo->position) {
-    TF_SetStatus(status, TF_UNIMPLEMENTED, "A FIFO is read from its first byte to its last, once; nothing else.");
+    TF_SetStatus(status, TF_UNIMPLEMENTED, "A FIFO can only be read once, from its first byte to its last.");
     return -1;
   }
   std::string failure;
@@ -73,7 +73,7 @@ void Open(const TF_Filesystem*, const char* uri, TF_RandomAccessFile* file, TF_S
 }
 
 void Exists(const TF_Filesystem*, const char*, TF_Status* status) {
-  TF_SetStatus(status, TF_OK, "");  // a FIFO that is not there yet is waited for when it is read
+  TF_SetStatus(status, TF_OK, "");  // the FIFO may not exist yet; reading waits for it
 }
 
 void Init(TF_Filesystem*, TF_Status* status) { TF_SetStatus(status, TF_OK, ""); }

@@ -1,4 +1,4 @@
-// Bytes from a FIFO that may not exist yet. trainer/byte_blocks.py is the same in Python.
+// Reads bytes from a FIFO that may not exist yet. trainer/byte_blocks.py implements the same in Python.
 #ifndef TRAINGRID_NATIVE_FIFO_SOURCE_H_
 #define TRAINGRID_NATIVE_FIFO_SOURCE_H_
 
@@ -19,9 +19,9 @@
 
 namespace traingrid {
 
-constexpr int kPipeSize = 1 << 20;  // what /proc/sys/fs/pipe-max-size allows without privileges, by default
+constexpr int kPipeSize = 1 << 20;  // default of /proc/sys/fs/pipe-max-size, the maximum without privileges
 
-// Returns what a demultiplexer has to say about why its FIFO ended, "" if all is well or there was none.
+// Returns the error that a demultiplexer wrote for its FIFO; "" if it succeeded or there is none.
 inline std::string FailureBeside(const std::string& path) {
   std::ifstream file(path + ".ending");
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -36,7 +36,7 @@ class FifoSource {
   }
   FifoSource(const FifoSource&) = delete;
 
-  // Waits until there is a byte or the end; false where that takes too long or `stop()` says so, and failure() says why.
+  // Waits for a byte or the end. Returns false after a timeout, with the reason in failure(), or if `stop()` is true.
   template <typename Stop>
   bool Wait(Stop stop) {
     const auto start = Clock::now();
@@ -44,7 +44,7 @@ class FifoSource {
       if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
       if (file_ < 0 && errno != ENOENT) return Fail("cannot be read: " + std::string(std::strerror(errno)) + ".");
       if (file_ >= 0 && Ready(kLookMilliseconds)) {
-        if (!begun_) fcntl(file_, F_SETPIPE_SZ, kPipeSize);  // refused: this user's pipes hold enough already
+        if (!begun_) fcntl(file_, F_SETPIPE_SZ, kPipeSize);  // may fail: the user's pipe memory is exhausted
         begun_ = true;
         return true;
       }
@@ -58,7 +58,7 @@ class FifoSource {
     return false;
   }
 
-  // Reads up to `size` bytes, waiting for the first; 0 at the end, -1 where Wait() says false.
+  // Reads up to `size` bytes, and waits for the first. Returns 0 at the end, and -1 if Wait() returns false.
   template <typename Stop>
   ssize_t Read(char* buffer, size_t size, Stop stop) {
     for (;;) {
@@ -87,7 +87,7 @@ class FifoSource {
     return poll(&one, 1, milliseconds) > 0;
   }
 
-  // Whether the path names another file by now: what an earlier run has left there has no writer any more.
+  // Returns true if the path is a different file now. A FIFO left by an earlier run has no writer.
   bool Replaced() const {
     struct stat own, now;
     if (fstat(file_, &own) != 0 || stat(path_.c_str(), &now) != 0) return true;
@@ -98,11 +98,11 @@ class FifoSource {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", timeout_);
     if (begun_) {
-      return path_ + " has been silent for " + seconds + " s after byte " + std::to_string(position_) +
-             ". Its writer hangs; pipe_timeout_seconds sets how long to wait.";
+      return path_ + " provided no data for " + seconds + " s after byte " + std::to_string(position_) +
+             ". Its writer hangs; pipe_timeout_seconds sets the timeout.";
     }
     return "nothing wrote to " + path_ + " within " + seconds +
-           " s. Check that the channel is in Pipe mode and has objects; pipe_timeout_seconds sets how long to wait.";
+           " s. Check that the channel is in Pipe mode and has objects; pipe_timeout_seconds sets the timeout.";
   }
   bool Fail(const std::string& text) {
     failure_ = "Channel " + channel_ + ": " + text;
@@ -113,7 +113,7 @@ class FifoSource {
   const double timeout_;
   std::string failure_;
   int file_ = -1;
-  bool begun_ = false;  // a byte or the end was there: the writer has come
+  bool begun_ = false;  // a byte or the end was seen, so the writer has opened the FIFO
   uint64_t position_ = 0;
 };
 

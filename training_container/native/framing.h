@@ -1,5 +1,5 @@
-// A stream's TFRecord framing, followed as its bytes pass: where records start, and everything that is wrong.
-// trainer/framing.py is the same in Python, and says the same sentences.
+// Follows a stream's TFRecord framing: finds the start of records, and detects every error.
+// trainer/framing.py implements the same in Python, with the same messages.
 #ifndef TRAINGRID_NATIVE_FRAMING_H_
 #define TRAINGRID_NATIVE_FRAMING_H_
 
@@ -15,14 +15,14 @@ namespace traingrid {
 
 constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
 constexpr size_t kFooter = 4;                // CRC of the data
-constexpr uint64_t kLongest = 1ull << 30;    // bytes of data of a record: a forged length would be allocated
+constexpr uint64_t kLongest = 1ull << 30;    // maximum bytes of data: a corrupt length would be allocated
 
 class Framing {
  public:
   Framing(std::string channel, std::string source) : channel_(std::move(channel)), source_(std::move(source)) {}
 
-  // Follows `size` more bytes and returns how many of them may be handed on: all, or those before the one that would
-  // complete a broken header or record. Then failure() says why, and nothing behind counts.
+  // Processes `size` more bytes. Returns how many of them may be passed on: all, or those before the last byte of an
+  // invalid header or record. In that case failure() has the reason, and the rest is ignored.
   size_t Accept(const char* data, size_t size) {
     size_t at = 0;
     while (at < size && failure_.empty()) {
@@ -37,16 +37,16 @@ class Framing {
     return at;
   }
 
-  // Says whether the stream may end here; if not, failure() has the reason.
+  // Returns true if the stream may end here; otherwise failure() has the reason.
   bool Finish() {
     if (!failure_.empty()) return false;
     const uint64_t end = position();
     if (held_ == 0 && end > 0) return true;
     if (end == 0) {
-      Fail(source_ + " ended without a single byte. Check that the channel's S3 prefix or manifest holds TFRecord "
+      Fail(source_ + " ended without any data. Check that the channel's S3 prefix or manifest contains TFRecord "
            "objects.");
     } else {
-      Fail(source_ + " was cut at byte " + std::to_string(end) + ", inside " +
+      Fail(source_ + " was truncated at byte " + std::to_string(end) + ", inside " +
            (held_ < kHeader ? "the header of " : "") + "record " + std::to_string(record_) + ", which starts at byte " +
            std::to_string(start_) + ". Its writer ended too early, or an object is incomplete.");
     }
@@ -58,29 +58,29 @@ class Framing {
   const std::string& channel() const { return channel_; }
   const std::string& source() const { return source_; }
 
-  // Checks a whole header and sets the length of its data; false where it is broken.
+  // Checks a complete header, and sets the length of its data. Returns false if the header is invalid.
   bool Length(const char* header, uint64_t* length) {
     uint32_t crc;
     std::memcpy(length, header, sizeof *length);
     std::memcpy(&crc, header + sizeof *length, sizeof crc);
     if (Masked(ExtendCrc(~0u, header, sizeof *length)) != crc) {
       Fail("the header of " + Here() + " is corrupt: the CRC of its length does not match. The objects are damaged, "
-           "compressed, or no TFRecords.");
+           "compressed, or not TFRecords.");
       return false;
     }
     if (*length <= kLongest) return true;
-    Fail(Here() + " claims " + std::to_string(*length) + " bytes, more than the " + std::to_string(kLongest) +
-         " that a record may have. The object is damaged.");
+    Fail(Here() + " has a length of " + std::to_string(*length) + " bytes, but the maximum is " +
+         std::to_string(kLongest) + ". The object is damaged.");
     return false;
   }
 
-  // Counts a record of `length` bytes of data that was handed on by other means.
+  // Counts a record with `length` bytes of data that was passed on by other means.
   void Passed(uint64_t length) {
     start_ += kHeader + length + kFooter;
     ++record_;
   }
 
-  // Notes that a stream has ended inside a record, after its header and `size` bytes that were handed on by other means.
+  // Records that a stream ended inside a record, after its header and `size` bytes that were passed on by other means.
   void Cut(const char* header, uint64_t size) {
     Accept(header, kHeader);
     done_ = size;
@@ -120,8 +120,8 @@ class Framing {
     uint32_t stored;
     std::memcpy(&stored, stored_, sizeof stored);
     if (stored != Masked(crc_)) {
-      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Write the object "
-           "again, or allow a few with the hyperparameter tolerate_corrupt_records.");
+      Fail(Here() + " is corrupt: the CRC of its " + std::to_string(length_) + " bytes does not match. Rewrite the "
+           "object, or allow some corrupt records with the hyperparameter tolerate_corrupt_records.");
       return taken - 1;
     }
     Passed(length_);
@@ -137,10 +137,10 @@ class Framing {
 
   const std::string channel_, source_;
   std::string failure_;
-  uint64_t start_ = 0;   // the byte at which the record starts
-  uint64_t record_ = 0;  // its number
-  uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: all, still to come, passed
-  size_t held_ = 0, footer_held_ = 0;          // bytes of its header and footer that have passed
+  uint64_t start_ = 0;   // byte at which the record starts
+  uint64_t record_ = 0;  // number of the record
+  uint64_t length_ = 0, left_ = 0, done_ = 0;  // bytes of its data: total, remaining, processed
+  size_t held_ = 0, footer_held_ = 0;          // processed bytes of its header and footer
   uint32_t crc_ = ~0u;
   char header_[kHeader], stored_[kFooter];
 };

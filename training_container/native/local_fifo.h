@@ -1,4 +1,4 @@
-// The writing end of one rank's FIFO: never waits, keeps what the rank does not take yet, and survives its going.
+// The writing end of one rank's FIFO: never blocks, keeps bytes that the rank cannot take yet, and handles its exit.
 #ifndef TRAINGRID_NATIVE_LOCAL_FIFO_H_
 #define TRAINGRID_NATIVE_LOCAL_FIFO_H_
 
@@ -22,7 +22,7 @@ class LocalFifo {
  public:
   explicit LocalFifo(std::string path) : path_(std::move(path)) {}
 
-  // Opens the FIFO if its rank has done so, which no other look tells.
+  // Opens the FIFO if its rank has opened it. There is no other way to detect that.
   bool TryOpen() {
     if (file_ >= 0 || gone_) return true;
     file_ = open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -30,9 +30,9 @@ class LocalFifo {
     return file_ >= 0;
   }
 
-  // Writes slices, or keeps copies of what does not go in now.
+  // Writes slices, or keeps copies of the bytes that do not fit now.
   void Write(const std::vector<iovec>& slices) {
-    size_t next = 0, into = 0;  // the first slice not written, and how much of it is
+    size_t next = 0, into = 0;  // the first slice that is not written, and the number of its written bytes
     while (next < slices.size() && queued() == 0 && file_ >= 0) {
       const int count = static_cast<int>(std::min<size_t>(slices.size() - next, IOV_MAX));
       std::vector<iovec> part(slices.begin() + next, slices.begin() + next + count);
@@ -51,14 +51,14 @@ class LocalFifo {
       queue_.append(static_cast<char*>(slices[next].iov_base) + into, slices[next].iov_len - into);
   }
 
-  // Moves up to `size` bytes out of another pipe without copying them; -1 and errno as splice() has them.
+  // Moves up to `size` bytes from another pipe without copying. Returns -1 and sets errno as splice() does.
   ssize_t Splice(int source, size_t size) {
     const ssize_t moved = splice(source, nullptr, file_, nullptr, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (moved < 0 && errno == EPIPE) Lose();
     return moved;
   }
 
-  // Writes what was kept, as far as it goes in.
+  // Writes kept bytes, as many as fit.
   void Flush() {
     while (queued() > 0 && file_ >= 0) {
       const ssize_t done = write(file_, queue_.data() + written_, queued());
@@ -75,7 +75,7 @@ class LocalFifo {
     }
   }
 
-  // The rank has closed its end: it wants no more.
+  // Closes the FIFO of a rank that has closed its end.
   void Lose() {
     if (file_ >= 0) close(file_);
     file_ = -1;
@@ -84,19 +84,19 @@ class LocalFifo {
     written_ = 0;
   }
 
-  // The rank has got all there is.
+  // Closes the FIFO of a rank that has got all its data.
   void Finish() {
     SetEnding("");
     Lose();
   }
 
-  // Whether the rank has read everything that it was given.
+  // Returns true if the rank has read everything that it was given.
   bool Starving() const {
     int unread = 0;
     return file_ >= 0 && queued() == 0 && ioctl(file_, FIONREAD, &unread) == 0 && unread == 0;
   }
 
-  // Leaves a sentence for the rank to find when its FIFO ends; none: all is well.
+  // Writes the message that the rank finds when its FIFO ends; empty on success.
   void SetEnding(const std::string& sentence) const {
     const std::string path = path_ + ".ending", written = path + ".part";
     if (FILE* file = std::fopen(written.c_str(), "w")) {
@@ -117,7 +117,7 @@ class LocalFifo {
   int file_ = -1;
   bool gone_ = false;
   std::string queue_;
-  size_t written_ = 0;  // bytes of queue_ that are in the FIFO
+  size_t written_ = 0;  // bytes of queue_ that are already in the FIFO
 };
 
 }  // namespace traingrid

@@ -1,9 +1,9 @@
-"""The names that the original ResNet-50 recipe gave its flags, as hyperparameters and on the command line.
+"""Aliases: accepts the flag names of the original ResNet-50 recipe, as hyperparameters and on the command line.
 
     train --num_epochs 90 --b 256 --lr_decay_mode poly --warmup_epochs 10 --data_dir FOLDER --clear_log true
 
-Source: train_imagenet_resnet_hvd.py of AWS's deep-learning-models, whose users bring these names along. Imports no
-TensorFlow.
+Source: train_imagenet_resnet_hvd.py of AWS's deep-learning-models, whose users know these names. This module does not
+import TensorFlow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ VALUES = {("lr_schedule", "poly"): "polynomial"}
 
 
 def resolved(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return hyperparameters under their own names and with their own values.
+    """Return hyperparameters with aliases replaced by the trainer's own names and values.
 
     Args:
-        texts: each hyperparameter's name or alias, and its value as text.
+        texts: Each hyperparameter's value as text, by name or alias.
 
     Raises:
-        HyperparameterError: a hyperparameter is given under two names with different values.
+        HyperparameterError: A hyperparameter is given under two names with different values.
     """
     values: dict[str, str] = {}
     given_as: dict[str, str] = {}
@@ -31,7 +31,7 @@ def resolved(texts: Mapping[str, str]) -> dict[str, str]:
         if values.get(name, value) != value:
             raise HyperparameterError(
                 f"Hyperparameter {name!r} is given twice: {given_as[name]} is {texts[given_as[name]]!r} and {given} is "
-                f"{text!r}. Leave one of them out."
+                f"{text!r}. Remove one of them."
             )
         values[name], given_as[name] = value, given
     return values
@@ -41,15 +41,15 @@ def from_flags(arguments: Sequence[str]) -> dict[str, str]:
     """Return hyperparameters from a command line: `--name value`, `--name=value`, or `--name` alone for true.
 
     Args:
-        arguments: what follows the program's name. Names are left as they are given; Config resolves aliases.
+        arguments: The arguments after the program's name. Aliases are not replaced; Config does that.
 
     Raises:
-        HyperparameterError: an argument is no flag, or a flag is there twice.
+        HyperparameterError: An argument is not a flag, or a flag is repeated.
     """
     texts: dict[str, str] = {}
     for name, value in _pairs(arguments):
         if name in texts:
-            raise HyperparameterError(f"Flag --{name} is there twice on the command line. Leave one of them out.")
+            raise HyperparameterError(f"Flag --{name} is repeated on the command line. Remove one of them.")
         texts[name] = value
     return texts
 
@@ -61,7 +61,7 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         name, equals, value = flag.lstrip("-").partition("=")
         if not flag.startswith("-") or not name:
             raise HyperparameterError(
-                f"Argument {flag!r} is no flag. Hyperparameters are given as --name value, for instance --epochs 90."
+                f"Argument {flag!r} is not a flag. Pass hyperparameters as --name value, for example --epochs 90."
             )
         if not equals:
             value = "true" if not rest or rest[0].startswith("--") else rest.pop(0)

@@ -1,4 +1,4 @@
-"""What a training leaves behind: the SavedModel and its report."""
+"""Artifacts: exports the trained network as a SavedModel, with a report."""
 
 import json
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from training_container.trainer.config import Config
 
 
 def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[str, object]) -> None:
-    """Write the trained network as a SavedModel, and next to it report.json, and labels.json if classes have names.
+    """Export the trained network as a SavedModel, with report.json, and labels.json if classes have names.
 
-    The network lies in the folder `1`, where TensorFlow Serving and SageMaker's TensorFlow endpoints look for versions.
-    Its signature takes `images` [batch, height, width, 3] in 0..255 of any size and returns `probabilities` and
-    `classes`, counted from first_label as in the training records.
+    The network is in the folder `1`, because TensorFlow Serving and SageMaker's TensorFlow endpoints look for versions.
+    Its signature takes `images` [batch, height, width, 3] in 0..255 of any size, and returns `probabilities` and
+    `classes`. The numbers of classes start at first_label, as in the training records.
     """
 
     any_size = tf.TensorSpec([None, None, None, 3], tf.float32, name="images")
 
     @tf.function(autograph=False, input_signature=[any_size])  # type: ignore[untyped-decorator]
     def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        seen = augment.middle_part(images) if augment.crops(config) else images  # as in validation
+        seen = augment.middle_part(images) if augment.crops(config) else images  # the same as in validation
         resized = tf.image.resize(seen, [config.image_size, config.image_size])
         probabilities = tf.nn.softmax(model(resized, training=False))
         return {"probabilities": probabilities, "classes": tf.argmax(probabilities, axis=-1) + config.first_label}

@@ -1,6 +1,6 @@
-"""Random changes to training images that leave their meaning as it is.
+"""Augmentation: random changes to training images that do not change their class.
 
-All are stateless: the same seed makes the same change, so that a training that is resumed goes on exactly.
+All functions are stateless: the same seed produces the same change, so that a resumed training continues exactly.
 """
 
 import numpy as np  # type: ignore[import-not-found]  # of the training environment
@@ -10,18 +10,19 @@ from training_container.trainer.config import Config
 
 
 def mixed_seed(*numbers: int) -> int:
-    """Return one seed of 31 bits for a place in training, such as (seed, epoch, rank); all are far from one another."""
+    """Return a seed of 31 bits for a position in training, such as (seed, epoch, rank). The seeds are independent."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
 
 
 def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Crop 8 to 100 % of an image's area at an aspect ratio of 3/4 to 4/3, and mirror half of the images.
+    """Crop a random part of an image, and mirror half of the images.
 
-    Of a JPEG only that part is decoded: 1.1 times as many images per second (375 x 500 pixels, one core).
-    Source: Szegedy et al. 2015 (arXiv:1409.4842), section 6; what ResNet-50 is trained with ever since.
+    The part has 8 to 100 % of the area, and an aspect ratio of 3/4 to 4/3. For a JPEG, only that part is decoded: 1.1
+    times as many images per second (375 x 500 pixels, one core).
+    Source: Szegedy et al. 2015 (arXiv:1409.4842), section 6, the common augmentation for ResNet-50.
 
     Args:
-        encoded: scalar tf.string, an encoded image.
+        encoded: The encoded image, scalar tf.string.
         seed: [2] int64.
 
     Returns:
@@ -55,12 +56,12 @@ def _random_box(shape: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 def crops(config: Config) -> bool:
-    """Return whether images are trained on in parts. Small ones, kept in memory, are shifted, a batch at once."""
+    """Return True if images are cropped. Cached images are small and shifted instead, in whole batches."""
     return config.augmentation == "crop_and_flip" and not config.cache
 
 
 def middle_part(images: tf.Tensor) -> tf.Tensor:
-    """Return the square in the middle of images, 7/8 of their shorter side (224/256, as ResNet-50 is validated).
+    """Return the central square of images, 7/8 of their shorter side (224/256, as in ResNet-50's validation).
 
     Args:
         images: [..., height, width, 3].
@@ -77,29 +78,29 @@ def decoded(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Shift small square images by up to an eighth and mirror half of them, as is done for CIFAR (He et al. 2015).
+    """Shift small square images by up to an eighth, and mirror half of them, as for CIFAR (He et al. 2015).
 
     Args:
         images: [batch, size, size, 3] float32.
-        seed: [2] int64, of the batch.
+        seed: [2] int64, the seed of the batch.
     """
     count, size = tf.shape(images)[0], images.shape[1]
     margin = size // 8
     shifts = tf.cast(tf.random.stateless_uniform([2, count], seed, -margin, margin + 1, dtype=tf.int32), tf.float32)
     mirrored = tf.random.stateless_uniform([count], seed + 1) < 0.5
     zero, one = tf.zeros([count]), tf.ones([count])
-    # A mirrored column x comes from size - 1 - x.
+    # Column x of a mirrored image is column size - 1 - x of its source.
     across = tf.where(mirrored, -one, one)
     origin = tf.where(mirrored, size - 1.0, 0.0)
     return _transformed(images, [across, zero, origin + shifts[0], zero, one, shifts[1], zero, zero], "NEAREST")
 
 
 def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Shift up to an eighth, turn up to 0.2 radians (11 degrees) and zoom up to 15 %, each image in its own way.
+    """Shift each image by up to an eighth, rotate it by up to 0.2 radians (11°), and zoom by up to 15 %.
 
     Args:
         images: [batch, size, size, 3] float32.
-        seed: [2] int64, of the batch.
+        seed: [2] int64, the seed of the batch.
     """
     count, size = tf.shape(images)[0], images.shape[1]
     middle = (size - 1) / 2
@@ -109,18 +110,18 @@ def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     a, b = zoom_x * tf.cos(angle), -zoom_y * tf.sin(angle)
     c, d = zoom_x * tf.sin(angle), zoom_y * tf.cos(angle)
     zero = tf.zeros([count])
-    # The middle of the image stays where it is, but for the shift.
+    # Rotation and zoom leave the center of the image in place; only the shift moves it.
     to_x = middle - a * middle - b * middle + shift_x
     to_y = middle - c * middle - d * middle + shift_y
     return _transformed(images, [a, b, to_x, c, d, to_y, zero, zero], "BILINEAR")
 
 
 def _transformed(images: tf.Tensor, numbers: list[tf.Tensor], interpolation: str) -> tf.Tensor:
-    """Apply one transformation per image; what comes in at the edges is black.
+    """Apply one projective transformation to each image. Areas from outside the image are black.
 
     Args:
         images: [batch, size, size, 3].
-        numbers: eight of shape [batch] that take a pixel of the result to its place in the source.
+        numbers: Eight coefficients of shape [batch] that map a pixel of the result to its position in the source.
         interpolation: "NEAREST" or "BILINEAR".
     """
     return tf.raw_ops.ImageProjectiveTransformV3(

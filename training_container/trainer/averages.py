@@ -1,4 +1,4 @@
-"""A moving average of a network over training steps, which often validates better than the last weights."""
+"""Averages: a moving average of the weights over training steps, which often validates better than the last weights."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ import tensorflow as tf
 
 
 class WeightAverages(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
-    """The averages of a network's variables.
+    """The moving averages of a network's variables.
 
-    Of the weights every rank has the same, since every rank has the same weights. The statistics of norms go with them:
-    they belong to the weights that they were measured with, and those of the last weights do not fit the averages
-    (TensorFlow's EfficientNet averages both, in utils.py's get_ema_vars). They are each rank's own until they are
-    averaged over ranks.
+    The averages of weights are the same on all ranks, as the weights are. The statistics of batch normalization are
+    averaged, too: they depend on the weights that they were measured with, so the statistics of the last weights would
+    not match the averaged weights (TensorFlow's EfficientNet averages both, in utils.py's get_ema_vars). Statistics
+    differ between ranks until they are averaged over ranks.
 
     Args:
-        weights: the trainable variables.
-        statistics: moving means and variances of batch normalization.
-        decay: the share of the old average that stays at each step; in the first steps less does, min(decay,
-            (1 + n) / (10 + n)) after n steps, so that the random initial weights are soon forgotten
-            (tf.train.ExponentialMovingAverage's rule).
+        weights: The trainable variables.
+        statistics: The moving means and variances of batch normalization.
+        decay: The share of the old average that each step keeps. After n steps it is at most (1 + n) / (10 + n), so
+            that the random initial weights soon lose their influence (the rule of
+            tf.train.ExponentialMovingAverage).
     """
 
     def __init__(self, weights: Sequence[tf.Variable], statistics: Sequence[tf.Variable], decay: float) -> None:
@@ -30,21 +30,21 @@ class WeightAverages(tf.Module):  # type: ignore[misc]  # TensorFlow has no type
         self.statistics = self.averages[len(weights) :]
 
     def update(self) -> None:
-        """Take the present weights in; runs inside the training step."""
+        """Update the averages with the current weights. This is part of the training step."""
         steps = tf.cast(self.steps.assign_add(1), tf.float32)
         part = 1.0 - tf.minimum(self._decay, (1.0 + steps) / (10.0 + steps))
         for average, weight in zip(self.averages, self._weights, strict=True):
             average.assign_add(tf.cast(part, average.dtype) * (weight - average))
 
     def restart(self) -> None:
-        """Begin anew from the present weights."""
+        """Reset the averages to the current weights."""
         self.steps.assign(0)
         for average, weight in zip(self.averages, self._weights, strict=True):
             average.assign(weight)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Put the averages where the weights are, and the weights back afterwards."""
+        """Replace the weights by their averages, and restore them afterwards."""
         weights = [weight.numpy() for weight in self._weights]
         for average, weight in zip(self.averages, self._weights, strict=True):
             weight.assign(average)

@@ -1,6 +1,6 @@
-"""Records read by Python, a megabyte at a time: what serves where the native plugin is not, and the tolerant reader.
+"""Block reader: reads records in Python, a megabyte at a time, without the native plugin or with tolerance of errors.
 
-One record at a time through from_generator would be ten times slower for small records.
+Reading one record at a time through from_generator would be ten times slower for small records.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +14,18 @@ __all__ = ["StreamError", "corrupt_records_seen", "fifo_records", "file_records"
 
 
 def fifo_records(path: str, channel: str, *, tolerate: int, timeout_seconds: float) -> tf.data.Dataset:
-    """Return the records of one FIFO: see fifo.records, which is this where there is no plugin."""
+    """Return the records of one FIFO. fifo.records uses this if there is no plugin, and documents it."""
     return _dataset(lambda: _record_lists(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds))
 
 
 def file_records(files: Sequence[str], channel: str, *, tolerate: int) -> tf.data.Dataset:
-    """Return the records of TFRecord files, skipping up to `tolerate` in all whose data CRC is wrong.
+    """Return the records of TFRecord files, skipping up to `tolerate` records in total whose data CRC does not match.
 
-    A file without a byte has no records here (S3's consoles make folders of such). The count starts afresh with every
-    iteration, so that an epoch allows what the one before it did.
+    An empty file has no records (S3's consoles create folders as empty objects). Each iteration restarts the count, so
+    every epoch tolerates the same number.
 
     Raises:
-        tf.errors.InvalidArgumentError: while iterating; it holds the text of a StreamError.
+        tf.errors.InvalidArgumentError: During iteration, with the text of a StreamError.
     """
 
     def generate() -> Iterator[list[bytes]]:

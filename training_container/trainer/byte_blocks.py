@@ -1,6 +1,6 @@
-"""Blocks of bytes from a FIFO that may not exist yet, or from a file. Imports no TensorFlow.
+"""Byte blocks: reads blocks of bytes from a file, or from a FIFO that may not exist yet. Does not import TensorFlow.
 
-native/fifo_source.h is the same in C++.
+native/fifo_source.h implements the same in C++.
 """
 
 import contextlib
@@ -14,23 +14,23 @@ from pathlib import Path
 from training_container.trainer.framing import StreamError
 
 BLOCK = 1 << 20
-"""Bytes asked for at once: larger ones are slower (they leave the cache)."""
+"""Bytes per read; larger blocks are slower, because they exceed the CPU's cache."""
 PIPE_SIZE = 1 << 20
-"""What /proc/sys/fs/pipe-max-size allows a process without privileges, by default."""
+"""Default of /proc/sys/fs/pipe-max-size, the maximum for processes without privileges."""
 _LOOK = 0.1
-"""Seconds between two looks at a path."""
+"""Seconds between two checks of a path."""
 
 
 def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
-    """Yield what comes out of a FIFO until its writer closes it, or a file's bytes.
+    """Yield the bytes of a file, or of a FIFO until its writer closes it.
 
     Args:
-        path: of the FIFO, which may appear later; it is opened once.
-        channel: for the errors.
-        timeout_seconds: how long the FIFO may take to appear, and how long it may be silent.
+        path: The path. A FIFO may appear later; it is opened once.
+        channel: The channel's name, for error messages.
+        timeout_seconds: The maximum time until the FIFO appears, and the maximum time without data.
 
     Raises:
-        StreamError: it did not appear, or was silent, for too long.
+        StreamError: The FIFO did not appear, or provided no data, within the timeout.
     """
     file = _opened(path, channel, timeout_seconds)
     try:
@@ -43,8 +43,8 @@ def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
             except BlockingIOError:
                 if not poll.poll(timeout_seconds * 1000):
                     raise StreamError(
-                        f"Channel {channel}: {path} has been silent for {timeout_seconds:g} s after byte {position}. "
-                        "Its writer hangs; pipe_timeout_seconds sets how long to wait."
+                        f"Channel {channel}: {path} provided no data for {timeout_seconds:g} s after byte {position}. "
+                        "Its writer hangs; pipe_timeout_seconds sets the timeout."
                     ) from None
                 continue
             if not block:
@@ -56,7 +56,7 @@ def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
 
 
 def failure_beside(path: str) -> str:
-    """Return what a demultiplexer has to say about why its FIFO ended, "" if all is well or there was none."""
+    """Return the error that the demultiplexer wrote for its FIFO; "" if it succeeded or there is none."""
     try:
         return ending(path).read_text()
     except FileNotFoundError:
@@ -64,15 +64,15 @@ def failure_beside(path: str) -> str:
 
 
 def ending(path: str) -> Path:
-    """Return the file that tells how a dealt FIFO has ended: nothing in it where all is well, else a sentence."""
+    """Return the file with the result of a demultiplexed FIFO: empty on success, otherwise the error."""
     return Path(f"{path}.ending")
 
 
 def _opened(path: str, channel: str, timeout_seconds: float) -> int:
-    """Return a descriptor with bytes, or an end, waiting in it.
+    """Return a descriptor that has bytes to read, or is at its end.
 
-    The writer's open() waits for ours. Until it has come, the path may be replaced: what an earlier run has left there
-    has no writer any more.
+    The writer's open() blocks until the reader opens the FIFO. Until the writer has opened it, the path may be
+    replaced: a FIFO left by an earlier run has no writer.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -81,26 +81,26 @@ def _opened(path: str, channel: str, timeout_seconds: float) -> int:
             if _has_writer(file, path, deadline):
                 with contextlib.suppress(
                     OSError, AttributeError
-                ):  # no FIFO; no Linux; no more pipe memory for this user
+                ):  # not a FIFO, not Linux, or the user's pipe memory is exhausted
                     fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
                 return file
             os.close(file)
         if time.monotonic() >= deadline:
             raise StreamError(
                 f"Channel {channel}: nothing wrote to {path} within {timeout_seconds:g} s. Check that the channel is "
-                "in Pipe mode and has objects; pipe_timeout_seconds sets how long to wait."
+                "in Pipe mode and has objects; pipe_timeout_seconds sets the timeout."
             )
         time.sleep(_LOOK)
 
 
 def _has_writer(file: int, path: str, deadline: float) -> bool:
-    """Wait until there is something to read; False if the path has become another file or it is too late."""
+    """Wait until there is something to read. Return False if the path is a different file now, or time is up."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
     own = os.fstat(file)
     while not poll.poll(_LOOK * 1000):
         try:
-            now = os.stat(path)  # noqa: PTH116  # compared with fstat's
+            now = os.stat(path)  # noqa: PTH116  # comparable with fstat's result
         except FileNotFoundError:
             return bool(poll.poll(0))
         if (now.st_dev, now.st_ino) != (own.st_dev, own.st_ino):

@@ -1,4 +1,4 @@
-"""A job's input channels, each as the records that this rank reads; for the trainer and for any Horovod script:
+"""Channels: a job's input channels as the records that this rank reads, for the trainer and for any Horovod script:
 
     from trainer import channels, cluster
 
@@ -7,8 +7,8 @@
     for epoch in range(10):
         for record in train.records(epoch).map(parse).batch(32): ...
 
-Whether SageMaker copies the channel's objects (File), mounts them (FastFile) or streams them (Pipe) makes no difference
-to the script. What a rank reads is the same for the same seed and epoch.
+The script is the same whether SageMaker copies the channel's objects (File), mounts them (FastFile) or streams them
+(Pipe). A rank reads the same records for the same seed and epoch.
 """
 
 import json
@@ -32,9 +32,9 @@ class Channel(Protocol):
     """One rank's share of a channel.
 
     Attributes:
-        name: of the channel; where every rank has a channel of its own, without the rank's number.
+        name: The channel's name, without the rank's number if every rank has its own channel.
         mode: "File" or "Pipe".
-        streams: "host" or "rank", whichever has a stream of its own; None in File mode.
+        streams: "host" or "rank": the unit that has its own stream; None in File mode.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Channel(Protocol):
 
     @property
     def count(self) -> int | None:
-        """How many records this rank's share has; None for streams, whose end shows it."""
+        """The number of records in this rank's share; None for streams, whose length is known only at their end."""
 
     def records(self, epoch: int) -> tf.data.Dataset:
-        """Return this rank's records of an epoch, each a scalar tf.string, to be iterated once."""
+        """Return this rank's records of an epoch, each a scalar tf.string. The dataset can be iterated only once."""
 
 
-def open(  # noqa: A001  # channels.open is what a script's reader expects
+def open(  # noqa: A001  # scripts call it as channels.open
     name: str,
     *,
     cluster: Place | None = None,
@@ -57,19 +57,19 @@ def open(  # noqa: A001  # channels.open is what a script's reader expects
     folder: Path | None = None,
     reading: Reading | None = None,
 ) -> FileChannel | PipeChannel:
-    """Return this rank's share of a channel, whatever its input mode.
+    """Return this rank's share of a channel in any input mode.
 
     Args:
-        name: of the channel; `train` also stands for the channels train_0, train_1, ... of which each rank streams one.
-        cluster: which of the ranks this is; Horovod's own answer where not given (after hvd.init()).
-        folders: where SageMaker put things; from the environment where not given.
-        folder: read this folder's files instead of the channel's. Where it lies in a channel's own folder, the settings
-            of that channel hold: with ShardedByS3Key each host has other files there.
-        reading: how it is shuffled and shared out.
+        name: The channel's name. `train` also represents the channels train_0, train_1, ... with one stream per rank.
+        cluster: The position of this rank; Horovod's by default (call hvd.init() first).
+        folders: SageMaker's folders; from the environment by default.
+        folder: A folder to read instead of the channel's. If it is inside a channel's folder, that channel's settings
+            apply: with ShardedByS3Key, it has different files on each host.
+        reading: The options for shuffling and sharding.
 
     Raises:
-        ChannelError: there is no such channel, or it cannot be read by this many ranks.
-        ShardError: it has no files.
+        ChannelError: The channel does not exist, or cannot be read by this number of ranks.
+        ShardError: The channel has no files.
     """
     folders = folders or Folders.from_environment(os.environ)
     place = cluster or Ranks.of_horovod()
@@ -82,19 +82,19 @@ def open(  # noqa: A001  # channels.open is what a script's reader expects
     streams = streams_of(name, channels)
     if not streams:
         raise ChannelError(
-            f"There is no channel {name} (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to the "
-            "job's inputs."
+            f"Channel {name} does not exist (the job's channels: {', '.join(sorted(channels)) or 'none'}). Add it to "
+            "the job's inputs."
         )
     if streams != [f"{name}_{rank}" for rank in range(place.size)]:
         raise ChannelError(
             f"Channel {name} has a stream for each of {len(streams)} rank(s) ({', '.join(streams)}), but there are "
-            f"{place.size} ranks. Submit the job with as many, or with `streams: host`, which suits any number."
+            f"{place.size} ranks. Start the same number, or submit the job with `streams: host` for any number."
         )
     return PipeChannel(name, f"{name}_{place.rank}", folders.data, place, reading, streams="rank")
 
 
 def declared(folders: Folders) -> dict[str, dict[str, str]]:
-    """Return each channel's settings as SageMaker writes them: TrainingInputMode, S3DistributionType, ...
+    """Return each channel's settings from SageMaker: TrainingInputMode, S3DistributionType, ...
 
     Raises:
         ChannelError: inputdataconfig.json is not JSON.
@@ -108,13 +108,13 @@ def declared(folders: Folders) -> dict[str, dict[str, str]]:
 
 
 def exists(name: str, folders: Folders | None = None) -> bool:
-    """Return whether the job has this channel, as one or as a stream per rank."""
+    """Return True if the job has this channel, either as a single one or as one stream per rank."""
     channels = declared(folders or Folders.from_environment(os.environ))
     return name in channels or bool(streams_of(name, channels))
 
 
 def streams_of(name: str, channels: dict[str, dict[str, str]]) -> list[str]:
-    """Return the channels name_0, name_1, ... among a job's, by their numbers."""
+    """Return the job's channels name_0, name_1, ..., sorted by their numbers."""
     numbers = [
         int(number)
         for head, _, number in (channel.rpartition("_") for channel in channels)
@@ -125,7 +125,7 @@ def streams_of(name: str, channels: dict[str, dict[str, str]]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """This process among all ranks."""
+    """The position of this process among all ranks."""
 
     rank: int
     size: int
@@ -134,12 +134,12 @@ class Ranks:
 
     @classmethod
     def of_horovod(cls) -> "Ranks":
-        """Return what Horovod says."""
+        """Return the position that Horovod reports."""
         return cls(rank=hvd.rank(), size=hvd.size(), local_rank=hvd.local_rank(), local_size=hvd.local_size())
 
 
 def _settings(folder: Path, folders: Folders) -> dict[str, str]:
-    """Return the settings of the channel whose folder this is or lies in; none where it is no channel's."""
+    """Return the settings of the channel whose folder contains `folder`; empty if none does."""
     inside = (
         settings
         for name, settings in declared(folders).items()
@@ -149,7 +149,7 @@ def _settings(folder: Path, folders: Folders) -> dict[str, str]:
 
 
 def _is_a_part(settings: dict[str, str], place: Place) -> bool:
-    """Return whether a host has files of a channel that the others have not."""
+    """Return True if each host has different files of a channel."""
     return settings.get("S3DistributionType") == "ShardedByS3Key" and place.size > place.local_size
 
 
@@ -160,12 +160,12 @@ def _opened(
         return FileChannel(name, folders.data / name, place, reading, among_local=_is_a_part(settings, place))
     if settings.get("RecordWrapperType", "None") == "RecordIO":
         raise ChannelError(
-            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are no records "
-            "themselves. Set it to None: the channel must hold TFRecord files."
+            f"Channel {name} is streamed with RecordWrapperType RecordIO, which is for objects that are not records. "
+            "Set it to None: the channel must contain TFRecord files."
         )
     if place.size > place.local_size and not _is_a_part(settings, place):
         raise ChannelError(
             f"Channel {name} is streamed to {place.size // place.local_size} hosts in full (S3DistributionType "
-            "FullyReplicated), so every record would be trained on once per host. Set it to ShardedByS3Key."
+            "FullyReplicated), so every host would train on all records. Set it to ShardedByS3Key."
         )
     return PipeChannel(name, name, folders.data, place, reading, streams="host")

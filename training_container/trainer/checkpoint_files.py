@@ -1,13 +1,13 @@
-"""The files of a checkpoint: written so that a folder is whole or not there, read so that a broken one is recognised.
+"""Checkpoint files: writes checkpoint folders atomically, and detects incomplete ones when reading.
 
-A checkpoint is a folder `checkpoint-000007-step-000000123`. It is written under another name, flushed to the disk,
-given a state.json with size and CRC32C of every other file, and renamed. SageMaker copies /opt/ml/checkpoints to S3
-while training writes into it and brings back what it copied, in no promised order; so a folder that was whole here may
-come back with files missing or cut, and only the sizes and checksums tell.
+A checkpoint is a folder `checkpoint-000007-step-000000123`. It is written under another name, flushed to disk,
+completed with a state.json that has the size and CRC32C of every other file, and renamed. SageMaker copies
+/opt/ml/checkpoints to S3 during training, and later restores its copy, in no guaranteed order. So a folder that was
+complete here may be restored with files missing or truncated, which only the sizes and checksums reveal.
 
-The first number says which is newer. Steps cannot: a training that goes on with more images a step counts fewer steps
-for what is done, and removed folders come back from S3. It is in the name, since half of a folder has that too. Imports
-no TensorFlow.
+The first number determines which checkpoint is newer. Steps cannot: a training that continues with more images per step
+counts fewer steps for the same progress, and SageMaker may restore folders that were removed. The number is part of the
+name, because an incomplete folder has a name, too. This module does not import TensorFlow.
 """
 
 import json
@@ -23,25 +23,25 @@ import google_crc32c
 STATE = "state.json"
 _WRITING = ".writing-"
 _NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d{9,})")
-# As earlier images named them, by the step and how often it had been saved: older than any that has a number.
+# Names in earlier images: the step, and how often it was saved. They are older than all checkpoints with a number.
 _UNNUMBERED = re.compile(r"step-(\d{9,})(?:-(\d+))?")
 _BLOCK_BYTES = 1 << 20
 
 
 class BrokenCheckpointError(ValueError):
-    """A checkpoint is not whole; the text says which file and why."""
+    """A checkpoint is incomplete. The text names the file and the reason."""
 
 
 def folders(parent: Path) -> list[Path]:
-    """Return the checkpoints in a folder, whole or not, the oldest first."""
+    """Return the checkpoints in a folder, complete or not, oldest first."""
     found = [(age, path) for path in parent.glob("*step-*") if (age := _age(path.name)) and path.is_dir()]
     return [path for _, path in sorted(found)]
 
 
 def begin(parent: Path, step: int) -> Path:
-    """Return a new, empty folder to write the checkpoint of a step into. What a killed process began is taken away.
+    """Return a new, empty folder for the checkpoint of a step. Delete unfinished folders of processes that were killed.
 
-    Its number is above that of every other folder, whole or not.
+    Its number is higher than that of every other folder, complete or not.
     """
     for left in parent.glob(f"{_WRITING}*"):
         shutil.rmtree(left)
@@ -52,13 +52,12 @@ def begin(parent: Path, step: int) -> Path:
 
 
 def finish(writing: Path, state: Mapping[str, Any]) -> Path:
-    """Make a written folder a checkpoint: flush its files, add state.json, rename. Return its path.
+    """Turn a written folder into a checkpoint: flush its files, add state.json, rename it. Return its path.
 
-    Nothing is overwritten, so that no moment is without the former checkpoint, and no name in S3 ever stands for two
-    contents.
+    Nothing is overwritten, so the previous checkpoint exists at every moment, and a name in S3 never has two contents.
 
     Raises:
-        OSError: for example, the disk is full.
+        OSError: For example, the disk is full.
     """
     files = {}
     for path in sorted(writing.rglob("*")):
@@ -74,11 +73,11 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
 
 
 def amend(folder: Path, state: Mapping[str, Any]) -> None:
-    """Replace entries of a checkpoint's state.json, at once: its other files stay as they are.
+    """Replace entries of a checkpoint's state.json atomically. Its other files do not change.
 
     Raises:
-        BrokenCheckpointError: it is not whole.
-        OSError: for example, the disk is full; the checkpoint is as it was.
+        BrokenCheckpointError: The checkpoint is incomplete.
+        OSError: For example, the disk is full. The checkpoint has not changed.
     """
     content = read_state(folder) | dict(state)
     replacement = folder / f"{STATE}.new"
@@ -89,28 +88,28 @@ def amend(folder: Path, state: Mapping[str, Any]) -> None:
 
 def _write_state(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps({**content, "crc32c": _checksum_of(content)}, indent=2)
-    path.write_text(text, encoding="utf-8")  # no line end: whatever is cut off, the text is no JSON
+    path.write_text(text, encoding="utf-8")  # no newline at the end, so that any truncation makes the JSON invalid
     _flush(path)
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return state.json of a checkpoint after checking every byte of its files.
+    """Return a checkpoint's state.json after verifying every byte of its files.
 
     Raises:
-        BrokenCheckpointError: a file is missing, cut or changed.
+        BrokenCheckpointError: A file is missing, truncated or modified.
     """
     state = read_state(folder)
     for name, (size, checksum) in state["files"].items():
         if (actual := _size_and_checksum(folder / name)) != [size, checksum]:
-            raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} says {checksum}")
+            raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} has {checksum}")
     return state
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return state.json of a checkpoint after checking it and the sizes of the other files.
+    """Return a checkpoint's state.json after verifying it and the sizes of the other files.
 
     Raises:
-        BrokenCheckpointError: a file is missing or cut, or state.json is not what was written.
+        BrokenCheckpointError: A file is missing or truncated, or state.json was modified.
     """
     try:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
@@ -118,7 +117,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BrokenCheckpointError(f"{STATE} is missing") from None
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise BrokenCheckpointError(f"{STATE} is cut or is no state") from None
+        raise BrokenCheckpointError(f"{STATE} is truncated or malformed") from None
     if checksum != _checksum_of(state):
         raise BrokenCheckpointError(f"{STATE} has changed since it was written")
     for name, (size, _) in state["files"].items():
@@ -131,13 +130,13 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a checkpoint; one that is interrupted in this leaves no whole one behind."""
+    """Delete a checkpoint. state.json goes first, so that an interrupted deletion leaves an incomplete checkpoint."""
     (folder / STATE).unlink(missing_ok=True)
     shutil.rmtree(folder)
 
 
 def _age(name: str) -> tuple[int, ...]:
-    """Return what orders checkpoints from the oldest to the newest, nothing for a name that is no checkpoint's."""
+    """Return the sort key of a checkpoint's age; empty if the name is not a checkpoint's."""
     if match := _NAME.fullmatch(name):
         return int(match[1]), int(match[2])
     if match := _UNNUMBERED.fullmatch(name):
@@ -146,7 +145,7 @@ def _age(name: str) -> tuple[int, ...]:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    """Flush a file's content, or a folder's entries, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

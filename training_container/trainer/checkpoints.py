@@ -1,14 +1,14 @@
-"""Checkpoints of any Keras model and optimizer, or of any other trackable objects of TensorFlow, by rank 0.
+"""Checkpoints: rank 0 saves and restores a Keras model and optimizer, or any other trackable objects of TensorFlow.
 
-In a script of one's own, on every rank:
+In a custom script, on every rank:
 
     saved = checkpoints.Checkpoints("/opt/ml/checkpoints", model=model, optimizer=optimizer)
-    progress = checkpoints.resume(saved)  # variables and progress are now the same on all ranks
+    progress = checkpoints.resume(saved)  # now all ranks have the same variables and progress
     ...
     if hvd.rank() == 0:
         saved.save(checkpoints.Progress(epoch=epoch + 1, ranks=hvd.size()))
 
-checkpoint_files.py says how a checkpoint is written and checked.
+checkpoint_files.py documents how checkpoints are written and verified.
 """
 
 import shutil
@@ -29,47 +29,48 @@ _VARIABLES = "variables"
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, or is of something else than what is trained."""
+    """A checkpoint cannot be written, or belongs to a different model."""
 
 
 class Checkpoints:
-    """The checkpoints of one training, a folder each. For rank 0 alone: ranks that write one file spoil it.
+    """The checkpoints of one training, one folder each. Only rank 0 may write: several writers would corrupt files.
 
     Args:
-        folder: where they lie: /opt/ml/checkpoints on SageMaker, which keeps it in S3 where the job asks for that.
-        keep: how many of the last ones are kept, beside the best.
-        identity: what is trained, as a person would say it, for example {"model": "resnet50", "classes": 1000}. A
-            checkpoint of another identity is refused.
-        tracked: what is saved, by name: models, optimizers, variables, tf.random.Generator. Build them first: what has
-            no variables yet cannot be restored.
+        folder: The folder of checkpoints: /opt/ml/checkpoints on SageMaker, which copies it to S3 if the job is
+            configured for it.
+        keep: The number of newest checkpoints to keep, in addition to the best.
+        identity: A description of the model, for example {"model": "resnet50", "classes": 1000}. Checkpoints with
+            another identity are refused.
+        tracked: The objects to save, by name: models, optimizers, variables, tf.random.Generator. Build them first,
+            because objects without variables cannot be restored.
     """
 
     def __init__(
         self, folder: str | Path, *, keep: int = 3, identity: Mapping[str, str | int] | None = None, **tracked: Any
     ) -> None:
         if keep < 1:
-            raise ValueError(f"keep is {keep}; at least one checkpoint must be kept.")
+            raise ValueError(f"keep must be at least 1; got {keep}.")
         self.folder = Path(folder)
         self.tracked = tracked
         self._keep = keep
         self._identity = dict(identity or {})
 
     def restore(self, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
-        """Load the newest whole checkpoint into what is tracked and return its progress, None if there is none.
+        """Load the newest complete checkpoint into the tracked objects. Return its progress, or None without one.
 
         Args:
-            best: load the newest of those that were saved as the best one.
-            say: takes a sentence for each checkpoint that is not whole and is passed over.
+            best: If true, load the newest checkpoint that was saved as the best.
+            say: A function that prints a message for each incomplete checkpoint that is skipped.
 
         Raises:
-            CheckpointError: the checkpoint is of something else than what is trained.
+            CheckpointError: The checkpoint belongs to a different model.
         """
         for path in reversed(checkpoint_files.folders(self.folder)):
             try:
                 state = checkpoint_files.read(path)
                 progress = Progress.from_json(state["progress"])
             except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
-                say(f"Checkpoint {path} is passed over, because it is not whole: {error}.")
+                say(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
                 continue
             if not best or state["best"]:
                 self._check_identity(path, state["identity"])
@@ -78,16 +79,16 @@ class Checkpoints:
         return None
 
     def save(self, progress: Progress, *, best: bool = False) -> Path:
-        """Write a checkpoint and return its folder; only then remove those that need not be kept.
+        """Write a checkpoint and return its folder. Old checkpoints are removed only afterwards.
 
-        Before this, make equal on all ranks what is not so by itself (moving averages of batch normalization).
+        First synchronize the variables that differ between ranks (moving averages of batch normalization).
 
         Args:
-            progress: where the training stands.
-            best: keep this one until another is the best, however old it gets.
+            progress: The progress of the training.
+            best: If true, keep this checkpoint until another one is the best, regardless of its age.
 
         Raises:
-            CheckpointError: it could not be written; the former ones are as they were.
+            CheckpointError: The checkpoint could not be written. The previous ones have not changed.
         """
         state = {"progress": progress.to_json(), "identity": self._identity, "best": best}
         writing = None
@@ -103,10 +104,10 @@ class Checkpoints:
         return path
 
     def amend(self, path: Path, progress: Progress, *, best: bool = False) -> None:
-        """Change the progress of a checkpoint of the same variables, as after their validation; see save.
+        """Change a checkpoint's progress without its variables, for example after their validation; see save.
 
         Raises:
-            CheckpointError: it could not be written; the checkpoint is as it was.
+            CheckpointError: The change could not be written. The checkpoint has not changed.
         """
         try:
             checkpoint_files.amend(path, {"progress": progress.to_json(), "best": best})
@@ -115,32 +116,32 @@ class Checkpoints:
         self._remove_old(path)
 
     def discard(self, path: Path) -> None:
-        """Remove a checkpoint whose variables have turned out to be of no use."""
+        """Remove a checkpoint whose variables have turned out to be unusable."""
         checkpoint_files.remove(path)
 
     def latest(self) -> Path | None:
-        """Return the newest checkpoint that looks whole by its sizes, for messages; None if there is none."""
+        """Return the newest checkpoint that has correct file sizes, for messages; None if there is none."""
         return next((path for path in reversed(checkpoint_files.folders(self.folder)) if _state(path)), None)
 
     def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
         if saved != self._identity:
             raise CheckpointError(
-                f"Checkpoint {path} is of {_shown(saved)}; this job trains {_shown(self._identity)}. Train what the "
-                "checkpoint is of, or give the job another place for its checkpoints."
+                f"Checkpoint {path} is of {_shown(saved)}, but this job trains {_shown(self._identity)}. Train the "
+                "checkpoint's model, or use another folder for this job's checkpoints."
             )
 
     def _load(self, path: Path) -> None:
         _build_optimizers(self.tracked)
         try:
             status = tf.train.Checkpoint(**self.tracked).read(str(path / _VARIABLES))
-            status.expect_partial()  # or it repeats at exit what the next line says
+            status.expect_partial()  # otherwise it logs at exit what assert_consumed() reports
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise CheckpointError(_does_not_fit(path, error)) from error
 
     def _not_written(self, step: int, error: Exception) -> str:
         former = self.latest()
-        left = f"The last one is {former}." if former else "There is none before it."
+        left = f"The previous checkpoint is {former}." if former else "There is no previous checkpoint."
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         try:
             usage = shutil.disk_usage(self.folder)
@@ -149,13 +150,13 @@ class Checkpoints:
             room = f"the folder cannot be used: {missing.strerror}"
         return (
             f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {left} "
-            "Give the job a larger volume_gb, or keep fewer checkpoints."
+            "Increase the job's volume_gb, or keep fewer checkpoints."
         )
 
     def _remove_old(self, newest: Path) -> None:
-        """Keep the newest ones and the best; what is not whole goes, for it is of no use to anybody.
+        """Keep the newest checkpoints and the best. Delete incomplete ones, which are useless.
 
-        One that is still to be validated does not count: if it is discarded, there must be one to go back to.
+        A checkpoint that awaits validation does not count: if it is discarded, an earlier one must be available.
         """
         paths = [path for path in reversed(checkpoint_files.folders(self.folder)) if path != newest]
         whole = {path: state for path in [newest, *paths] if (state := _state(path))}
@@ -167,28 +168,28 @@ class Checkpoints:
 
 
 def broadcast(progress: Progress | None) -> Progress | None:
-    """Return rank 0's progress on every rank. All ranks must call this together."""
+    """Return rank 0's progress on every rank. All ranks must call this function together."""
     result: Progress | None = hvd.broadcast_object(progress, root_rank=0, name="progress")
     return result
 
 
 def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None] = print) -> Progress | None:
-    """Restore on rank 0, then give every rank its variables and progress. All ranks must call this together.
+    """Restore on rank 0, then send the variables and progress to all ranks. All ranks must call this together.
 
     Args:
-        saved: the checkpoints.
-        best: go back to the newest of those that were saved as the best one.
-        say: takes a sentence for each checkpoint that is not whole and is passed over.
+        saved: The checkpoints.
+        best: If true, restore the newest checkpoint that was saved as the best.
+        say: A function that prints a message for each incomplete checkpoint that is skipped.
 
     Returns:
-        The progress of the newest whole checkpoint; None, on every rank, if there is none.
+        The progress of the newest complete checkpoint; None, on every rank, if there is none.
 
     Raises:
-        CheckpointError: on rank 0, see Checkpoints.restore.
+        CheckpointError: On rank 0; see Checkpoints.restore.
     """
     _build_optimizers(saved.tracked)
     progress = broadcast(saved.restore(best=best, say=say) if hvd.rank() == 0 else None)
-    # Each once: a model's weights may be held by what averages them, too.
+    # Each variable once: the moving average may contain a model's weights, too.
     variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
     if variables:
         hvd.broadcast_variables(list(variables.values()), root_rank=0)
@@ -203,7 +204,7 @@ def _state(path: Path) -> dict[str, Any] | None:
 
 
 def _build_optimizers(tracked: Mapping[str, Any]) -> None:
-    """Build Keras optimizers, where one model says for which variables; one that is built already stays as it is."""
+    """Build Keras optimizers if there is exactly one model. Optimizers that are already built do not change."""
     models = [entry for entry in tracked.values() if isinstance(entry, tf.keras.Model) and entry.built]
     for entry in tracked.values():
         if isinstance(entry, tf.keras.optimizers.Optimizer) and len(models) == 1:
@@ -221,12 +222,12 @@ def _variables(entry: Any) -> list[Any]:
 
 
 def _shown(identity: Mapping[str, str | int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "something without a name"
+    return ", ".join(f"{name} {value}" for name, value in identity.items()) or "a model without identity"
 
 
 def _does_not_fit(path: Path, error: Exception) -> str:
     what = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
     return (
-        f"Checkpoint {path} does not fit what this job trains: {what}. Train the model and the optimizer that the "
-        "checkpoint is of, build both before restoring, or give the job another place for its checkpoints."
+        f"Checkpoint {path} does not match this job's model or optimizer: {what}. Train the checkpoint's model with "
+        "its optimizer, build both before restoring, or use another folder for this job's checkpoints."
     )

@@ -1,4 +1,4 @@
-"""The ranks of a training job, for the trainer and for any Horovod script:
+"""Cluster: the ranks of a training job, for the trainer and for any Horovod script:
 
 from trainer import cluster
 
@@ -23,14 +23,14 @@ from training_container.stopping import STOP_FILE
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """This process among all ranks.
+    """The position of this process among all ranks.
 
     Attributes:
-        rank: this process's number, from 0.
-        size: how many ranks there are.
-        local_rank: this process's number among the ranks of its host, from 0.
-        local_size: how many ranks its host has.
-        folders: where this host reads and writes (/opt/ml).
+        rank: This process's number, from 0.
+        size: The number of ranks.
+        local_rank: This process's number among the ranks of its host, from 0.
+        local_size: The number of ranks on its host.
+        folders: The folders of this host (/opt/ml).
     """
 
     rank: int
@@ -41,29 +41,29 @@ class Cluster:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is rank 0, the one that writes checkpoints, events and the model."""
+        """True for rank 0, which writes checkpoints, events and the model."""
         return self.rank == 0
 
     def stop_requested(self) -> bool:
-        """Return whether any rank was told to stop, as by SageMaker before it takes a spot instance away.
+        """Return True if any rank was asked to stop, for example before SageMaker reclaims a Spot Instance.
 
-        All ranks must ask together and get the same answer. A script that is told so writes its checkpoint and ends.
+        All ranks must call this together, and get the same result. A script should then write its checkpoint and end.
         """
         path = os.environ.get(STOP_FILE)
         return any_rank(path is not None and Path(path).exists())
 
 
 def start(job: TrainingJob | None = None) -> Cluster:
-    """Make this process a rank: hvd.init(), a device of its own, and a count of all ranks.
+    """Initialize this process as a rank: hvd.init(), its own device, and a check of the number of ranks.
 
     Args:
-        job: the contract's view of this host; read from /opt/ml (or SAGEMAKER_BASE_DIR) where not given. Where there is
-            none either, as in a script run by hand, any number of ranks will do.
+        job: The job as seen by this host; read from /opt/ml (or SAGEMAKER_BASE_DIR) by default. If that does not exist
+            either, as for a script that is run manually, any number of ranks is accepted.
 
     Raises:
-        RuntimeError: the ranks are not as many as the job says, the host has fewer GPUs than ranks, or it has GPUs and
-            TensorFlow finds none.
-        ContractError: what is in /opt/ml is malformed.
+        RuntimeError: The number of ranks is not that of the job, the host has fewer GPUs than ranks, or it has GPUs
+            that TensorFlow cannot find.
+        ContractError: A file in /opt/ml is malformed.
     """
     folders = job.folders if job else Folders.from_environment(os.environ)
     if job is None and (folders.config / "resourceconfig.json").exists():
@@ -78,46 +78,46 @@ def start(job: TrainingJob | None = None) -> Cluster:
 
 
 def any_rank(flag: bool) -> bool:
-    """Return whether the flag is set on at least one rank: all ranks get the same answer, and must ask together."""
+    """Return True if the flag is set on at least one rank. All ranks must call this together."""
     return bool(hvd.allreduce(tf.constant(int(flag)), op=hvd.Max, name="any_rank"))
 
 
 def least(number: int) -> int:
-    """Return the least of all ranks' numbers, as of the batches that each has; all ranks must ask together."""
+    """Return the minimum of all ranks' numbers, for example of batches. All ranks must call this together."""
     return int(hvd.allreduce(tf.constant(number, tf.int64), op=hvd.Min, name="least"))
 
 
 def count_ranks(job: TrainingJob) -> None:
-    """Check that there is one rank for every process slot of the job, by asking every rank.
+    """Check that the number of ranks is the job's number of process slots. All ranks must call this together.
 
     Raises:
-        RuntimeError: there are more or fewer.
+        RuntimeError: The numbers differ.
     """
     counted = int(hvd.allreduce(tf.ones([], tf.int32), op=hvd.Sum, name="ranks"))
     if counted != job.world_size:
         raise RuntimeError(
             f"Counted {counted} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
-            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options sets "
-            "no number of processes and that all hosts started."
+            f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options does "
+            "not set a number of processes, and that all hosts started."
         )
 
 
 def use_own_device(*, may_use_cpu: bool = True) -> None:
-    """Give this rank its own GPU, or, where there is none, its share of the host's cores.
+    """Assign this rank its own GPU or, without GPUs, its share of the host's cores.
 
     Raises:
-        RuntimeError: the host has GPUs, but fewer than ranks; or there is none, and ranks may not use the cores.
+        RuntimeError: The host has fewer GPUs than ranks, or it has none and ranks may not use the CPU.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and not may_use_cpu:
         raise RuntimeError(
-            "The host has GPUs, and TensorFlow finds none: the image lacks CUDA's libraries, or NVIDIA's driver is too "
+            "The host has GPUs, but TensorFlow finds none: the image lacks CUDA's libraries, or NVIDIA's driver is too "
             f"old for them. Use the target gpu of training_container/Dockerfile, or set the hyperparameter {ALLOW_CPU} "
-            "to true to train on the processors."
+            "to true to train on the CPUs."
         )
     if gpus and hvd.local_rank() >= len(gpus):
         raise RuntimeError(
-            f"Local rank {hvd.local_rank()} has no GPU: the host has {len(gpus)}. Start fewer processes."
+            f"Local rank {hvd.local_rank()} has no GPU: the host only has {len(gpus)}. Start fewer processes."
         )
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")

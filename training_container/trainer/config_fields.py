@@ -1,4 +1,4 @@
-"""How one hyperparameter is declared, and how its text becomes a value. Imports no TensorFlow."""
+"""Config fields: declares hyperparameters, and converts their text to values. Does not import TensorFlow."""
 
 import dataclasses
 import difflib
@@ -9,26 +9,26 @@ from typing import Any
 
 
 class HyperparameterError(ValueError):
-    """At least one hyperparameter is unknown or out of range; the text has a line for each."""
+    """Hyperparameters are unknown or out of range. The text has a line for each."""
 
 
 def number(default: float, low: float, high: float, what: str) -> Any:
-    """Declare an int or a float from `low` to `high`."""
+    """Declare an int or float between `low` and `high`."""
     return field(default=default, metadata={"low": low, "high": high, "what": what})
 
 
 def choice(default: str, options: tuple[str, ...], what: str) -> Any:
-    """Declare one of several words."""
+    """Declare a word that must be one of `options`."""
     return field(default=default, metadata={"options": options, "what": what})
 
 
 def switch(default: bool, what: str) -> Any:
-    """Declare true or false."""
+    """Declare a boolean."""
     return field(default=default, metadata={"what": what})
 
 
 def text(prefix: str, what: str) -> Any:
-    """Declare text that is empty or begins with `prefix`."""
+    """Declare a text that must be empty or begin with `prefix`."""
     return field(default="", metadata={"prefix": prefix, "what": what})
 
 
@@ -36,7 +36,7 @@ def parsed(entry: dataclasses.Field[Any], given: str) -> object:
     """Return the value of a field.
 
     Raises:
-        ValueError: the text is not what the field's declaration allows; the sentence says what would be.
+        ValueError: The text is invalid for the field. The message describes valid values.
     """
     if entry.type is bool:
         return _boolean(entry.name, given)
@@ -54,7 +54,7 @@ def parsed(entry: dataclasses.Field[Any], given: str) -> object:
 
 
 def unknown(name: str, names: Iterable[str]) -> ValueError:
-    """Return the error for a name that does not exist, with the nearest that does."""
+    """Return the error for an unknown name, with the most similar known name."""
     known = list(names)
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known)}."

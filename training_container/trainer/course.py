@@ -1,6 +1,7 @@
-"""Where a training stands, and what follows from it: the learning rate, the end, the place to go on from.
+"""Course: the progress of a training, and the decisions that depend on it: the learning rate, and when to stop.
 
-The same on every rank, since all count the same steps and hear the same losses. Imports no TensorFlow.
+It is the same on every rank, because all ranks count the same steps and get the same losses. This module does not
+import TensorFlow.
 """
 
 import dataclasses
@@ -13,19 +14,19 @@ from training_container.trainer.schedule import epochs_done, learning_rate
 
 
 class DivergedError(RuntimeError):
-    """The loss, or a weight, is no finite number any more."""
+    """The loss, or a weight, is not a finite number."""
 
 
 class Course:
-    """The course of one training.
+    """The progress of one training, and its decisions.
 
     Args:
-        config: the checked hyperparameters.
-        ranks: how many take part.
-        batches: returns the batches of an epoch on every rank, None while that is not known.
+        config: The validated hyperparameters.
+        ranks: The number of ranks.
+        batches: A function that returns the number of batches in an epoch on every rank; None while it is unknown.
 
     Attributes:
-        progress: what has been done, as a checkpoint keeps it.
+        progress: The progress, as stored in a checkpoint.
     """
 
     def __init__(self, config: Config, ranks: int, batches: Callable[[], int | None]) -> None:
@@ -36,7 +37,7 @@ class Course:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Steps of an epoch; None in the first epoch of a stream."""
+        """Steps in an epoch; None during the first epoch of a stream."""
         batches = self._batches()
         return math.ceil(batches / self._config.accumulate_steps) if batches else self._former_steps
 
@@ -48,19 +49,19 @@ class Course:
 
     @property
     def is_over(self) -> bool:
-        """Whether all epochs are done, or enough of them have passed without a better top-1."""
+        """True if all epochs are done, or early stopping applies."""
         patience = self._config.early_stop_epochs
         return self.progress.epoch >= self._config.epochs or 0 < patience <= self.progress.epochs_since_best
 
     @property
     def is_best(self) -> bool:
-        """Whether the last validation was the best so far."""
+        """True if the last validation was the best so far."""
         return self.progress.best is not None and self.progress.epochs_since_best == 0
 
     def resume(self, saved: Progress) -> str:
-        """Go on from a checkpoint's progress; return the sentence that says so.
+        """Continue from a checkpoint's progress. Return a message about it.
 
-        In a stream's first epoch here nobody knows its length, but those before it have shown it.
+        A stream's length is unknown in the first epoch after a restart, but the checkpoint's completed epochs show it.
         """
         if saved.epoch:
             images = (saved.step - saved.step_in_epoch) / saved.epoch * saved.ranks * saved.batch_size
@@ -69,15 +70,15 @@ class Course:
         change = saved.change(self._ranks, self._images_per_step)
         place = f"Continuing after step {saved.step}, in epoch {saved.epoch + 1}."
         if saved.awaits_validation:
-            place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained, and validated first."
+            place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained and is validated first."
         return f"{place} {change}" if change else place
 
     def step_done(self, loss: float, batches: int) -> None:
         """Count a step.
 
         Args:
-            loss: its mean over all ranks.
-            batches: how many every rank trained on.
+            loss: The mean loss of all ranks.
+            batches: The number of batches that every rank trained on.
         """
         done = self.progress
         self.progress = dataclasses.replace(
@@ -90,11 +91,11 @@ class Course:
         )
 
     def epoch_trained(self) -> None:
-        """Note that what is left of the epoch is its validation."""
+        """Record that the epoch is trained, and only its validation is left."""
         self.progress = dataclasses.replace(self.progress, awaits_validation=True)
 
     def epoch_done(self, top1: float | None) -> None:
-        """Count an epoch, and judge it by its validation if it had one."""
+        """Count an epoch, and compare its validation, if it had one, with the best."""
         done = self.progress
         best, since = done.best, done.epochs_since_best
         if top1 is not None:
@@ -112,26 +113,26 @@ class Course:
         )
 
     def exports(self, best: Progress | None) -> str:
-        """Return which network is exported where the last one is not the best: the best, if its checkpoint is left."""
+        """Return a message that names the exported network: the best if its checkpoint exists, otherwise the last."""
         last = self.progress.epoch
         if best is None:
-            return f"The network of epoch {last} is exported: no whole checkpoint of the best epoch is left."
-        return f"The network of epoch {best.epoch} is exported, whose top-1 was the best, and not that of epoch {last}."
+            return f"The network of epoch {last} is exported: no complete checkpoint of the best epoch exists."
+        return f"The network of epoch {best.epoch} is exported, because its top-1 is better than that of epoch {last}."
 
     def place(self, ahead: int = 0) -> str:
-        """Return the step that was done last, or one ahead of it, with its epoch."""
-        begun = self.progress.step_in_epoch + ahead > 0  # else the last step was of the epoch before
+        """Return a description of the last step, or of one `ahead` of it, with its epoch."""
+        begun = self.progress.step_in_epoch + ahead > 0  # otherwise the last step belongs to the previous epoch
         return f"step {self.progress.step + ahead} (epoch {self.progress.epoch + begun})"
 
     def diverged(self, what: str, saved: Progress | None) -> DivergedError:
-        """Return the error for a training whose numbers are not finite any more.
+        """Return the error for a training whose numbers are no longer finite.
 
         Args:
-            what: was found where, as the beginning of a sentence.
-            saved: what the last good checkpoint holds, None without one.
+            what: The number and its place, as the beginning of a sentence.
+            saved: The progress of the last valid checkpoint; None without one.
         """
         left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
         return DivergedError(
-            f"{what}: training diverged. {left}. Lower learning_rate (it was {self.rate:g} for all ranks together) "
-            "or lengthen warmup_epochs."
+            f"{what}: training diverged. {left}. Reduce learning_rate (it was {self.rate:g} for all ranks together), "
+            "or increase warmup_epochs."
         )

@@ -1,8 +1,8 @@
-"""The demultiplexer in Python, for where native/deal could not be built; it does the same, more slowly.
+"""Dealer: the demultiplexer in Python, for systems on which native/deal cannot be built. It is slower.
 
     python -m training_container.trainer.dealer CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
 
-See native/deal.cc for what it promises.
+native/deal.cc documents its interface.
 """
 
 import os
@@ -17,39 +17,39 @@ from training_container.trainer.byte_blocks import blocks, ending
 from training_container.trainer.framing import Splitter, StreamError
 
 MOST_KEPT = 1 << 28
-"""Bytes kept in memory, at most, for ranks that are behind while another one waits for its record."""
+"""Maximum bytes kept in memory for slow ranks while another rank waits for its record."""
 _KEPT = 1 << 22
-"""Bytes kept where no rank waits."""
+"""Maximum bytes kept in memory while no rank waits."""
 
 
 class RankFifo(threading.Thread):
-    """Writes to one rank's FIFO what it is given; `shared` is notified whenever that changes."""
+    """Writes records to one rank's FIFO in a thread. `shared` is notified of each change of its state."""
 
     def __init__(self, path: str, shared: threading.Condition, timeout_seconds: float) -> None:
         super().__init__(daemon=True)
         self.path, self.failure = path, ""
         self.gone = False
-        self.kept = 0  # bytes not written yet
+        self.kept = 0  # bytes that are not written yet
         self._shared, self._timeout = shared, timeout_seconds
         self._records: deque[bytes] = deque()
         self._complete, self._ending = False, ""
 
     def give(self, record: bytes) -> None:
-        """Take a record to write; to be called with `shared` held."""
+        """Queue a record to be written. The caller must hold `shared`."""
         if not self.gone:
             self._records.append(record)
             self.kept += len(record)
             self._shared.notify_all()
 
     def finish(self, failure: str = "") -> None:
-        """End the FIFO when all is written, or soon where its ending is a failure; to be called with `shared` held."""
+        """End the FIFO after all records, or immediately on failure. The caller must hold `shared`."""
         self._complete, self._ending = True, failure
         if failure:
             self._records.clear()
         self._shared.notify_all()
 
     def run(self) -> None:
-        """Write until the rank goes, or has got all there is: it is told then, since other ranks may wait for it."""
+        """Write records until the rank closes the FIFO, or all are written; end the FIFO then, as others may wait."""
         try:
             with open(self._opened(), "wb", buffering=0) as file:  # noqa: PTH123  # a descriptor
                 while record := self._next():
@@ -68,7 +68,7 @@ class RankFifo(threading.Thread):
             self._shared.notify_all()
 
     def _opened(self) -> int:
-        """Return a descriptor as soon as the rank has opened its end."""
+        """Return a descriptor as soon as the rank has opened the FIFO for reading."""
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:
             try:
@@ -92,7 +92,7 @@ class RankFifo(threading.Thread):
 
 
 def deal(channel: str, source: str, timeout_seconds: float, ranks: list[RankFifo], shared: threading.Condition) -> str:
-    """Deal a stream to the ranks and return what went wrong, "" where nothing did."""
+    """Distribute a stream's records to the ranks. Return an error message, or "" on success."""
     for rank in ranks:
         rank.start()
     splitter = Splitter(channel, source, whole=True)
@@ -111,7 +111,7 @@ def deal(channel: str, source: str, timeout_seconds: float, ranks: list[RankFifo
             if number < len(ranks):
                 return (
                     f"Channel {channel}: {source} has {number} record(s), fewer than this host's {len(ranks)} ranks. "
-                    "Give the channel more data or start fewer processes."
+                    "Add data to the channel, or start fewer processes."
                 )
     except StreamError as error:
         return str(error)
@@ -123,7 +123,7 @@ def deal(channel: str, source: str, timeout_seconds: float, ranks: list[RankFifo
 
 
 def set_ending(path: str, sentence: str) -> None:
-    """Leave beside a FIFO how it has ended."""
+    """Write the result of a FIFO to the file beside it."""
     written = Path(f"{path}.part")
     written.write_text(sentence)
     written.replace(ending(path))
@@ -141,7 +141,7 @@ def _end_with_the_lifeline() -> None:
 
 
 def main() -> None:
-    """Deal, and tell every rank that is left why its FIFO ends."""
+    """Distribute the stream, and report an error to every rank that is still reading."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_lifeline, daemon=True).start()
@@ -151,11 +151,11 @@ def main() -> None:
     failure = deal(channel, source, float(timeout_seconds), ranks, shared)
     if failure:
         print(failure, file=sys.stderr, flush=True)
-        with shared:  # those that have not come are to hear it as well
+        with shared:  # ranks that have not opened their FIFO yet must receive the error, too
             for rank in ranks:
                 rank.finish(failure)
             shared.wait_for(lambda: all(rank.gone for rank in ranks))
-    os._exit(1 if failure else 0)  # its threads still hold the FIFOs
+    os._exit(1 if failure else 0)  # without waiting for its threads, which still have the FIFOs open
 
 
 if __name__ == "__main__":

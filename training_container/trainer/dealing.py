@@ -1,7 +1,7 @@
-"""The demultiplexer of a host: one process reads a channel's stream and deals its records to the host's ranks.
+"""Dealing: starts the demultiplexer, which distributes the records of a channel's stream to the ranks of a host.
 
-Ranks cannot share a FIFO (each would get pieces of records), and a channel per rank soon exceeds SageMaker's 20. So
-each rank gets a FIFO of its own on the host, and record i of the stream goes to local rank i mod ranks.
+Ranks cannot share a FIFO, because each would get fragments of records. One channel per rank soon exceeds SageMaker's
+limit of 20. So each rank has its own FIFO on the host, and record i of the stream goes to local rank i mod ranks.
 """
 
 import atexit
@@ -16,27 +16,27 @@ from pathlib import Path
 from training_container.trainer.byte_blocks import ending
 
 PROGRAM = Path(sys.prefix) / "lib" / "traingrid" / "deal"
-"""Where setup/training.sh puts the demultiplexer; where it could not be built, dealer.py serves."""
+"""The demultiplexer that setup/training.sh builds; if it does not exist, dealer.py replaces it."""
 _PACKAGE = Path(__file__).resolve().parents[2]
 _running: list["subprocess.Popen[bytes]"] = []
 
 
-def dealt(  # noqa: PLR0913  # the place of a rank, in keywords or in this order
+def dealt(  # noqa: PLR0913  # the position of a rank, by keyword or in this order
     folder: Path, channel: str, epoch: int, local_rank: int, local_size: int, *, timeout_seconds: float = 600.0
 ) -> str:
     """Return the path of the FIFO from which this rank reads its share of a channel's stream in one epoch.
 
-    Local rank 0 starts the demultiplexer, which ends with that rank. Every rank reads its FIFO with fifo.records, where
-    a broken stream fails on every rank with the same sentence. A rank may close its FIFO before the end; when all
-    have, the stream is closed. A host's only rank reads the stream itself.
+    Local rank 0 starts the demultiplexer, which ends with that rank. Each rank reads its FIFO with fifo.records. If the
+    stream is invalid, all ranks fail with the same message. A rank may close its FIFO early; when all ranks have, the
+    stream is closed. The only rank of a host reads the stream directly.
 
     Args:
-        folder: where SageMaker puts the channels' FIFOs, `<channel>_<epoch>`: /opt/ml/input/data.
-        channel: its name.
-        epoch: from 0.
-        local_rank: this rank's number on its host.
-        local_size: the host's ranks; all call this for the same epochs.
-        timeout_seconds: how long the stream may take to appear and be silent, and how long ranks may take to come.
+        folder: SageMaker's folder with the channels' FIFOs `<channel>_<epoch>`: /opt/ml/input/data.
+        channel: The channel's name.
+        epoch: The epoch, from 0.
+        local_rank: This rank's number on its host.
+        local_size: The number of ranks on the host. All of them must call this for the same epochs.
+        timeout_seconds: The maximum time until the stream appears, without data, and until all ranks open their FIFOs.
     """
     source = folder / f"{channel}_{epoch}"
     if local_size == 1:
@@ -52,13 +52,13 @@ def dealt(  # noqa: PLR0913  # the place of a rank, in keywords or in this order
 
 
 def _place(folder: Path) -> Path:
-    """Return where the FIFOs of a host's ranks are: the same in all its ranks, and no other host's on this machine."""
+    """Return the folder of the FIFOs, which all ranks of a host share, and which differs between hosts."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"traingrid-{os.getuid()}-{digest}"
 
 
 def _make(fifo: Path, unless_said_otherwise: str) -> None:
-    """Make a FIFO in place of what an earlier run has left; a rank that has opened that one notices."""
+    """Create a FIFO that replaces one of an earlier run. A rank that has already opened the old one detects that."""
     ending(str(fifo)).write_text(unless_said_otherwise)
     fresh = fifo.with_name(f"{fifo.name}.new")
     fresh.unlink(missing_ok=True)
@@ -75,7 +75,7 @@ def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]
     _running.append(
         subprocess.Popen(
             [*program, channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)],
-            stdin=subprocess.PIPE,  # its lifeline: closed with this process, however that ends
+            stdin=subprocess.PIPE,  # its lifeline: it is closed when this process ends for any reason
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_PACKAGE), os.environ.get("PYTHONPATH", "")])},
         )
     )
@@ -88,7 +88,7 @@ def _end(place: Path) -> None:
 
 
 def _close(process: "subprocess.Popen[bytes]") -> None:
-    """Cut a demultiplexer's lifeline and see it end."""
+    """Close a demultiplexer's lifeline, and wait for its end."""
     if process.stdin:
         process.stdin.close()
     process.wait()

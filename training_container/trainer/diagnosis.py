@@ -1,4 +1,4 @@
-"""What went wrong while a channel was read, told as a sentence that names the channel, the file and the record."""
+"""Diagnosis: explains an error in reading a channel, with the names of the channel, the file and the record."""
 
 import os
 import re
@@ -19,30 +19,30 @@ from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.shards import record_starts
 
 SEARCH_PART = 3
-"""A search for the record that is wrong may take stall_seconds divided by this, which the other ranks wait."""
-# TensorFlow's words for a wrong CRC and for a record that ends with its file (lib/io/record_reader.cc).
+"""A search for the invalid record may take stall_seconds divided by this, because the other ranks wait meanwhile."""
+# TensorFlow's texts for a CRC that does not match, and for a record that exceeds its file (lib/io/record_reader.cc).
 _AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
-# Our own words, which come back within TensorFlow's.
+# Our own errors, which TensorFlow returns inside its own.
 _OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
-# Where in the graph it was.
+# Details about the graph.
 _CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
 def guarded(  # noqa: PLR0913
     batches: Iterator[Batch], channel: FileChannel | PipeChannel, config: Config, *, epoch: int, first: int, size: int
 ) -> Iterator[Batch]:
-    """Yield a rank's batches; an error of reading or decoding becomes a RecordError.
+    """Yield a rank's batches. Raise RecordError for an error in reading or decoding.
 
     Args:
-        batches: of `size` images each.
-        channel: where they come from.
-        config: what labels are allowed.
-        epoch: the epoch as the channel knows it.
-        first: the number of the first batch in the epoch.
-        size: images per batch.
+        batches: The batches, of `size` images each.
+        channel: The channel that they are read from.
+        config: The hyperparameters, which define valid labels.
+        epoch: The epoch's number for the channel.
+        first: The number of the first batch in the epoch.
+        size: Images per batch.
 
     Raises:
-        RecordError: says what is wrong with which record of which file, as far as it can be known.
+        RecordError: A record is invalid. The text names the file and the record if they can be found.
     """
     for number in range(first, 2**62):
         try:
@@ -56,7 +56,7 @@ def guarded(  # noqa: PLR0913
 
 
 def _message(error: Exception) -> str:
-    """Return an error's text; TensorFlow quotes records that it cannot parse, and Python cannot read those words."""
+    """Return an error's text. TensorFlow quotes records that it cannot parse, which may not be valid UTF-8."""
     return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
 
 
@@ -64,21 +64,21 @@ def _explained(message: str, channel: FileChannel | PipeChannel, config: Config,
     told = _told(message, channel, epoch, records)
     if not isinstance(channel, FileChannel) or config.tolerate_corrupt_records:
         return told
-    # All other ranks wait in a collective: said at once, the reason is not lost if they end this one meanwhile.
-    print(f"Rank {hvd.rank()}: {told} Looking for the record that it is.", flush=True)
+    # All other ranks wait in a collective, and may end this one. So print the reason before the search.
+    print(f"Rank {hvd.rank()}: {told} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
         found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
     except TimeoutError:
-        return f"{told} Which record it is was not found within {seconds:g} s, a part of stall_seconds."
+        return f"{told} The record was not found within {seconds:g} s, a part of stall_seconds."
     return f"Channel {channel.name}: {found}" if found else told
 
 
 def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
-    """Return what a search finds.
+    """Return the result of a search.
 
     Raises:
-        TimeoutError: it takes more than so many seconds; it is left alone then, in a thread that ends with the process.
+        TimeoutError: The time is up. The search continues in a daemon thread, which ends with the process.
     """
     result: Future[str | None] = Future()
 
@@ -93,19 +93,19 @@ def _within(seconds: float | None, search: Callable[[], str | None]) -> str | No
 
 
 def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
-    """Return which record is wrong, and why, after reading as much as it takes to find it."""
+    """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
     if found := _AT_BYTE.search(message):
         return _corrupt_file(channel.shard.files, int(found[1]))
     return _problem_in(channel, config, epoch, records)
 
 
 def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
-    """Return what the error itself tells."""
+    """Return a description of the error from its own text."""
     if own := _OWN.search(message):
-        hint = " Raw images cannot be streamed: give their channel the input mode File or FastFile."
+        hint = " Raw images cannot be streamed: set their channel's input mode to File or FastFile."
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
     words = " ".join(_CLUTTER.sub("", message).split())[:300]
-    what = f"an image does not decode: {words}" if "decode_" in message else words
+    what = f"an image cannot be decoded: {words}" if "decode_" in message else words
     return (
         f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
         "counted from 0)."
@@ -113,7 +113,7 @@ def _told(message: str, channel: FileChannel | PipeChannel, epoch: int, records:
 
 
 def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
-    """Read the records of the batch that failed once more, one by one, until one is wrong."""
+    """Read the records of the failed batch again, one by one, and describe the first invalid one."""
     if channel.holds_images:
         files = channel.image_files(epoch)
         paths = (files[index % len(files)] for index in records)
@@ -127,22 +127,22 @@ def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range
         )
         return first_problem(origins, config)
     except tf.errors.OpError:
-        return None  # It is not the record; the first error says more.
+        return None  # the error is not in a record; the original error is more precise
 
 
 def _corrupt_file(files: Sequence[Path], position: int) -> str:
-    """Say which file has a corrupt record at this byte: TensorFlow tells the byte alone.
+    """Return a description of the file that has a corrupt record at this byte. TensorFlow reports only the byte.
 
     Args:
-        files: of this rank.
-        position: where the record's data starts, or the record, if its length is what is corrupt.
+        files: The files of this rank.
+        position: The start of the record's data, or of the record, if its length is corrupt.
     """
     for path in files:
         for start in (position - HEADER, position):
             if start in record_starts(path, start) and not _sound(path, start):
                 return (
-                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is cut "
-                    "off there. Write the object again, or allow a few with the hyperparameter "
+                    f"the record at byte {start:,} of {path.name} is corrupt: a CRC does not match, or the file is "
+                    "truncated there. Rewrite the object, or allow some corrupt records with the hyperparameter "
                     "tolerate_corrupt_records."
                 )
     return f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}."

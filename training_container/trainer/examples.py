@@ -1,4 +1,4 @@
-"""Records in the ImageNet schema, and what can be wrong with them."""
+"""Examples: parses records in the ImageNet schema, and explains invalid ones."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,13 +20,13 @@ _FEATURES = {
 
 
 class RecordError(ValueError):
-    """A record cannot be trained on; the text names the channel, the record where it is known, and the reason."""
+    """A record is invalid for training. The text names the channel, the record if known, and the reason."""
 
 
 def parsed(channel: str, config: Config) -> Step:
-    """Return the step from a record, scalar tf.string, to (encoded image, class counted from 0).
+    """Return a function from a record, scalar tf.string, to (encoded image, class counted from 0).
 
-    A record that it cannot take fails with the words of `problem`.
+    An invalid record fails with the text of `problem`.
     """
 
     def explained(record: bytes) -> int:
@@ -36,53 +36,53 @@ def parsed(channel: str, config: Config) -> Step:
         example = tf.io.parse_single_example(record, _FEATURES)
         encoded, label = example[IMAGE], example[LABEL] - config.first_label
         sound = (label >= 0) & (label < config.classes) & (encoded != "")
-        # Python is asked about a bad record only.
+        # Python is called only for an invalid record.
         label = tf.cond(sound, lambda: label, lambda: tf.numpy_function(explained, [record], tf.int64))
-        with tf.control_dependencies([label]):  # what is wrong with the label is said before what is with the image
+        with tf.control_dependencies([label]):  # an invalid label is reported before an invalid image
             return tf.identity(encoded), tf.ensure_shape(label, [])
 
     return parse
 
 
 def problem(record: bytes, config: Config) -> str | None:
-    """Return what keeps a record from being trained on, as a sentence, or None."""
+    """Return a sentence that explains why a record is invalid for training; None if it is valid."""
     try:
         example = tf.train.Example.FromString(record)
     except DecodeError:
-        return "a record is no tf.train.Example. The channel must hold TFRecords in the ImageNet schema."
+        return "a record is not a tf.train.Example. The channel must contain TFRecords in the ImageNet schema."
     features = example.features.feature
     for name, kind in ((IMAGE, "bytes_list"), (LABEL, "int64_list")):
         if name not in features:
             return (
                 f"a record has no feature {name!r}; it has: {', '.join(sorted(features)) or 'none'}. The channel must "
-                f"hold TFRecords in the ImageNet schema ({IMAGE}, {LABEL})."
+                f"contain TFRecords in the ImageNet schema ({IMAGE}, {LABEL})."
             )
         if len(getattr(features[name], kind).value) != 1:
-            return f"feature {name!r} of a record is not one value of a {kind}, as in the ImageNet schema."
+            return f"feature {name!r} of a record must have one value in its {kind}, as in the ImageNet schema."
     label = features[LABEL].int64_list.value[0] - config.first_label
     if not 0 <= label < config.classes:
         return (
-            f"a label is outside {config.first_label} to {config.first_label + config.classes - 1}, which is what the "
-            f"hyperparameters first_label and classes allow: {features[LABEL].int64_list.value[0]}."
+            f"a label must be from {config.first_label} to {config.first_label + config.classes - 1} (hyperparameters "
+            f"first_label and classes); got {features[LABEL].int64_list.value[0]}."
         )
     return image_problem(features[IMAGE].bytes_list.value[0])
 
 
 def image_problem(encoded: bytes) -> str | None:
-    """Return why an encoded image cannot be decoded, as a sentence, or None."""
+    """Return a sentence that explains why an encoded image cannot be decoded; None if it can."""
     try:
         decoded(tf.constant(encoded))
     except tf.errors.InvalidArgumentError as error:
-        return f"an image of {len(encoded):,} bytes does not decode: {_first_line(error)}."
+        return f"an image of {len(encoded):,} bytes cannot be decoded: {_first_line(error)}."
     return None
 
 
 def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str | None:
-    """Return the first record's problem with where it lies, or None.
+    """Return the place and error of the first invalid record; None if all are valid.
 
     Args:
-        origins: records, each with where it is from.
-        config: what labels are allowed.
+        origins: The records, each with its place.
+        config: The hyperparameters, which define valid labels.
     """
     return next((f"{where}: {what}" for record, where in origins if (what := problem(record, config))), None)
 

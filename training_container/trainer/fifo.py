@@ -1,7 +1,7 @@
-"""Records of one FIFO, as SageMaker's Pipe mode writes them.
+"""FIFO: reads the records of one FIFO, as SageMaker's Pipe mode writes them.
 
-TensorFlow cannot read a FIFO by itself (it seeks). native/ has a file system for it, `fifo://`, so that TFRecordDataset
-reads in C++; where that was not built, block_reader.py serves.
+TensorFlow's file system seeks, which a FIFO does not support. native/ has a file system `fifo://` with which
+TFRecordDataset reads FIFOs in C++. If it was not built, block_reader.py replaces it.
 """
 
 import functools
@@ -14,34 +14,35 @@ import tensorflow as tf
 from training_container.trainer import block_reader
 
 LIBRARY = Path(sys.prefix) / "lib" / "traingrid" / "libfifo_filesystem.so"
-"""Where setup/training.sh puts the plugin: it belongs to the TensorFlow beside it."""
+"""The plugin that setup/training.sh builds for the TensorFlow in the same environment."""
 TIMEOUT_SECONDS = 600.0
 
 
 def records(path: str, channel: str, *, tolerate: int = 0, timeout_seconds: float = TIMEOUT_SECONDS) -> tf.data.Dataset:
-    """Return the TFRecords of one FIFO, each a scalar tf.string, to be iterated once.
+    """Return the TFRecords of one FIFO, each a scalar tf.string. The dataset can be iterated only once.
 
     Args:
-        path: of the FIFO, which may appear later.
-        channel: for the errors.
-        tolerate: how many records whose data CRC is wrong are skipped, counted by block_reader.corrupt_records_seen().
-        timeout_seconds: how long the FIFO may take to appear, and how long it may be silent.
+        path: The FIFO, which may appear later.
+        channel: The channel's name, for error messages.
+        tolerate: The number of records to skip if their data CRC does not match, counted by
+            block_reader.corrupt_records_seen().
+        timeout_seconds: The maximum time until the FIFO appears, and the maximum time without data.
 
     Raises:
-        tf.errors.DataLossError: while iterating: the stream is empty, cut or corrupt, or did not come in time. The text
-            names channel, byte and record. Where the plugin is not loaded or `tolerate` is set, it is an
+        tf.errors.DataLossError: During iteration: the stream is empty, truncated or corrupt, or timed out. The text
+            names channel, byte and record. If the plugin is not loaded, or `tolerate` is set, the error is an
             InvalidArgumentError with the same text.
     """
     if tolerate or not plugin_loaded():
         return block_reader.fifo_records(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
     query = urllib.parse.urlencode({"channel": channel, "timeout": f"{timeout_seconds:g}"})
-    # No buffer of TensorFlow's: the plugin has one, and this one would wait for more than the next record.
+    # Without TensorFlow's buffer: the plugin has its own, and TensorFlow's would wait for more than the next record.
     return tf.data.TFRecordDataset(f"fifo://{path}?{query}", buffer_size=0)
 
 
 @functools.cache
 def plugin_loaded() -> bool:
-    """Return whether `fifo://` is known to this process, after loading the plugin where it has been built."""
+    """Load the `fifo://` plugin if it was built. Return True if it is loaded."""
     if not LIBRARY.exists():
         return False
     tf.experimental.register_filesystem_plugin(str(LIBRARY))

@@ -1,4 +1,4 @@
-"""A channel in files: SageMaker's input modes File and FastFile."""
+"""File channel: reads a channel from files, in SageMaker's input modes File and FastFile."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -19,11 +19,11 @@ class FileChannel:
     """One rank's share of the TFRecord files in a folder. See channels.Channel.
 
     Args:
-        name: of the channel.
-        folder: where its files are, the same ones in the same order on all ranks that share them.
-        place: which of the ranks this is.
-        reading: how it is shuffled and shared out.
-        among_local: the folder has this host's files alone (ShardedByS3Key), for the ranks of this host.
+        name: The channel's name.
+        folder: The folder of its files, which must be the same, in the same order, on all ranks that share them.
+        place: The position of this rank.
+        reading: The options for shuffling and sharding.
+        among_local: If true, the folder has only this host's files (ShardedByS3Key), shared by the ranks of this host.
     """
 
     mode = "File"
@@ -39,31 +39,31 @@ class FileChannel:
 
     @property
     def holds_images(self) -> bool:
-        """Whether the folder holds image files in folders of classes, and no records."""
+        """True if the folder contains images in one folder per class, instead of records."""
         return image_folder.is_image(self.files[0])
 
     @cached_property
     def shard(self) -> Shard:
-        """This rank's files; which of their records are its own."""
+        """This rank's files, and the selection of its records in them."""
         return shard(self.files, *self._among, by=self._reading.shard_by)
 
     @cached_property
     def count(self) -> int:
-        """How many records this rank's share has: the headers of its files are walked over once."""
+        """The number of records in this rank's share. The headers in its files are read once to count them."""
         return len(self.image_files(0)) if self.holds_images else self.shard.count()
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string.
 
         Raises:
-            ChannelError: the folder holds images, which image_files() returns.
+            ChannelError: The folder contains images; use image_files() instead.
         """
         if self.holds_images:
-            raise ChannelError(f"Channel {self.name} holds no records but images ({self.files[0].name}, ...).")
+            raise ChannelError(f"Channel {self.name} contains images, not records ({self.files[0].name}, ...).")
         return self._arranged(epoch, tf.data.TFRecordDataset)
 
     def origins(self, epoch: int) -> tf.data.Dataset:
-        """Return an epoch's records in the same order with where each is from: (record, file, its number there)."""
+        """Return an epoch's records in the same order, each with its origin: (record, file, number in the file)."""
 
         def numbered(path: tf.Tensor) -> tf.data.Dataset:
             return tf.data.TFRecordDataset(path).enumerate().map(lambda number, record: (record, path, number))
@@ -71,13 +71,13 @@ class FileChannel:
         return self._arranged(epoch, numbered)
 
     def image_files(self, epoch: int) -> Files:
-        """Return this rank's image files of an epoch in the order they are read: every n-th of the channel's.
+        """Return this rank's image files of an epoch, every n-th of the channel's files, in reading order.
 
         Raises:
-            ChannelError: the folder holds records.
+            ChannelError: The folder contains records.
         """
         if not self.holds_images:
-            raise ChannelError(f"Channel {self.name} holds {self.files[0].name} and is no folder of images.")
+            raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
         rank, ranks = self._among
         own = self.files[rank::ranks]
         if not self._reading.shuffle_files:
@@ -86,10 +86,10 @@ class FileChannel:
         return [own[index] for index in order]
 
     def _arranged(self, epoch: int, read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-        """Put files in the epoch's order, keep this rank's records, and shuffle those."""
+        """Return records in the epoch's order of files: this rank's records, shuffled."""
         reading, names = self._reading, [str(path) for path in self.shard.files]
         if reading.shuffle_files:
-            # Without the rank: by record, all ranks must read the files in one order.
+            # The seed does not depend on the rank: by record, all ranks must read the files in the same order.
             order = np.random.default_rng([reading.seed, epoch]).permutation(len(names))
             names = [names[index] for index in order]
         records = self._interleaved(names, read)
@@ -98,7 +98,7 @@ class FileChannel:
         return shuffled(records, reading, epoch, self._rank)
 
     def _interleaved(self, names: list[str], read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
-        """Read files one after the other, or so many at once, a record of each in turn."""
+        """Read files sequentially, or several at once, taking one record of each in turn."""
         if self._reading.tolerate:
             return block_reader.file_records(names, self.name, tolerate=self._reading.tolerate)
         at_once = max(1, min(self._reading.parallel_reads, len(names)))
@@ -107,7 +107,7 @@ class FileChannel:
 
 
 def shuffled(records: tf.data.Dataset, reading: Reading, epoch: int, rank: int) -> tf.data.Dataset:
-    """Shuffle a rank's records within a buffer, in the same way for the same seed, epoch and rank."""
+    """Shuffle a rank's records within a buffer. The order depends only on seed, epoch and rank."""
     if reading.shuffle_records < 2:
         return records
     seed = mixed_seed(reading.seed, epoch, rank)

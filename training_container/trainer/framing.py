@@ -1,7 +1,8 @@
-"""A stream of bytes split into TFRecords, with every break found. Imports no TensorFlow.
+"""Framing: splits a stream of bytes into TFRecords, and detects every error. Does not import TensorFlow.
 
-A record is its length (uint64, little endian), a masked CRC-32C of that (uint32), the data, and a masked CRC-32C of the
-data (uint32). Source: TensorFlow, lib/io/record_writer.h and lib/hash/crc32c.h. native/framing.h is the same in C++.
+A record consists of its length (uint64, little endian), a masked CRC-32C of the length (uint32), the data, and a masked
+CRC-32C of the data (uint32). Source: TensorFlow, lib/io/record_writer.h and lib/hash/crc32c.h. native/framing.h
+implements the same in C++.
 """
 
 import struct
@@ -12,53 +13,54 @@ import google_crc32c
 HEADER = 12
 FOOTER = 4
 LONGEST = 1 << 30
-"""Bytes of data that a record may have: a forged length would be allocated before anything shows that it is wrong."""
+"""Maximum bytes of data in a record. Without it, a corrupt length would be allocated before the error is detected."""
 
 _lock = threading.Lock()
 _corrupt_records = 0
 
 
 class StreamError(ValueError):
-    """A stream of records is broken; the text names the channel, the byte, the record, and what to do."""
+    """A stream of records is invalid. The text names the channel, the byte and the record, and suggests a solution."""
 
 
 def masked_crc(data: bytes | memoryview) -> int:
-    """Return the CRC-32C of `data` as TFRecords store it: rotated, plus a constant."""
-    # google_crc32c reads nothing but bytes; numpy's and memoryview's contents are copied.
+    """Return the CRC-32C of `data` in the format of TFRecords: rotated, plus a constant."""
+    # google_crc32c accepts only bytes, so other buffers are copied.
     crc: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def corrupt_records_seen() -> int:
-    """Return how many records of a wrong data CRC this process has skipped so far, of all channels and epochs."""
+    """Return the number of records whose data CRC did not match that this process has skipped, in all channels."""
     return _corrupt_records
 
 
 class Splitter:
-    """Splits what it is fed into records.
+    """Splits blocks of bytes into records.
 
     Args:
-        channel: for the errors.
-        source: the path the bytes come from, for the errors.
-        tolerate: how many records whose data CRC is wrong are skipped (and counted) before one is an error.
-        whole: hand out whole records, framing included and the data's CRC unchecked, as the demultiplexer wants them.
+        channel: The channel's name, for error messages.
+        source: The path that the bytes come from, for error messages.
+        tolerate: The number of records that are skipped (and counted) if their data CRC does not match.
+        whole: If true, return whole records, with their framing and without checking the data CRC, for the
+            demultiplexer.
     """
 
     def __init__(self, channel: str, source: str, *, tolerate: int = 0, whole: bool = False) -> None:
         self._channel, self._source = channel, source
         self.tolerate, self._whole = tolerate, whole
         self._parts: list[bytes] = []
-        self.held = 0  # bytes of a record that has not ended yet
-        self._wanted = HEADER  # bytes, before which there is nothing to do
-        self.start = 0  # the byte at which the next record starts
-        self.record = 0  # its number
+        self.held = 0  # bytes of an incomplete record
+        self._wanted = HEADER  # number of bytes needed for the next action
+        self.start = 0  # byte at which the next record starts
+        self.record = 0  # number of the next record
         self._failure: StreamError | None = None
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the records that end in this block; what is wrong behind them is raised at the next call.
+        """Return the records that end in this block. An error after them is raised at the next call.
 
         Raises:
-            StreamError: a CRC is wrong, or a length exceeds LONGEST.
+            StreamError: A CRC does not match, or a length exceeds LONGEST.
         """
         if self._failure:
             raise self._failure
@@ -77,7 +79,7 @@ class Splitter:
         return records
 
     def _split(self, data: bytes, records: list[bytes]) -> int:
-        """Append the whole records in `data` to `records` and return how many bytes they take."""
+        """Append the complete records in `data` to `records`. Return the number of bytes that they take."""
         position, size = 0, len(data)
         self._wanted = HEADER
         while position + HEADER <= size:
@@ -101,7 +103,7 @@ class Splitter:
         """Check that the stream may end here.
 
         Raises:
-            StreamError: it had no bytes, ends inside a record, or was broken before.
+            StreamError: The stream was empty, ends inside a record, or had an error before.
         """
         if self._failure:
             raise self._failure
@@ -109,13 +111,13 @@ class Splitter:
             return
         if self.held == 0:
             raise self._error(
-                f"{self._source} ended without a single byte. Check that the channel's S3 prefix or manifest holds "
+                f"{self._source} ended without any data. Check that the channel's S3 prefix or manifest contains "
                 "TFRecord objects."
             )
         part = "the header of " if self.held < HEADER else ""
         raise self._error(
-            f"{self._source} was cut at byte {self.start + self.held}, inside {part}record {self.record}, which starts "
-            f"at byte {self.start}. Its writer ended too early, or an object is incomplete."
+            f"{self._source} was truncated at byte {self.start + self.held}, inside {part}record {self.record}, which "
+            f"starts at byte {self.start}. Its writer ended too early, or an object is incomplete."
         )
 
     def _length(self, header: bytes) -> int:
@@ -123,17 +125,17 @@ class Splitter:
         if masked_crc(header[:8]) != crc:
             raise self._error(
                 f"the header of record {self.record} at byte {self.start} of {self._source} is corrupt: the CRC of its "
-                "length does not match. The objects are damaged, compressed, or no TFRecords."
+                "length does not match. The objects are damaged, compressed, or not TFRecords."
             )
         if length > LONGEST:
             raise self._error(
-                f"record {self.record} at byte {self.start} of {self._source} claims {length} bytes, more than the "
-                f"{LONGEST} that a record may have. The object is damaged."
+                f"record {self.record} at byte {self.start} of {self._source} has a length of {length} bytes, but the "
+                f"maximum is {LONGEST}. The object is damaged."
             )
         return int(length)
 
     def _sound(self, content: bytes, footer: bytes) -> bool:
-        global _corrupt_records  # noqa: PLW0603  # one figure for the whole process is what is asked for
+        global _corrupt_records  # noqa: PLW0603  # a single count for the whole process
         if masked_crc(content) == int.from_bytes(footer, "little"):
             return True
         if self.tolerate > 0:
@@ -143,7 +145,7 @@ class Splitter:
             return False
         raise self._error(
             f"record {self.record} at byte {self.start} of {self._source} is corrupt: the CRC of its {len(content)} "
-            "bytes does not match. Write the object again, or allow a few with the hyperparameter "
+            "bytes does not match. Rewrite the object, or allow some corrupt records with the hyperparameter "
             "tolerate_corrupt_records."
         )
 

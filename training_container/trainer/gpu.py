@@ -1,4 +1,4 @@
-"""Use and memory of this rank's GPU, from NVIDIA's management library. Imports no TensorFlow."""
+"""GPU: measures the utilization and memory of this rank's GPU with NVIDIA's NVML. Does not import TensorFlow."""
 
 import os
 
@@ -6,11 +6,11 @@ import pynvml
 
 
 class Gpu:
-    """One GPU; on a host without any, `use` returns nothing.
+    """One GPU. On a host without GPUs, `use` returns nothing.
 
     Args:
-        local_rank: of this rank on its host. TensorFlow numbers the GPUs that CUDA_VISIBLE_DEVICES leaves, and the
-            management library numbers all, so the variable is followed here.
+        local_rank: The rank's number on its host. TensorFlow only numbers the GPUs in CUDA_VISIBLE_DEVICES, but NVML
+            numbers all, so this class interprets the variable.
     """
 
     def __init__(self, local_rank: int) -> None:
@@ -18,20 +18,20 @@ class Gpu:
             pynvml.nvmlInit()
             self._handle = _handle(local_rank)
         except (pynvml.NVMLError, ValueError, IndexError):
-            self._handle = None  # no driver, no GPU, or none that we can name: then nothing is said about it
+            self._handle = None  # no driver, no GPU, or one that cannot be identified: report nothing
 
     def use(self) -> dict[str, float]:
         """Return gpu_percent and gpu_memory_mb.
 
-        The first is the time in which it computed, over the driver's last sample of at most 1 s (nvmlUtilization_t in
-        NVIDIA's NVML reference).
+        gpu_percent is the share of time in which the GPU computed, during the driver's last sample of at most 1 s
+        (nvmlUtilization_t in NVIDIA's NVML reference).
         """
         if self._handle is None:
             return {}
         try:
             busy = pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu
             memory = pynvml.nvmlDeviceGetMemoryInfo(self._handle).used
-        except pynvml.NVMLError:  # not supported in a MIG slice
+        except pynvml.NVMLError:  # not supported for MIG instances
             return {}
         return {"gpu_percent": float(busy), "gpu_memory_mb": round(memory / 1e6, 1)}
 

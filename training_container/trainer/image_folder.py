@@ -1,4 +1,4 @@
-"""Raw images in folders of classes: <channel>/<class>/<image>.jpg, as of ImageNet's own archives."""
+"""Image folder: raw images in one folder per class, <channel>/<class>/<image>.jpg, as in ImageNet's own archives."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,37 +7,37 @@ _SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif"})
 
 
 class ImageFolderError(ValueError):
-    """A folder of images cannot be trained on; the text says what is wrong with it."""
+    """A folder of images is invalid for training. The text gives the reason."""
 
 
 def is_image(path: Path) -> bool:
-    """Return whether a file's name says that it is an image."""
+    """Return True if a file has the suffix of an image."""
     return path.suffix.lower() in _SUFFIXES
 
 
 def class_names(folder: Path, files: Iterable[Path]) -> set[str]:
-    """Return the folders that the images lie in.
+    """Return the names of the folders that contain images.
 
     Raises:
-        ImageFolderError: an image lies in no folder of a class, or a file is no image.
+        ImageFolderError: An image is not in a folder of its class, or a file is not an image.
     """
     names = set()
     for path in files:
         inner = path.relative_to(folder).parts
         if len(inner) < 2 or not is_image(path):
             raise ImageFolderError(
-                f"{'/'.join(inner)} is no image in a folder of its class. A channel of images holds "
-                "<class>/<image>.jpg or .png, and nothing else."
+                f"{'/'.join(inner)} is not an image in a folder of its class. A channel of images may only contain "
+                "<class>/<image>.jpg or .png."
             )
         names.add(inner[0])
     return names
 
 
 def labels_of(channel: str, folder: Path, files: Sequence[Path], names: Sequence[str]) -> list[int]:
-    """Return each image's class: the place of its folder among the sorted names of all classes, from 0.
+    """Return each image's class: the index of its folder in the sorted names of all classes, from 0.
 
     Raises:
-        ImageFolderError: a folder is none of the classes.
+        ImageFolderError: A folder is not one of the classes.
     """
     places = {name: place for place, name in enumerate(names)}
     labels = []
@@ -45,7 +45,7 @@ def labels_of(channel: str, folder: Path, files: Sequence[Path], names: Sequence
         name = path.relative_to(folder).parts[0]
         if name not in places:
             raise ImageFolderError(
-                f"Channel {channel} has a folder {name!r}, which is no class of the training images "
+                f"Channel {channel} has a folder {name!r}, which is not a class of the training images "
                 f"({', '.join(list(names)[:10])}{', ...' if len(names) > 10 else ''})."
             )
         labels.append(places[name])
@@ -53,10 +53,10 @@ def labels_of(channel: str, folder: Path, files: Sequence[Path], names: Sequence
 
 
 def check_classes(names: Sequence[str], classes: int) -> None:
-    """Check that there are as many folders as the hyperparameter `classes` says.
+    """Check that the number of folders equals the hyperparameter `classes`.
 
     Raises:
-        ImageFolderError: there are more or fewer.
+        ImageFolderError: The numbers differ.
     """
     if len(names) != classes:
         raise ImageFolderError(

@@ -1,4 +1,4 @@
-"""Batches of images for one rank, in step with all others, from every input mode."""
+"""Input: batches of images for one rank, in step with all others, in every input mode."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,14 +19,14 @@ from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.reading import Reading
 from training_container.trainer.sources import Channel, Kept, Passing, Source
 
-_KEEPING = 256  # images that are decoded at once to be kept in memory
+_KEEPING = 256  # images that are decoded together to fill the cache
 
 
 class TrainingData:
-    """One rank's training batches, the same number on every rank.
+    """One rank's training batches. Every rank has the same number of batches.
 
     Attributes:
-        classes: the names of the classes in the order of the model's outputs, where the channel is a folder of images.
+        classes: The names of the classes in the order of the model's outputs, if the channel is a folder of images.
     """
 
     def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
@@ -39,35 +39,35 @@ class TrainingData:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Batches that make an epoch, on every rank.
+        """The number of batches in an epoch, on every rank.
 
-        Until the first epoch of a stream has been read, what hyperparameter train_records makes of it; else None.
+        Until the first epoch of a stream has been read, it is derived from the hyperparameter train_records, or None.
         """
         return self._lockstep.steps or self._config.train_records // (hvd.size() * self._config.batch_size) or None
 
     @property
     def images(self) -> int | None:
-        """Records of all ranks; None until the first epoch of a stream has been read."""
+        """The number of records of all ranks; None until the first epoch of a stream has been read."""
         return self._lockstep.images
 
     @property
     def images_per_epoch(self) -> int | None:
-        """Images of all ranks that an epoch trains on: it may leave some out or take some twice; None as `images`."""
+        """The number of images of all ranks in an epoch, which may skip or repeat some; None if `images` is."""
         steps = self._lockstep.steps
         return steps * self._config.batch_size * hvd.size() if steps else None
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """Yield an epoch's batches: images [batch, size, size, 3] float32 in 0..255, and labels [batch] int64.
 
-        The same seed, epoch and number of ranks make the same batches; all ranks iterate together.
+        The batches are the same for the same seed, epoch and number of ranks. All ranks must iterate together.
 
         Args:
-            epoch: its number from 0.
-            skip: how many of its batches were trained before, by a training that this one resumes.
+            epoch: The epoch's number, from 0.
+            skip: The number of its batches that were trained before, if this training was resumed.
 
         Raises:
-            RecordError: a record cannot be read or trained on.
-            LockstepError: a rank's share ended before it should, or is smaller than a batch.
+            RecordError: A record cannot be read, or is invalid for training.
+            LockstepError: A rank's share ended early, or is smaller than a batch.
         """
         self._left_out.begin()
         batch_size = self._config.batch_size
@@ -84,7 +84,7 @@ class TrainingData:
         self._left_out.tell(epoch)
 
     def _augmented(self, batches: tf.data.Dataset, epoch: int, skip: int) -> tf.data.Dataset:
-        """Change whole batches at once where the augmentation allows it, which is cheap."""
+        """Augment whole batches at once if the augmentation supports it, which is cheaper."""
         config = self._config
         change = {"affine": augment.moved, "crop_and_flip": augment.shifted_and_flipped}.get(config.augmentation)
         if change is None or (config.augmentation == "crop_and_flip" and not config.cache):
@@ -100,7 +100,7 @@ class TrainingData:
         )
 
     def _agreed(self) -> tuple[Lockstep, bool]:
-        """Return the lockstep with the other ranks, and whether this rank must go round its share to keep up."""
+        """Return the lockstep with the other ranks, and True if this rank must repeat records to keep up."""
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
         known = config.cache or not config.train_records
@@ -108,7 +108,7 @@ class TrainingData:
         expected = config.train_records
         if count is None:
             steps = config.steps_per_epoch or None
-            # With a ShuffleConfig SageMaker deals a channel's objects anew to its hosts in every epoch.
+            # With a ShuffleConfig, SageMaker distributes a channel's objects differently to its hosts in every epoch.
             same = self._channel.streams != "host" or hvd.size() == hvd.local_size()
             lockstep = Lockstep(name, config.batch_size, steps=steps, exact=exact, same=same, expected=expected)
             return lockstep, False
@@ -116,7 +116,7 @@ class TrainingData:
         if min(counts) == 0:
             raise LockstepError(
                 f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
-                "none. Start fewer ranks, check the channel's S3 prefix, or let shard_by be record."
+                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to record."
             )
         if sum(counts) < expected:
             raise LockstepError(missing(name, sum(counts), expected))
@@ -128,7 +128,7 @@ class TrainingData:
 
 
 class ValidationData:
-    """One rank's share of the validation images, as uneven as it comes: no rank waits for another."""
+    """One rank's share of the validation images. Shares may differ in size: ranks do not wait for each other."""
 
     def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
         self._config = config
@@ -139,16 +139,16 @@ class ValidationData:
     def epoch(
         self, epoch: int, stop_requested: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-        """Yield batches of (images, labels, weights [batch] float32), the last as short as it comes; maybe none.
+        """Yield batches of (images, labels, weights [batch] float32). The last may be smaller; there may be none.
 
         Args:
-            epoch: its number from 0.
-            stop_requested: whether this rank was told to stop, asked before every batch.
+            epoch: The epoch's number, from 0.
+            stop_requested: A function that returns True if this rank was asked to stop; called before every batch.
 
         Raises:
-            StopRequestedError: on every rank, because a rank was told to stop before its last batch.
-            RecordError: a record cannot be read or validated on.
-            LockstepError: all ranks together have fewer records than hyperparameter validation_records says.
+            StopRequestedError: On every rank, because a rank was asked to stop before its last batch.
+            RecordError: A record cannot be read, or is invalid.
+            LockstepError: All ranks together have fewer records than the hyperparameter validation_records.
         """
         self._left_out.begin()
         size = self._config.batch_size
@@ -171,15 +171,15 @@ class ValidationData:
 
 
 def training_data(config: Config, folders: Folders | None = None) -> TrainingData:
-    """Return this rank's training data: the channel `train`, in whichever mode it comes. All ranks take part.
+    """Return this rank's training data from the channel `train`, in any input mode. All ranks must call this together.
 
     Args:
-        config: how it is read and augmented.
-        folders: where SageMaker put things; from the environment where not given.
+        config: The options for reading and augmentation.
+        folders: SageMaker's folders; from the environment by default.
 
     Raises:
-        ChannelError, ShardError, ImageFolderError: there is no such channel, or it cannot be read.
-        LockstepError: there are fewer records than ranks.
+        ChannelError, ShardError, ImageFolderError: The channel does not exist, or cannot be read.
+        LockstepError: There are fewer records than ranks.
     """
     folder = Path(config.data_dir) if config.data_dir else None
     channel = channels.open("train", folders=folders, folder=folder, reading=_reading(config, train=True))
@@ -192,31 +192,32 @@ def training_data(config: Config, folders: Folders | None = None) -> TrainingDat
 def validation_data(
     config: Config, folders: Folders | None = None, *, classes: tuple[str, ...] = ()
 ) -> ValidationData | None:
-    """Return this rank's validation data: the channel `validation`, in whichever mode it comes; None without one.
+    """Return this rank's validation data from the channel `validation`, in any input mode; None without the channel.
 
-    All ranks take part.
+    All ranks must call this together.
 
     Args:
-        config: how it is read.
-        folders: where SageMaker put things; from the environment where not given.
-        classes: the names of the training images' classes, where those are a folder of images.
+        config: The options for reading.
+        folders: SageMaker's folders; from the environment by default.
+        classes: The names of the training images' classes, if those are a folder of images.
 
     Raises:
-        ChannelError, ShardError, ImageFolderError: the channel cannot be read, or has images where train has records.
+        ChannelError, ShardError, ImageFolderError: The channel cannot be read, or has images although train has
+            records.
     """
     if not channels.exists("validation", folders):
         return None
     channel = channels.open("validation", folders=folders, reading=_reading(config, train=False))
     if channel.holds_images and not classes:
         raise ImageFolderError(
-            "Channel validation is a folder of images, but the training images are records, whose classes have no "
-            "names to know the folders by. Give both channels images, or both TFRecord files."
+            "Channel validation is a folder of images, but channel train has records, without the class names that "
+            "folders are matched with. Use images for both channels, or TFRecord files for both."
         )
     return ValidationData(config, channel, classes)
 
 
 def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:
-    """Return the sorted names of the folders of classes on all hosts, each of which may hold some only; else none."""
+    """Return the sorted names of the class folders on all hosts, which may differ; empty if there are none."""
     if isinstance(channel, PipeChannel) or not channel.holds_images:
         return ()
     own = class_names(channel.folder, channel.files)
@@ -224,7 +225,7 @@ def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:
 
 
 def _reading(config: Config, *, train: bool) -> Reading:
-    shuffled = train and not config.cache  # what is kept in memory is shuffled there
+    shuffled = train and not config.cache  # cached images are shuffled in memory
     return Reading(
         seed=config.seed,
         shard_by=config.shard_by,

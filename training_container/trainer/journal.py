@@ -1,4 +1,4 @@
-"""What a person sees of a training while it runs: lines in the log, and TensorBoard. Kept by rank 0."""
+"""Journal: reports a training while it runs, in the log and in TensorBoard. Only rank 0 has one."""
 
 import shutil
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from training_container.trainer.timing import StepTimes
 
 
 class Journal:
-    """The log and TensorBoard of one training. For rank 0 alone.
+    """The log and TensorBoard events of one training, on rank 0.
 
     Args:
-        folders: where TensorBoard's events go.
-        config: how often there is a line, and where events are copied.
-        continues: whether the training goes on from a checkpoint; then nothing of a former one is removed.
+        folders: The folders, with that of TensorBoard's events.
+        config: The interval of progress lines, and the destination of events.
+        continues: True if the training continues from a checkpoint; then no earlier events are removed.
     """
 
     def __init__(self, folders: Folders, config: Config, *, continues: bool) -> None:
@@ -30,16 +30,16 @@ class Journal:
         self._gpu = Gpu(local_rank=0)
 
     def step(self, progress: Progress, steps_per_epoch: int | None, times: StepTimes) -> None:
-        """Print a line of progress where one is due."""
+        """Print a progress line if it is due."""
         if self._lines.due():
             print(self._lines.line(progress, steps_per_epoch, times.of_line() | self._gpu.use()))
 
     def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Print an epoch's metrics, and give them to TensorBoard."""
+        """Print an epoch's metrics, and write them to TensorBoard."""
         metrics = {**metrics, **self._gpu.use()}
         print(metric_lines.line(epoch, metrics))
         self._board.log(epoch, metrics)
 
     def sync(self) -> None:
-        """Copy what TensorBoard has got to S3, which may take a while."""
+        """Copy TensorBoard's new events to S3, which may take some time."""
         self._board.sync()

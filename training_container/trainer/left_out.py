@@ -1,4 +1,4 @@
-"""Records that are left out because they are corrupt, where `tolerate_corrupt_records` allows some."""
+"""Left out: skips and counts corrupt records, if `tolerate_corrupt_records` allows some."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,21 +15,21 @@ _undecodable = 0
 
 
 def left_out_so_far() -> int:
-    """Return how many records this process has left out, of all channels and epochs."""
+    """Return the number of records that this process has left out, in all channels and epochs."""
     return corrupt_records_seen() + _undecodable
 
 
 def left_out_by_all_ranks() -> int:
-    """Return how many records all ranks have left out so far; they must ask together."""
+    """Return the number of records that all ranks have left out. All ranks must call this together."""
     return int(hvd.allreduce(tf.constant(left_out_so_far(), tf.int64), op=hvd.Sum, name="corrupt_records"))
 
 
 class LeftOut:
-    """Counts one rank's records of a channel's epoch that have a wrong CRC or whose image does not decode.
+    """Counts one rank's corrupt records in a channel's epoch: the CRC does not match, or the image does not decode.
 
     Args:
-        channel: for messages.
-        tolerated: how many an epoch may leave out.
+        channel: The channel's name, for messages.
+        tolerated: The number of records that may be left out of an epoch.
     """
 
     def __init__(self, channel: str, tolerated: int) -> None:
@@ -38,19 +38,19 @@ class LeftOut:
         self.begin()
 
     def begin(self) -> None:
-        """Count afresh, as an epoch begins."""
+        """Reset the count at the beginning of an epoch."""
         self._before = left_out_so_far()
 
     @property
     def count(self) -> int:
-        """How many this epoch has left out so far."""
+        """The number of records that this epoch has left out so far."""
         return left_out_so_far() - self._before
 
     def checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield batches until the epoch has left out more than it may.
+        """Yield batches until the epoch has left out too many records.
 
         Raises:
-            RecordError: it has.
+            RecordError: The epoch has left out more records than tolerated.
         """
         for batch in batches:
             self._check()
@@ -58,7 +58,7 @@ class LeftOut:
         self._check()
 
     def tell(self, epoch: int) -> None:
-        """Print how many records the epoch has left out on this rank, if any."""
+        """Print the number of records that this rank has left out of the epoch, if any."""
         if self.count:
             print(
                 f"Channel {self._channel}: rank {hvd.rank()} left out {self.count} corrupt record(s) of epoch "
@@ -68,24 +68,24 @@ class LeftOut:
     def _check(self) -> None:
         if self.count > self.tolerated:
             raise RecordError(
-                f"Channel {self._channel}: {self.count} records are corrupt or hold an image that does not decode, but "
-                f"tolerate_corrupt_records allows {self.tolerated} of an epoch and rank. Write the objects again."
+                f"Channel {self._channel}: {self.count} records are corrupt or have an image that cannot be decoded, "
+                f"but tolerate_corrupt_records allows {self.tolerated} per epoch and rank. Rewrite the objects."
             )
 
     def of(
         self, examples: tf.data.Dataset, decode: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], size: int
     ) -> tf.data.Dataset:
-        """Return (image, label) of the examples that decode, in order.
+        """Return (image, label) of the examples that can be decoded, in order.
 
         Args:
-            examples: of (number, (encoded image, label)).
-            decode: the step from number and encoded image to the image.
-            size: the image's height and width.
+            examples: Elements (number, (encoded image, label)).
+            decode: A function from number and encoded image to the image.
+            size: The image's height and width.
         """
         nothing = tf.data.Dataset.from_tensors((tf.zeros([size, size, 3]), tf.constant(-1, tf.int64)))
 
         def image_or_nothing(number: tf.Tensor, example: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
-            # A data set of its own for every image, because ignore_errors ignores those of all that is before it.
+            # One dataset for each image, because ignore_errors ignores the errors of all preceding transformations.
             one = tf.data.Dataset.from_tensors((number, *example))
             image = one.map(lambda number, encoded, label: (decode(number, encoded), label))
             return image.ignore_errors().concatenate(nothing).take(1)
@@ -98,7 +98,7 @@ class LeftOut:
 
 
 def _leave_out() -> bool:
-    global _undecodable  # noqa: PLW0603  # as of corrupt_records_seen: one figure for the process is what is asked for
+    global _undecodable  # noqa: PLW0603  # a single count for the process, like corrupt_records_seen
     with _lock:
         _undecodable += 1
     return False

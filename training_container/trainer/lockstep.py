@@ -1,4 +1,4 @@
-"""Ranks that agree on how many batches make an epoch: one that had more would wait for the others for ever."""
+"""Lockstep: ranks agree on the number of batches in an epoch, because a rank with more would wait forever."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -12,24 +12,25 @@ MUCH = 0.03
 
 
 class LockstepError(ValueError):
-    """A channel's epoch has not the batches or records that it must have; the text says which and on which rank."""
+    """A channel's epoch lacks batches or records. The text names the channel and the rank."""
 
 
 class Lockstep:
-    """How many batches an epoch has on every rank, and iterators that keep to it.
+    """The number of batches in an epoch, the same on every rank, and iterators that enforce it.
 
-    Where records were counted, the number is known before. Where they come as a stream, ranks ask one another at each
-    step of the first epoch whether all have a batch (an allreduce of one number), and remember the number; a later
-    epoch that is shorter fails, because its stream was cut.
+    If records were counted, the number is known in advance. For streams, ranks exchange at each step of the first epoch
+    whether all have a batch (an allreduce of one number), and remember the result. A later epoch that is shorter fails,
+    because its stream was truncated.
 
     Args:
-        channel: its name, for messages.
-        batch_size: records per batch and rank.
-        steps: batches per epoch of every rank, or None where that is not known.
-        images: records of all ranks, or None where that is not known.
-        expected: how many records there must be at least.
-        exact: no record may be left out; else one that is corrupt may shorten an epoch.
-        same: a rank has the same records in every epoch; else, as where they are not exact, ranks ask in all epochs.
+        channel: The channel's name, for messages.
+        batch_size: Records per batch and rank.
+        steps: The batches in an epoch on every rank; None if unknown.
+        images: The records of all ranks; None if unknown.
+        expected: The minimum number of records.
+        exact: If true, no record may be left out; otherwise corrupt records may shorten an epoch.
+        same: If true, a rank has the same records in every epoch. If not, or if not `exact`, ranks exchange in all
+            epochs.
     """
 
     def __init__(  # noqa: PLR0913
@@ -55,12 +56,12 @@ class Lockstep:
         """Yield as many batches as every other rank.
 
         Args:
-            batches: this rank's, the first `skip` left out already; a short one may come last.
-            epoch: its number from 0, for messages.
-            skip: how many batches of the epoch were trained before.
+            batches: This rank's batches after the first `skip`; the last may be smaller.
+            epoch: The epoch's number, from 0, for messages.
+            skip: The number of the epoch's batches that were trained before.
 
         Raises:
-            LockstepError: the batches end before they should, or no rank has one, or records are missing.
+            LockstepError: The batches end early, no rank has one, or records are missing.
         """
         if self.steps is None or self._ask_always:
             yield from self._asked(batches, skip)
@@ -73,7 +74,7 @@ class Lockstep:
             if batch is None or not self._is_full(batch):
                 raise LockstepError(
                     f"The stream of channel {self._channel} ended after {step} of {steps} batches on rank "
-                    f"{hvd.rank()}, in epoch {epoch + 1}. It was cut, or its data changed while training."
+                    f"{hvd.rank()}, in epoch {epoch + 1}. It was truncated, or its data changed during training."
                 )
             yield batch
 
@@ -89,13 +90,13 @@ class Lockstep:
         self._remember(step, left_out)
 
     def _remember(self, steps: int, left_out: int) -> None:
-        """Exchange what every rank has read, and keep the number of steps."""
+        """Exchange the number of records that every rank has read, and store the number of steps."""
         left = hvd.allgather(tf.constant([left_out], tf.int64), name="records_left_out").numpy().tolist()
         read = [steps * self._batch_size + records for records in left]
         if steps == 0:
             raise LockstepError(
-                f"Channel {self._channel} has not a batch of {self._batch_size} records for every rank: rank "
-                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Lower batch_size, start fewer "
+                f"Channel {self._channel} has too few records for a batch of {self._batch_size} on every rank: rank "
+                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Reduce batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
         if sum(read) < self._expected and self._exact:
@@ -110,14 +111,14 @@ class Lockstep:
 
 
 def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *, wanted: bool = False) -> str:
-    """Return the sentence that says what an epoch leaves out; where that is much, why and what to do about it.
+    """Return a message about the records that an epoch leaves out, with a reason and a solution if they are many.
 
     Args:
-        channel: its name.
-        counts: the records of each rank.
-        steps: batches per epoch of every rank.
-        batch_size: records per batch and rank.
-        wanted: the number of steps is what somebody asked for.
+        channel: The channel's name.
+        counts: The number of records of each rank.
+        steps: The batches in an epoch on every rank.
+        batch_size: Records per batch and rank.
+        wanted: True if the user has set the number of steps.
     """
     left = sum(max(count - steps * batch_size, 0) for count in counts)
     told = (
@@ -128,19 +129,19 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         return told
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
-        f"Ranks have from {min(counts):,} to {max(counts):,} records: let shard_by be record (in File and FastFile "
-        "mode), or give the channel files of one size, several for each rank."
+        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to record (in File and FastFile "
+        "mode), or use several files of equal size for each rank."
         if 2 * uneven > left
-        else "Lower batch_size, or start fewer ranks."
+        else "Reduce batch_size, or start fewer ranks."
     )
     return f"{told} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
 
 
 def check_total(channel: str, read: int, expected: int) -> None:
-    """Check that all ranks together have read as many records as they should; they must ask together.
+    """Check that all ranks together have read the expected number of records. All ranks must call this together.
 
     Raises:
-        LockstepError: they have not.
+        LockstepError: They have read fewer.
     """
     total = int(hvd.allreduce(tf.constant(read, tf.int64), op=hvd.Sum, name=f"records_of_{channel}"))
     if total < expected:
@@ -148,15 +149,15 @@ def check_total(channel: str, read: int, expected: int) -> None:
 
 
 def missing(channel: str, read: int, expected: int) -> str:
-    """Return the sentence for a channel that has fewer records than expected."""
+    """Return the message for a channel with fewer records than expected."""
     return (
-        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records says {expected:,}: a "
-        "part of it is missing."
+        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records requires "
+        f"{expected:,}: part of the data is missing."
     )
 
 
 def all_ranks(flag: bool) -> bool:
-    """Return whether the flag is set on every rank: all get the same answer, and must ask together."""
+    """Return True if the flag is set on every rank. All ranks must call this together."""
     return bool(hvd.allreduce(tf.constant(int(flag)), op=hvd.Min, name="all_ranks"))
 
 

@@ -1,9 +1,9 @@
-"""The training loop, top to bottom. `train` starts it in every rank; by hand, with two ranks on this machine:
+"""Loop: the training loop, to be read from top to bottom. `train` starts it in every rank. Manually, with two ranks:
 
     SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.rank
 
-where /tmp/ml/input holds what SageMaker would put there (see contract.py). What makes it distributed are Horovod's
-six changes; a comment marks each.
+with SageMaker's files in /tmp/ml/input (see contract.py). Horovod requires six changes for distributed training; a
+comment marks each.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
 
-# One step of so many is made in parts, to tell computing from averaging (see timing.py).
+# One of so many steps runs in separate parts, to distinguish computing from averaging (see timing.py).
 STEPS_PER_SAMPLE = 50
 
 
@@ -39,17 +39,19 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     """Train on this rank, in step with all others.
 
     Args:
-        job: the contract's view of this host.
-        config: the checked hyperparameters.
-        stop_requested: whether this rank was told to stop; if any rank was, all stop after the same step.
+        job: The job as seen by this host.
+        config: The validated hyperparameters.
+        stop_requested: A function that returns True if this rank was asked to stop. If any rank was, all stop after the
+            same step.
 
     Raises:
-        StoppedError: on every rank, after a stop and its checkpoint.
-        DivergedError: on every rank, after the first step whose loss is not finite on any of them, or before weights
-            that are not finite would be saved or exported.
-        RuntimeError: the ranks are not as many as the job says, or a checkpoint is of something else or not written.
+        StoppedError: On every rank, after a request to stop and its checkpoint.
+        DivergedError: On every rank, after the first step whose loss is not finite on any rank, or before weights that
+            are not finite would be saved or exported.
+        RuntimeError: The number of ranks is not that of the job, or a checkpoint belongs to a different model or cannot
+            be written.
     """
-    # Horovod 1 and 2: from here on this process is a rank, with a device of its own.
+    # Horovod 1 and 2: initialize this process as a rank, with its own device.
     ranks = cluster.start(job)
     tf.keras.utils.set_random_seed(config.seed + ranks.rank)
     tf.keras.mixed_precision.set_global_policy(policy(config))
@@ -59,7 +61,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
 
 
 class Training:
-    """One training on one rank, from the newest checkpoint or the start to the exported network."""
+    """One training on one rank, from the newest checkpoint or the beginning to the exported network."""
 
     def __init__(
         self, job: TrainingJob, config: Config, ranks: cluster.Cluster, stop_requested: Callable[[], bool]
@@ -70,10 +72,10 @@ class Training:
         if config.early_stop_epochs and not self.validation_data:
             raise ValueError(
                 f"Hyperparameter early_stop_epochs is {config.early_stop_epochs}, but the job has no channel "
-                "'validation' to judge by. Give it one, or leave the hyperparameter out."
+                "'validation', which is required. Add the channel, or remove the hyperparameter."
             )
         self.model = build_model(config)
-        # Horovod 3 and 4: the rate grows with the ranks (schedule.py), and gradients are averaged (step.py).
+        # Horovod 3 and 4: the number of ranks scales the rate (schedule.py), and gradients are averaged (step.py).
         self.step = TrainStep(self.model, config)
         self.validate = Validation(self.model, config)
         self.course = Course(config, ranks.size, lambda: self.data.steps_per_epoch)
@@ -90,7 +92,7 @@ class Training:
         self.journal: Journal | None = None
 
     def start(self) -> None:
-        """Bring all ranks to the same place: that of the newest checkpoint, if there is one."""
+        """Synchronize all ranks to the newest checkpoint, or to the initial state without one."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
         continuing = self.course.resume(saved) if saved else ""
@@ -101,7 +103,7 @@ class Training:
             print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
 
     def run(self) -> None:
-        """Train the epochs that are left, and export the network."""
+        """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
         while not self.course.is_over:
             if not self.course.progress.awaits_validation:
@@ -109,7 +111,7 @@ class Training:
             self.finish_epoch()
         if self.config.early_stop_epochs and not self.course.is_best:
             self.go_back_to_best()
-        if not self.metrics and self.validation_data:  # nothing was left to train
+        if not self.metrics and self.validation_data:  # no epoch was left to train
             self.metrics = self.validated()
         self.check_weights()
         if self.journal:
@@ -118,7 +120,7 @@ class Training:
                 export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
     def train_epoch(self) -> None:
-        """Train what is left of the epoch."""
+        """Train the rest of the epoch."""
         course, done, every = self.course, self.course.progress, self.config.checkpoint_every_steps
         batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
@@ -138,7 +140,7 @@ class Training:
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
     def finish_epoch(self) -> None:
-        """Validate, log and save where it is time to."""
+        """Validate, log and save, if they are due."""
         config, done = self.config, self.course.progress
         epoch = done.epoch + 1
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
@@ -162,10 +164,14 @@ class Training:
             self.journal.sync()
 
     def judge(self, *, save: bool) -> Path | None:
-        """Validate what the epoch has trained; all ranks take part.
+        """Validate the network after an epoch. All ranks take part.
 
         Args:
-            save: before that, as it may take longer than a stop leaves time for. Rank 0 gets the checkpoint.
+            save: If true, save a checkpoint first, because validation may take longer than the time left after a
+                request to stop.
+
+        Returns:
+            The checkpoint, on rank 0; None without one.
         """
         self.course.epoch_trained()
         former, path = self.saved, self.checkpoint() if save else None
@@ -173,21 +179,21 @@ class Training:
         loss = self.metrics["validation_loss"]
         if not math.isfinite(loss):
             if path:
-                self.checkpoints.discard(path)  # or the next start would go on from it
+                self.checkpoints.discard(path)  # otherwise the next start would continue from it
             raise self.course.diverged(f"The validation loss is {loss} after {self.course.place()}", former)
         return path
 
     def train_step(self, batches: Sequence[Batch]) -> Outcome:
-        """Train on a step's batches, together with all other ranks."""
+        """Train on the batches of a step, together with all other ranks."""
         if self.course.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
             return self.step.in_parts(batches, self.course.rate, self.times, self.stop_requested())
         return self.step(batches, self.course.rate, self.stop_requested())
 
     def validated(self) -> dict[str, float]:
-        """Return the metrics of the network that would be exported now; all ranks take part.
+        """Return the metrics of the network in the state in which it would be exported. All ranks take part.
 
         Raises:
-            StoppedError: a rank was told to stop meanwhile; what is trained is saved.
+            StoppedError: A rank was asked to stop meanwhile; the trained state is saved.
         """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
         average_batch_norm_statistics(self.step.statistics)
@@ -201,19 +207,19 @@ class Training:
             raise StoppedError(f"Stopped while validating after step {done.step}; the checkpoint is written.") from None
 
     def checkpoint(self, *, best: bool = False) -> Path | None:
-        """Save where the training stands, and return the checkpoint on rank 0; all ranks take part."""
+        """Save a checkpoint, and return it on rank 0. All ranks take part."""
         average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
         self.saved = done = self.course.progress
         return self.checkpoints.save(done, best=best) if self.ranks.is_main else None
 
     def check_weights(self) -> None:
-        """Refuse a network that is good for nothing: a loss tells of the weights before its step."""
+        """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
         if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
-            raise self.course.diverged(f"A weight is no finite number after {self.course.place()}", self.saved)
+            raise self.course.diverged(f"A weight is not finite after {self.course.place()}", self.saved)
 
     def go_back_to_best(self) -> None:
-        """Take the network of the best epoch, where early stopping has looked for it; all ranks take part."""
+        """Restore the network of the best epoch after early stopping. All ranks take part."""
         best = resume(self.checkpoints, best=True)
         if best:
             self.metrics = self.metrics | self.validated()
@@ -222,7 +228,7 @@ class Training:
             print(self.course.exports(best))
 
     def report(self, seconds: float) -> dict[str, object]:
-        """Return what report.json says beside the hyperparameters."""
+        """Return the content of report.json: the hyperparameters and the results."""
         return {
             **dataclasses.asdict(self.config),
             "top1": self.metrics.get("validation_top1"),

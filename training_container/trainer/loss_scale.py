@@ -1,4 +1,4 @@
-"""Loss scaling, without which small gradients vanish in float16."""
+"""Loss scale: prevents small gradients from becoming zero in float16."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,8 +11,9 @@ INITIAL, GROWTH_STEPS = 2.0**15, 2000
 class LossScale(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
     """A factor for the loss that halves when a gradient overflows, and doubles after 2,000 steps without overflow.
 
-    Keras' own does the same, but hides its variables from whoever wants all ranks to start with the same factor. Here
-    gradients are unscaled after they were averaged, so that all ranks see the same overflow and keep the same factor.
+    Keras' LossScaleOptimizer does the same, but does not expose its variables, which must be the same on all ranks at
+    the start. Here gradients are unscaled after they are averaged, so that all ranks see the same overflow and keep the
+    same factor.
     """
 
     def __init__(self) -> None:
@@ -21,11 +22,11 @@ class LossScale(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
         self.sound_steps = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def unscaled(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Return the gradients of the loss itself."""
+        """Return the gradients of the loss without the factor."""
         return [gradient / self.factor for gradient in gradients]
 
     def update(self, gradients: Sequence[tf.Tensor], apply: Callable[[], None]) -> None:
-        """Call `apply` unless a gradient has overflowed, and adapt the factor; runs inside the training step."""
+        """Call `apply` unless a gradient has overflowed, and adapt the factor. This is part of the training step."""
         sound = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
         tf.cond(sound, lambda: self._applied(apply), self._halved)
 

@@ -1,4 +1,4 @@
-"""Residual networks in Keras: ResNet-50 v1.5 for ImageNet; ResNet-8, 20 and 32 for small images."""
+"""Models: residual networks in Keras: ResNet-50 v1.5 for ImageNet, and ResNet-8, 20 and 32 for small images."""
 
 import tensorflow as tf
 
@@ -6,25 +6,26 @@ from training_container.trainer.config import Config
 
 layers = tf.keras.layers
 
-# Blocks in each of the three stages of a small network: its depth is 6 n + 2.
+# Blocks in each of the three stages of a small network; its depth is 6 n + 2.
 SMALL = {"resnet8": 1, "resnet20": 3, "resnet32": 5}
 
 
 def build_model(config: Config) -> tf.keras.Model:
-    """Return the network: images [batch, size, size, 3] in 0..255 to logits [batch, classes] in float32."""
+    """Return the network, from images [batch, size, size, 3] in 0..255 to logits [batch, classes] in float32."""
     images = tf.keras.Input([config.image_size, config.image_size, 3])
     x = layers.Rescaling(1 / 127.5, offset=-1.0)(images)
     x = _small(x, config, SMALL[config.model]) if config.model in SMALL else _resnet50(x, config)
     x = layers.GlobalAveragePooling2D()(x)
-    # float32 whatever the precision policy: a softmax of sixteen-bit logits is too coarse.
+    # float32 with any precision policy: a softmax of 16-bit logits is too coarse.
     logits = layers.Dense(config.classes)(x)
     return tf.keras.Model(images, layers.Activation("linear", dtype="float32")(logits), name=config.model)
 
 
 def _small(x: tf.Tensor, config: Config, blocks: int) -> tf.Tensor:
-    """A stem and three stages of basic blocks with 16, 32 and 64 channels (He et al., arXiv:1512.03385, section 4.2).
+    """Add a stem and three stages of basic blocks with 16, 32 and 64 channels.
 
-    Where a shortcut changes shape it is a projection, the paper's option B.
+    Source: He et al. (arXiv:1512.03385), section 4.2. A shortcut that changes the shape is a projection, the paper's
+    option B.
     """
     x = _relu(_normalised(_convolution(x, 16, 3), config))
     for channels, first_stride in ((16, 1), (32, 2), (64, 2)):
@@ -37,7 +38,7 @@ def _small(x: tf.Tensor, config: Config, blocks: int) -> tf.Tensor:
 
 
 def _resnet50(x: tf.Tensor, config: Config) -> tf.Tensor:
-    """Bottleneck blocks, the stride on the 3 x 3 convolution: v1.5, as in NVIDIA's and MLPerf's ResNet-50."""
+    """Add bottleneck blocks with the stride on the 3 x 3 convolution: v1.5, as in NVIDIA's and MLPerf's ResNet-50."""
     x = _relu(_normalised(_convolution(x, 64, 7, 2), config))
     x = layers.MaxPooling2D(3, 2, padding="same")(x)
     for channels, blocks, first_stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
@@ -63,7 +64,7 @@ def _convolution(x: tf.Tensor, channels: int, size: int, stride: int = 1) -> tf.
 
 
 def _normalised(x: tf.Tensor, config: Config, gamma: str = "ones") -> tf.Tensor:
-    """Batch norm; the last of a block starts at zero, so that the block starts as the identity (Goyal et al. 2017)."""
+    """Add batch norm. The last one in a block starts at zero, so that the block is an identity (Goyal et al. 2017)."""
     return layers.BatchNormalization(momentum=config.batch_norm_momentum, epsilon=1e-5, gamma_initializer=gamma)(x)
 
 

@@ -1,4 +1,4 @@
-"""A channel in streams: SageMaker's input mode Pipe."""
+"""Pipe channel: reads a channel from a stream, in SageMaker's input mode Pipe."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ class PipeChannel:
     """One rank's share of a streamed channel. See channels.Channel.
 
     Args:
-        name: of the channel.
-        stream: the channel whose FIFO carries it: the same name, or with the rank's number.
-        folder: where the FIFOs appear.
-        place: which of the ranks this is.
-        reading: how it is shuffled.
-        streams: "rank" where the stream is this rank's own, "host" where the ranks of this host share it.
+        name: The channel's name.
+        stream: The channel whose FIFO provides the stream: the same name, or with the rank's number.
+        folder: The folder in which the FIFOs appear.
+        place: The position of this rank.
+        reading: The options for shuffling.
+        streams: "rank" if this rank has its own stream, "host" if the ranks of this host share it.
     """
 
     mode = "Pipe"
@@ -35,10 +35,10 @@ class PipeChannel:
         self._opened = 0
 
     def records(self, epoch: int) -> tf.data.Dataset:
-        """Return this rank's records of an epoch, each a scalar tf.string, to be iterated once.
+        """Return this rank's records of an epoch, each a scalar tf.string. The dataset can be iterated only once.
 
-        Every call is for the next FIFO, <channel>_0, <channel>_1, ..., whatever the epoch: SageMaker counts anew when a
-        training is resumed on another host. The epoch chooses how records are shuffled.
+        Every call reads the next FIFO, <channel>_0, <channel>_1, ..., regardless of the epoch: SageMaker restarts
+        counting when a training is resumed on another host. The epoch only affects shuffling.
         """
         number, self._opened = self._opened, self._opened + 1
         records = fifo.records(
@@ -50,7 +50,7 @@ class PipeChannel:
         return shuffled(records, self._reading, epoch, self._place.rank)
 
     def _path(self, number: int) -> str:
-        """Return the FIFO to read, in which the demultiplexer deals this rank's records where the host shares them."""
+        """Return the FIFO to read: the stream, or this rank's part of it if the host's ranks share the stream."""
         if self.streams == "rank":
             return str(self._folder / f"{self._stream}_{number}")
         place, timeout = self._place, self._reading.timeout_seconds

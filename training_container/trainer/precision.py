@@ -1,4 +1,4 @@
-"""In which numbers a network computes."""
+"""Precision: selects the number format in which a network computes."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from training_container.trainer.config import Config
 
 
 def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
-    """Return Keras' name of the precision: what the user chose, or for `auto` the fastest that is safe here.
+    """Return Keras' name of the precision: the user's choice or, for `auto`, the fastest one that is safe here.
 
-    float16 on GPUs (its range is small, so the loss is scaled); bfloat16, which has float32's range, on processors with
-    instructions for it, where it is 1.7 times as fast for ResNet-50; elsewhere it would be emulated, and slow.
+    GPUs use float16, with loss scaling because of its small range. CPUs use bfloat16, which has the range of float32,
+    if they have instructions for it; ResNet-50 is then 1.7 times as fast. Other CPUs would emulate it slowly.
 
     Args:
-        config: the checked hyperparameters.
-        processor: Linux's description of the processor (proc(5)).
+        config: The validated hyperparameters.
+        processor: Linux's description of the CPU (proc(5)).
     """
     if config.precision != "auto":
         return config.precision

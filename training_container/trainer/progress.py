@@ -1,4 +1,4 @@
-"""How far a training has come. Imports no TensorFlow."""
+"""Progress: the position of a training, as stored in checkpoints. Does not import TensorFlow."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,24 +8,24 @@ from typing import Any, Self
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a training stands between two steps: what a checkpoint holds beside the variables.
+    """The position of a training between two steps: the content of a checkpoint in addition to the variables.
 
-    Together with the seed it is the position in the data, too: shuffling and augmentation are functions of seed, epoch,
-    rank and record, so that no state of a random generator needs to be kept.
+    Together with the seed, it is also the position in the data: shuffling and augmentation depend only on seed, epoch,
+    rank and record, so no state of a random generator is stored.
 
     Attributes:
-        epoch: whole epochs done.
-        step_in_epoch: steps done of the epoch under way.
-        step: steps done of the whole training.
-        ranks: ranks that the steps were counted with.
-        batch_size: images per rank and step that they were counted with.
-        loss_sum: sum of the losses of the epoch's steps so far, averaged over ranks. Summed in float64, it makes the
-            epoch's mean after an interruption the same to the last digit that is printed.
-        loss_steps: how many losses are in loss_sum.
-        best: the best value of what early stopping looks at, None before the first validation.
-        epochs_since_best: epochs validated since then.
-        images: images trained with so far, of all ranks.
-        awaits_validation: the epoch under way is trained to its end, and not validated yet.
+        epoch: Completed epochs.
+        step_in_epoch: Completed steps of the current epoch.
+        step: Completed steps of the whole training.
+        ranks: The number of ranks of these steps.
+        batch_size: Images per rank and step of these steps.
+        loss_sum: The sum of the losses of the epoch's steps so far, averaged over ranks. It is a float64 sum, so that
+            the epoch's mean after an interruption has the same printed digits.
+        loss_steps: The number of losses in loss_sum.
+        best: The best value for early stopping; None before the first validation.
+        epochs_since_best: Validated epochs since then.
+        images: Images of all ranks that were trained on so far.
+        awaits_validation: True if the current epoch is completely trained, but not validated yet.
     """
 
     epoch: int = 0
@@ -41,15 +41,15 @@ class Progress:
     awaits_validation: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields for JSON, without loss: Python writes a float so that it reads back the same."""
+        """Return the fields for JSON. Python writes floats so that they can be read back exactly."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return what to_json wrote; fields that a later version has added are left out.
+        """Return the progress that to_json wrote. Unknown fields of a later version are ignored.
 
         Raises:
-            TypeError, ValueError: a field is not what it should be.
+            TypeError, ValueError: A field has the wrong type.
         """
         known = {entry.name: values[entry.name] for entry in dataclasses.fields(cls) if entry.name in values}
         for name, value in known.items():
@@ -57,20 +57,20 @@ class Progress:
             is_flag = isinstance(value, bool)
             found = "flag" if is_flag else "number" if isinstance(value, int | float) else "something else"
             if found != expected and not (value is None and name == "best"):
-                raise TypeError(f"{name} is {value!r}, which is no {expected}")
+                raise TypeError(f"{name} must be a {expected}; got {value!r}")
         return cls(**known)
 
     def rescaled(self, ranks: int, batch_size: int, steps_per_epoch: int | None) -> Self:
-        """Return the same place in the training, counted in the steps of another number of ranks or images per rank.
+        """Return the same position, counted in steps of another number of ranks or images per rank.
 
-        The part of the epoch that is done stays the same to within a step; which images those were does not, because
-        every rank's share changes with the number of ranks: some images of that epoch come twice and some not at all.
+        The completed part of the epoch is the same to within a step. The images in it differ, because every rank's
+        share changes with the number of ranks: some images of the epoch are repeated, and some are skipped.
 
         Args:
-            ranks: how many there are now.
-            batch_size: images per rank and step now.
-            steps_per_epoch: of now; None where it is unknown before a stream's end: then the epoch under way is begun
-                again.
+            ranks: The new number of ranks.
+            batch_size: The new number of images per rank and step.
+            steps_per_epoch: The new number of steps; None if it is unknown because a stream has not ended yet. Then the
+                current epoch is restarted.
         """
         if (ranks, batch_size) == (self.ranks, self.batch_size):
             return self
@@ -84,14 +84,14 @@ class Progress:
         return place if done else dataclasses.replace(place, loss_sum=0.0, loss_steps=0)
 
     def change(self, ranks: int, batch_size: int) -> str | None:
-        """Return the sentence for going on with another number of ranks or images per rank, None if neither changed."""
+        """Return a message about a changed number of ranks or images per rank; None if neither changed."""
         if (ranks, batch_size) == (self.ranks, self.batch_size):
             return None
         return (
-            f"The checkpoint is of {_ranks(self.ranks)} with {self.batch_size} images each, and this job has "
-            f"{_ranks(ranks)} with {batch_size} each: training goes on from the same part of epoch {self.epoch + 1} "
-            f"with {ranks * batch_size} images a step instead of {self.ranks * self.batch_size}, and the learning rate "
-            f"is that of {_ranks(ranks)}."
+            f"The checkpoint is of {_ranks(self.ranks)} with {self.batch_size} images each, but this job has "
+            f"{_ranks(ranks)} with {batch_size} each: training continues from the same part of epoch {self.epoch + 1} "
+            f"with {ranks * batch_size} images per step instead of {self.ranks * self.batch_size}, and with the "
+            f"learning rate of {_ranks(ranks)}."
         )
 
 

@@ -1,15 +1,15 @@
-"""How a channel is read. Imports no TensorFlow."""
+"""Reading: the options for reading a channel. Does not import TensorFlow."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class ChannelError(ValueError):
-    """A channel cannot be read; the text names it, what is wrong, and what to do."""
+    """A channel cannot be read. The text names it and the reason, and suggests a solution."""
 
 
 class Place(Protocol):
-    """This process among all ranks; cluster.Cluster is one."""
+    """The position of this process among all ranks; cluster.Cluster implements it."""
 
     @property
     def rank(self) -> int:
@@ -17,7 +17,7 @@ class Place(Protocol):
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
 
     @property
     def local_rank(self) -> int:
@@ -25,21 +25,22 @@ class Place(Protocol):
 
     @property
     def local_size(self) -> int:
-        """How many ranks its host has."""
+        """The number of ranks on its host."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a channel is shuffled and shared out. Results are equal for equal values.
+    """The options for shuffling and sharding a channel. Equal options produce equal results.
 
     Attributes:
-        seed: of all shuffling.
-        shard_by: "file", "record" or "auto" (shards.py); a streamed channel is shared out by what streams it.
-        shuffle_files: read files in another order every epoch; a stream is shuffled by SageMaker's ShuffleConfig.
-        shuffle_records: how many records are held in memory to be shuffled; 0: none are.
-        parallel_reads: how many files are read at once.
-        tolerate: how many records of an epoch this rank may skip because their data is corrupt.
-        timeout_seconds: how long to wait for a stream to begin, and how long it may be silent.
+        seed: The seed of all shuffling.
+        shard_by: "file", "record" or "auto" (shards.py). For a stream, SageMaker or the demultiplexer does it.
+        shuffle_files: If true, read files in a different order in every epoch. SageMaker's ShuffleConfig does this for
+            a stream.
+        shuffle_records: The number of records in the shuffle buffer; 0 disables shuffling.
+        parallel_reads: The number of files that are read at once.
+        tolerate: The number of corrupt records that this rank may skip in an epoch.
+        timeout_seconds: The maximum time until a stream begins, and the maximum time without data.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""The learning rate of every step. Imports no TensorFlow."""
+"""Schedule: the learning rate of every step. Does not import TensorFlow."""
 
 import math
 
@@ -6,14 +6,14 @@ from training_container.trainer.config import Config
 
 
 def learning_rate(config: Config, ranks: int, epoch: float) -> float:
-    """Return the rate at a moment of training: linear warm-up to `ranks` times one rank's rate, then down to zero.
+    """Return the learning rate: linear warm-up to `ranks` times one rank's rate, then decay to zero.
 
     Args:
-        config: its learning_rate is that of one rank.
-        ranks: how many ranks share a step; the global batch grows with them, and so does the rate.
-        epoch: epochs done so far, as a fraction; see `epochs_done`.
+        config: The hyperparameters; learning_rate is that of one rank.
+        ranks: The number of ranks. The global batch grows with it, and so does the rate.
+        epoch: The completed epochs, as a fraction; see `epochs_done`.
 
-    Source: Goyal et al. 2017 (arXiv:1706.02677), sections 2.1 and 2.2: scale linearly, start from one rank's rate.
+    Source: Goyal et al. 2017 (arXiv:1706.02677), sections 2.1 and 2.2: linear scaling, warm-up from one rank's rate.
     """
     peak = config.learning_rate * ranks
     warmup = config.warmup_epochs
@@ -26,12 +26,12 @@ def learning_rate(config: Config, ranks: int, epoch: float) -> float:
 
 
 def epochs_done(epoch: int, step: int, steps_per_epoch: int | None) -> float:
-    """Return how far training is, in epochs.
+    """Return the completed epochs, as a fraction.
 
     Args:
-        epoch: whole epochs done.
-        step: steps done of the present one.
-        steps_per_epoch: None in the first epoch of a stream, whose length nobody knows: the rate then stays where the
-            epoch began, rather than at a guess.
+        epoch: Completed epochs.
+        step: Completed steps of the current one.
+        steps_per_epoch: Steps in an epoch. It is None in the first epoch of a stream, whose length is unknown: then the
+            rate stays constant during the epoch, instead of being guessed.
     """
     return epoch + (min(step / steps_per_epoch, 1.0) if steps_per_epoch else 0.0)

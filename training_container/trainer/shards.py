@@ -1,4 +1,4 @@
-"""Which TFRecord files and records belong to which rank. Imports no TensorFlow."""
+"""Shards: assigns TFRecord files and records to ranks. Does not import TensorFlow."""
 
 import heapq
 import os
@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Whole files are fair while no rank has over this share more or fewer bytes than the mean of the ranks: an epoch has as
-# many batches on every rank as the emptiest one has, and what the others have beyond that is left out.
+# Sharding by whole files is fair if the bytes of every rank differ from the mean by at most this share. An epoch has as
+# many batches as the smallest shard, and the other ranks' remaining records are left out.
 FAIR_EXCESS = 1 / 8
 
 _GZIP = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1
 
 
 class ShardError(ValueError):
-    """A channel cannot be shared out among ranks; the text names the channel or file and the reason."""
+    """A channel cannot be sharded. The text names the channel or file and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class Shard:
     """One rank's share of a channel's files.
 
     Attributes:
-        files: the files this rank reads, in the order of their keys; may be none.
-        every: the rank keeps one record of so many ...
-        offset: ... starting with this one; 1 and 0 keep them all.
+        files: The files that this rank reads, in the order of their keys; may be empty.
+        every: The rank keeps one of `every` records ...
+        offset: ... starting with this one. 1 and 0 keep all records.
     """
 
     files: tuple[Path, ...]
@@ -34,45 +34,45 @@ class Shard:
 
     @property
     def by(self) -> str:
-        """What is dealt to ranks: "file" or "record"."""
+        """The sharding unit: "file" or "record"."""
         return "file" if self.every == 1 else "record"
 
     def count(self) -> int:
-        """Return how many records the share has, by walking over the headers of its files.
+        """Return the number of records in the share, from the headers in its files.
 
         Raises:
-            ShardError: a file is cut off, or is no TFRecord file.
+            ShardError: A file is truncated, or is not a TFRecord file.
         """
         return len(range(self.offset, sum(record_count(path) for path in self.files), self.every))
 
 
 def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
-    """Return a channel's files in the order of their S3 keys; hidden and empty ones (folder markers) are left out.
+    """Return a channel's files in the order of their S3 keys, without hidden and empty ones (folder markers).
 
     Raises:
-        ShardError: there are none.
+        ShardError: There are none.
     """
     paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(("_", ".")))
-    # S3 lists keys by their UTF-8 bytes; comparing Paths would compare part by part, and "a-b/c" come after "a/c".
+    # S3 sorts keys by their UTF-8 bytes. Paths are compared part by part, which would sort "a-b/c" after "a/c".
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in paths if path.stat().st_size > 0)
     if not files:
         raise ShardError(
-            f"Channel {channel} has no files, or empty ones only, in {folder}. Check that its S3 prefix holds the data."
+            f"Channel {channel} has no files, or only empty ones, in {folder}. Check that its S3 prefix has the data."
         )
     return tuple(path for _, path in files)
 
 
 def shard(files: Sequence[Path], rank: int, ranks: int, by: str = "auto") -> Shard:
-    """Return the share of `files` that this rank reads: whole files where that is fair, else every n-th record.
+    """Return the share of `files` that this rank reads: whole files if that is fair, otherwise every n-th record.
 
-    All shares together are all records, each once. By file, the ranks' bytes are balanced (see `balanced`). By record,
-    record i of the channel goes to rank i mod ranks, and every rank reads all bytes.
+    The shares of all ranks contain each record exactly once. By file, the ranks' bytes are balanced (see `balanced`).
+    By record, record i of the channel belongs to rank i mod ranks, and every rank reads all bytes.
 
     Args:
-        files: in the order of their keys, the same on all ranks.
-        rank: this rank, from 0.
-        ranks: how many there are.
-        by: "file", "record", or "auto": by file where no rank gets over 1/8 more or fewer bytes than the mean.
+        files: The files in the order of their keys, the same on all ranks.
+        rank: This rank, from 0.
+        ranks: The number of ranks.
+        by: "file", "record", or "auto": by file if every rank's bytes differ from the mean by at most 1/8.
     """
     if by != "record":
         sizes = [path.stat().st_size for path in files]
@@ -83,16 +83,17 @@ def shard(files: Sequence[Path], rank: int, ranks: int, by: str = "auto") -> Sha
 
 
 def _are_fair(sizes: Sequence[int]) -> bool:
-    """Return whether the bytes of the ranks are about the same."""
+    """Return True if the sizes differ little from their mean."""
     mean = sum(sizes) / len(sizes)
     return (1 - FAIR_EXCESS) * mean <= min(sizes) and max(sizes) <= (1 + FAIR_EXCESS) * mean
 
 
 def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
-    """Return the indices of the files that each rank gets, in order.
+    """Return the indices of the files of each rank, in order.
 
-    The largest file first (of equals the first), each goes to the rank with the fewest bytes so far (of equals the
-    first). The control plane's manifest files for Pipe mode follow the same rule, so that both read the same.
+    Files are assigned in order of decreasing size (then by index), each to the rank with the fewest bytes so far (then
+    the lowest number). The control plane's manifest files for Pipe mode follow the same rule, so both modes read the
+    same data.
     """
     shares: list[list[int]] = [[] for _ in range(ranks)]
     fewest = [(0, rank) for rank in range(ranks)]
@@ -104,10 +105,10 @@ def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
 
 
 def record_count(path: Path) -> int:
-    """Return the number of records in a TFRecord file; it hops from header to header and reads no data.
+    """Return the number of records in a TFRecord file, reading only their headers.
 
     Raises:
-        ShardError: the file ends within a record, or is no TFRecord file.
+        ShardError: The file ends within a record, or is not a TFRecord file.
     """
     return sum(1 for _ in record_starts(path))
 
@@ -115,15 +116,15 @@ def record_count(path: Path) -> int:
 def record_starts(path: Path, last: int | None = None) -> Iterator[int]:
     """Yield the byte at which each record of a TFRecord file starts.
 
-    A record is its length (uint64, little endian), a CRC of that (uint32), the data, and a CRC of the data (uint32).
-    Source: TensorFlow, lib/io/record_writer.h.
+    A record consists of its length (uint64, little endian), a CRC of the length (uint32), the data, and a CRC of the
+    data (uint32). Source: TensorFlow, lib/io/record_writer.h.
 
     Args:
-        path: of the file.
-        last: look no further than this byte, and not at the record that starts there.
+        path: The file.
+        last: Stop at this byte, without reading the record that starts there.
 
     Raises:
-        ShardError: the file ends within a record, or is no TFRecord file.
+        ShardError: The file ends within a record, or is not a TFRecord file.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -137,11 +138,11 @@ def record_starts(path: Path, last: int | None = None) -> Iterator[int]:
             if end > size:
                 if os.pread(descriptor, 3, 0) == _GZIP:
                     raise ShardError(
-                        f"{path.name} is compressed with gzip. Write it again, uncompressed, and upload it."
+                        f"{path.name} is compressed with gzip. Rewrite it without compression, and upload it."
                     )
                 raise ShardError(
-                    f"{path.name} is cut off or is no TFRecord file: record {records} ends at byte {end:,}, "
-                    f"but the file has {size:,}. Write it again, uncompressed, and upload it."
+                    f"{path.name} is truncated or not a TFRecord file: record {records} ends at byte {end:,}, "
+                    f"but the file has {size:,} bytes. Rewrite it without compression, and upload it."
                 )
             yield position
             records, position = records + 1, end

@@ -1,4 +1,4 @@
-"""Decoded images of one rank's share of a channel: read in passing, or kept in memory."""
+"""Sources: the decoded images of one rank's share of a channel, read in every epoch or cached in memory."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ class Source(Protocol):
 
     @property
     def count(self) -> int | None:
-        """How many there are, or None where that shows at the end only."""
+        """The number of images; None if it is known only at the end."""
 
     def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
-        """Return an epoch's (image [size, size, 3] float32, label int64), beginning with the image number `first`."""
+        """Return an epoch's (image [size, size, 3] float32, label int64), starting at image number `first`."""
 
 
 @dataclass(kw_only=True)
 class Passing:
-    """Images that are read and decoded anew every epoch; records are shuffled encoded, a tenth of the memory.
+    """Images that are read and decoded in every epoch. Encoded records are shuffled, which needs a tenth of the memory.
 
     Attributes:
-        channel: where records come from, in their order.
-        config: size and augmentation.
-        rank: of this process: ranks augment differently.
-        left_out: counts images that do not decode, where some are tolerated.
-        classes: the names of the classes, where the channel is a folder of images.
+        channel: The channel that provides the records, in order.
+        config: The hyperparameters for size and augmentation.
+        rank: The rank of this process, because augmentation differs between ranks.
+        left_out: The counter of images that cannot be decoded, if some are tolerated.
+        classes: The names of the classes, if the channel is a folder of images.
     """
 
     channel: Channel
@@ -49,7 +49,7 @@ class Passing:
 
     @property
     def count(self) -> int | None:
-        """How many records this rank's share has; None for a stream."""
+        """The number of records in this rank's share; None for a stream."""
         return self.channel.count
 
     def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
@@ -60,7 +60,7 @@ class Passing:
         seed = augment.mixed_seed(self.config.seed, epoch, self.rank, 1)
         bring = _bring_to_size(self.config, seed, train=train)
         if self.left_out.tolerated:
-            # What is left out is not counted among the images before `first`, so those are decoded as well.
+            # Images that are left out do not count towards `first`, so the images before it must be decoded, too.
             numbered = elements.map(_plain(parse), num_parallel_calls=tf.data.AUTOTUNE).enumerate()
             return self.left_out.of(numbered, bring, self.config.image_size).skip(first)
 
@@ -74,7 +74,7 @@ class Passing:
         return numbered.map(_plain(image), num_parallel_calls=tf.data.AUTOTUNE)
 
     def _elements(self, epoch: int) -> tuple[tf.data.Dataset, Step]:
-        """Return what is read, and the step from one of it to (encoded image, class)."""
+        """Return the elements to read, and a function from an element to (encoded image, class)."""
         channel = self.channel
         if isinstance(channel, PipeChannel) or not channel.holds_images:
             return channel.records(epoch), parsed(channel.name, self.config)
@@ -86,12 +86,12 @@ class Passing:
 
 
 class Kept:
-    """Images that were decoded once and are kept in memory; an epoch shuffles all of them.
+    """Images that were decoded once and are cached in memory. An epoch shuffles all of them.
 
     Args:
-        images: of the share, in batches of (images, labels).
-        config: seed, size and augmentation.
-        rank: of this process.
+        batches: The images of the share, in batches of (images, labels).
+        config: The hyperparameters for seed, size and augmentation.
+        rank: The rank of this process.
     """
 
     def __init__(self, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], config: Config, rank: int) -> None:
@@ -105,7 +105,7 @@ class Kept:
 
     @property
     def count(self) -> int:
-        """How many images there are."""
+        """The number of images."""
         return int(self._labels.shape[0])
 
     def images(self, epoch: int, first: int, *, repeat: bool, train: bool) -> tf.data.Dataset:
@@ -122,7 +122,7 @@ class Kept:
 
 
 def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Return the step from (number of the image in the epoch, encoded image) to [size, size, 3] float32 in 0..255."""
+    """Return a function from (number in the epoch, encoded image) to an image [size, size, 3] float32 in 0..255."""
 
     def part(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         if not augment.crops(config):
@@ -139,6 +139,6 @@ def _bring_to_size(config: Config, seed: int, *, train: bool) -> Callable[[tf.Te
 
 
 def _plain(step: Step) -> Step:
-    """Keep AutoGraph from rewriting a function that has no Python control flow: that took most of the start-up."""
+    """Prevent AutoGraph from converting a function without Python control flow: that took most of the start-up time."""
     converted: Step = tf.autograph.experimental.do_not_convert(step)
     return converted

@@ -1,4 +1,4 @@
-"""One training step of one rank: gradients of its batches, averaged over all ranks, and the update."""
+"""Step: one training step of one rank: gradients of its batches, their average over all ranks, and the update."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -18,11 +18,11 @@ Batch = tuple[tf.Tensor, tf.Tensor]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What every rank knows after a step, and the same of it.
+    """The result of a step, which is the same on every rank.
 
     Attributes:
-        loss: mean over all ranks; not finite if any rank's is not.
-        stop: whether any rank was told to stop.
+        loss: The mean of all ranks' losses; not finite if any rank's loss is not.
+        stop: True if any rank was asked to stop.
     """
 
     loss: float
@@ -30,19 +30,19 @@ class Outcome:
 
 
 class TrainStep:
-    """The training step of a network, and the state that it changes beside the weights.
+    """The training step of a network, and the state that it changes in addition to the weights.
 
     Attributes:
         optimizer: SGD with Nesterov momentum.
-        loss_scale: what the loss is scaled by where the network computes in float16, else None.
-        averages: the moving average of the weights and of the statistics of norms, or None.
-        statistics: the variables that each rank has its own of: moving means and variances, and their averages.
+        loss_scale: The scale of the loss if the network computes in float16; otherwise None.
+        averages: The moving average of the weights and of the batch normalization statistics, or None.
+        statistics: The variables that differ between ranks: moving means and variances, and their averages.
     """
 
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
         self._model, self._config, self._weights = model, config, model.trainable_variables
         self._compression = hvd.Compression.fp16 if config.gradient_compression == "fp16" else hvd.Compression.none
-        # The learning rate is set at every step. XLA of the update alone is slower on processors.
+        # The learning rate is set before every step. Compiling only the update with XLA is slower on CPUs.
         self.optimizer = tf.keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=True, jit_compile=False)
         self.optimizer.build(self._weights)
         in_float16 = any(layer.compute_dtype == "float16" for layer in model.layers)
@@ -61,26 +61,26 @@ class TrainStep:
         self._has_run_in_parts = False
 
     def __call__(self, batches: Sequence[Batch], rate: float, stop: bool = False) -> Outcome:
-        """Train on this rank's batches, one update for all of them; all ranks take part.
+        """Train on this rank's batches, with one update for all of them. All ranks take part.
 
         Args:
-            batches: images [batch, size, size, 3] and labels [batch], as many as `accumulate_steps`, or fewer at the
-                end of an epoch; the same number on every rank.
-            rate: the learning rate.
-            stop: whether this rank was told to stop. The others learn it with the loss, at no cost.
+            batches: Images [batch, size, size, 3] and labels [batch]: `accumulate_steps` batches, or fewer at the end
+                of an epoch. Every rank has the same number.
+            rate: The learning rate.
+            stop: True if this rank was asked to stop. The other ranks receive it with the loss, without extra cost.
         """
         for images, labels in batches[:-1]:
             self._add(images, labels)
         return _outcome(self._whole(*batches[-1], *_numbers(len(batches), stop, rate)))
 
     def in_parts(self, batches: Sequence[Batch], rate: float, times: StepTimes, stop: bool = False) -> Outcome:
-        """Do the same and measure: the gradients are averaged when all of them are there, not as they come.
+        """Run the same step with measurements: gradients are averaged after all are computed, not as soon as possible.
 
-        Without that order computation and communication overlap, and no clock can tell them apart. The time of the
-        average is also that of waiting for the slowest rank.
+        Otherwise computation and communication overlap, and cannot be measured separately. The time of averaging
+        includes waiting for the slowest rank.
         """
         count, told, learning_rate = _numbers(len(batches), stop, rate)
-        if not self._has_run_in_parts:  # what it takes TensorFlow to build a graph is no time of a step
+        if not self._has_run_in_parts:  # exclude the time in which TensorFlow builds the graph
             times, self._has_run_in_parts = StepTimes(), True
         with times.compute():
             for images, labels in batches[:-1]:
@@ -97,13 +97,13 @@ class TrainStep:
 
     @property
     def tracked(self) -> dict[str, object]:
-        """What a checkpoint holds, and what every rank must start with alike."""
+        """The objects that checkpoints contain, and that must be the same on all ranks at the start."""
         optional = {"averages": self.averages, "loss_scale": self.loss_scale}
         found = {name: entry for name, entry in optional.items() if entry is not None}
         return {"model": self._model, "optimizer": self.optimizer} | found
 
     def averaged(self) -> contextlib.AbstractContextManager[None]:
-        """Put the weights' moving averages in their place, where there are any."""
+        """Replace the weights by their moving averages, if enabled, and restore them afterwards."""
         return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
     def _whole_step(
@@ -115,7 +115,7 @@ class TrainStep:
         return outcome
 
     def _gradients_of(self, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return this rank's mean loss and its gradients, scaled where the loss is."""
+        """Return this rank's mean loss, and its gradients, which are scaled if the loss is."""
         with tf.GradientTape() as tape:
             logits = self._model(images, training=True)
             targets = tf.one_hot(labels, self._config.classes)
@@ -135,12 +135,12 @@ class TrainStep:
     def _average_over_ranks(
         self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], count: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Average over a step's batches, here, and then over ranks: one allreduce however many batches there are."""
+        """Average over a step's batches on this rank, then over ranks: one allreduce for any number of batches."""
         if self._added:
             loss = (loss + self._added_loss) / count
             gradients = [(new + added) / count for new, added in zip(gradients, self._added, strict=True)]
-        # Horovod 4: gradients are averaged over all ranks, each as soon as it is there. With them goes what all ranks
-        # must know of each other: a loss that is no number on one rank is none on all, and all end at the same step.
+        # Horovod 4: each gradient is averaged over all ranks as soon as it is available. Loss and stop flag are
+        # averaged, too: a loss that is not finite on one rank is not finite on any, so all end after the same step.
         gradients = [
             hvd.allreduce(gradient, name=f"gradient_{number}", compression=self._compression)
             for number, gradient in enumerate(gradients)
@@ -158,19 +158,19 @@ class TrainStep:
             added.assign(tf.zeros_like(added))
 
     def _apply(self, gradients: Sequence[tf.Tensor]) -> None:
-        # The gradient of an L2 penalty, for kernels alone. Added here it is exact, and neither scaled nor sent.
+        # The gradient of an L2 penalty, only for kernels. Added here it is exact, and neither scaled nor transferred.
         decayed = [
             gradient + self._config.weight_decay * weight if is_decayed(weight) else gradient
             for gradient, weight in zip(gradients, self._weights, strict=True)
         ]
         pairs = zip(decayed, self._weights, strict=True)
-        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras' own, over its replicas
+        self.optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)  # Keras would aggregate its own replicas
         if self.averages:
             self.averages.update()
 
 
 def groups(batches: Iterator[Batch], size: int, times: StepTimes) -> Iterator[list[Batch]]:
-    """Yield the batches of each step: `size` of them, or fewer at the end of the epoch; measure the wait for them."""
+    """Yield the batches of each step, `size` or fewer at the end of the epoch, and measure the wait for them."""
     while True:
         try:
             with times.input():
@@ -181,15 +181,15 @@ def groups(batches: Iterator[Batch], size: int, times: StepTimes) -> Iterator[li
 
 
 def is_decayed(weight: tf.Variable) -> bool:
-    """Return whether weight decay applies: to kernels, not to the scales and offsets of norms, nor to biases."""
+    """Return True if weight decay applies: to kernels, but not to biases or to scales and offsets of norms."""
     return "kernel" in weight.name
 
 
 def _numbers(count: int, stop: bool, rate: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return them as tensors: for every new Python number TensorFlow would trace the step again."""
+    """Return the arguments as tensors: TensorFlow would trace the step again for every new Python number."""
     return tf.constant(float(count)), tf.constant(float(stop)), tf.constant(float(rate))
 
 
 def _outcome(loss_and_stop: tf.Tensor) -> Outcome:
     loss, stop = loss_and_stop.numpy().tolist()
-    return Outcome(loss, stop > 0)  # an average of flags is above zero if one is set
+    return Outcome(loss, stop > 0)  # the average of the flags is above zero if any is set

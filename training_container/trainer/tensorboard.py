@@ -1,6 +1,6 @@
-"""TensorBoard's events of rank 0, on the host and in S3, where anybody can watch while the training runs.
+"""TensorBoard: writes rank 0's events on the host, and copies them to S3 so that they can be viewed during training.
 
-`tensorboard --logdir s3://...` reads them where its TensorFlow has S3, else `aws s3 sync` brings them.
+`tensorboard --logdir s3://...` reads them if its TensorFlow supports S3. Otherwise, download them with `aws s3 sync`.
 """
 
 import os
@@ -16,18 +16,18 @@ from botocore.config import Config as ClientConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 ENVIRONMENT = "TRAINGRID_TENSORBOARD"
-# The training waits for a sync, so it must not wait long for a network that is not there.
+# The training waits for a copy to S3, so a missing network connection must fail quickly.
 _CLIENT = ClientConfig(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
 
 
 class TensorBoard:
-    """Writes scalars, and copies the events' files to S3. For rank 0 alone.
+    """Writes scalars, and copies the event files to S3. Only rank 0 uses it.
 
     Args:
-        folder: where the events lie.
-        s3_uri: `s3://bucket/prefix/` they are copied to; empty: what the environment variable TRAINGRID_TENSORBOARD
-            says, and if it says nothing they stay on the host.
-        client: of boto3, for S3; made when it is first needed (it honours AWS_ENDPOINT_URL).
+        folder: The folder of the events.
+        s3_uri: The destination `s3://bucket/prefix/`. If empty, the environment variable TRAINGRID_TENSORBOARD applies;
+            if that is empty, too, events stay on the host.
+        client: A boto3 client for S3, created when it is first needed by default (it uses AWS_ENDPOINT_URL).
     """
 
     def __init__(self, folder: str | Path, s3_uri: str = "", *, client: Any = None) -> None:
@@ -39,7 +39,7 @@ class TensorBoard:
         self._said: set[str] = set()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write scalars under the number of a step or an epoch. A failure is said once, and the training goes on."""
+        """Write scalars with the number of a step or epoch. A failure is printed once, and the training continues."""
         try:
             if self._events is None:
                 self._events = tf.summary.create_file_writer(str(self._folder))
@@ -48,23 +48,24 @@ class TensorBoard:
                     tf.summary.scalar(name, value, step=step)
             self._events.flush()
         except tf.errors.OpError as error:
-            self._say(f"TensorBoard's events cannot be written to {self._folder}", error, "Training goes on without.")
+            what = f"TensorBoard's events cannot be written to {self._folder}"
+            self._say(what, error, "Training continues without them.")
 
     def sync(self) -> None:
-        """Copy to S3 what has grown since the last time. A failure is said once, and the training goes on."""
+        """Copy new data to S3. A failure is printed once, and the training continues."""
         if not self._uri:
             return
         try:
             self._copy()
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
             what = f"TensorBoard's events cannot be copied to {self._uri}"
-            then = f"Training goes on, they stay in {self._folder}, and copying is tried again after each epoch."
+            then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
             self._say(what, error, then)
 
     def _copy(self) -> None:
         address = urlsplit(self._uri)
         if address.scheme != "s3" or not address.netloc:
-            raise ValueError("it is no address in S3: write s3://bucket/prefix/")
+            raise ValueError("the address must have the form s3://bucket/prefix/")
         if self._client is None:
             self._client = boto3.client("s3", config=_CLIENT)
         prefix = address.path.strip("/")

@@ -1,12 +1,12 @@
-"""Where the time of a step goes: waiting for input, computing, averaging over ranks.
+"""Timing: measures the parts of a step: waiting for input, computing, and averaging over ranks.
 
-How it is measured. *Input* is the time that the loop waits for a batch, in every step; batches are prepared in the
-background, so this is what input costs and not what it does. *Compute* and *allreduce* run at the same time: Horovod
-averages each gradient as soon as it is there, and no clock can tell the two apart. So now and then one step is made in
-parts, the average only after all gradients, and the device is waited for after each part. Such a sampled step is exact
-like any other. The sum of its parts may be more than the mean step; the difference is what the overlap saves, so that
-averaging costs other steps at most what it took there. Its time is also that of waiting for the slowest rank. All of it
-is rank 0's own. Imports no TensorFlow.
+*Input* is the time that the loop waits for a batch, in every step. Batches are prepared in the background, so this is
+the time that input adds to a step. *Compute* and *allreduce* overlap: Horovod averages each gradient as soon as it is
+available, so they cannot be measured separately. Therefore some steps are sampled: they run in separate parts, with the
+average after all gradients, and wait for the device after each part. A sampled step has the same result as any other.
+The sum of its parts may exceed the mean step time. The difference is the time that overlapping saves, so averaging
+costs other steps at most the measured time. It includes waiting for the slowest rank. All measurements are those of
+rank 0. This module does not import TensorFlow.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ class _Sums:
 
 
 class StepTimes:
-    """Sums up the parts of steps. Every step enters `input` once; a sampled one also `compute` and `allreduce`.
+    """Sums the times of parts of steps. Every step calls `input` once; a sampled one also `compute` and `allreduce`.
 
     Args:
-        clock: returns seconds.
+        clock: A function that returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -46,7 +46,7 @@ class StepTimes:
 
     @contextlib.contextmanager
     def input(self) -> Iterator[None]:
-        """Measure the wait for a batch; a step begins here."""
+        """Measure the wait for a batch. A step begins with it."""
         now = self._clock()
         for sums in (self._line, self._epoch):
             sums.begun = now if sums.begun is None else sums.begun
@@ -57,31 +57,31 @@ class StepTimes:
 
     @contextlib.contextmanager
     def compute(self) -> Iterator[None]:
-        """Measure computation of a sampled step; there may be several parts of it."""
+        """Measure computation in a sampled step. It may be called several times per step."""
         with self._part(COMPUTE):
             yield
 
     @contextlib.contextmanager
     def allreduce(self) -> Iterator[None]:
-        """Measure the average over ranks of a sampled step, once a step."""
+        """Measure averaging over ranks in a sampled step. It must be called once per step."""
         with self._part(ALLREDUCE):
             yield
         for sums in (self._line, self._epoch):
             sums.samples += 1
 
     def of_line(self) -> dict[str, float]:
-        """Return mean seconds per step since this was last asked, under the metrics' names, and begin anew.
+        """Return the mean seconds per step since the last call, by the metrics' names, and restart the sums.
 
-        compute_seconds and allreduce_seconds are missing where no step was sampled; all are where no step was made.
+        compute_seconds and allreduce_seconds are missing if no step was sampled, and all are if there was no step.
         """
         now = self._clock()
         means, self._line = self._line.per_step(now), _Sums(begun=now)
         return means
 
     def of_epoch(self) -> dict[str, float]:
-        """Return mean seconds per step of the epoch, and stop the clocks until the next step begins.
+        """Return the mean seconds per step of the epoch, and stop the clocks until the next step begins.
 
-        Call it before validation and checkpoints, whose time is not a step's.
+        Call it before validation and checkpoints, so that their time is not included.
         """
         means = self._epoch.per_step(self._clock())
         self._line, self._epoch = _Sums(), _Sums()

@@ -1,4 +1,4 @@
-"""Validation by all ranks together, every image weighing as much as it should and no more."""
+"""Validation: computes metrics on all ranks together, in which every image has the same weight."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,25 +12,25 @@ TOP = 5
 
 
 class Validation:
-    """Loss, top-1 and top-5 of a network over the validation images of all ranks."""
+    """The loss, top-1 and top-5 of a network on the validation images of all ranks."""
 
     def __init__(self, model: tf.keras.Model, config: Config) -> None:
         self._model = model
-        # Top-5 of four classes would always be right.
+        # With five or fewer classes, top-5 would always be 1.
         self._top = TOP if config.classes > TOP else None
         shape = [None, config.image_size, config.image_size, 3]
         signature = [tf.TensorSpec(shape), tf.TensorSpec([None], tf.int64), tf.TensorSpec([None])]
         self._sums = tf.function(self._sums_of, autograph=False, input_signature=signature)
 
     def __call__(self, batches: Iterable[WeightedBatch]) -> dict[str, float]:
-        """Return the metrics; all ranks take part, and get the same.
+        """Return the metrics, which are the same on all ranks. All ranks take part.
 
         Args:
-            batches: this rank's share: images [batch, size, size, 3], labels [batch], weights [batch]. The ranks'
-                numbers of batches may differ: they meet once, after their last one.
+            batches: This rank's share: images [batch, size, size, 3], labels [batch], weights [batch]. Ranks may have
+                different numbers of batches, because they synchronize only once, after their last batch.
 
         Raises:
-            ValueError: no rank has an image.
+            ValueError: No rank has an image.
         """
         sums = tf.zeros([4], tf.float64)
         for images, labels, weights in batches:
@@ -38,14 +38,14 @@ class Validation:
         loss, first, top, weight = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy().tolist()
         if weight == 0:
             raise ValueError(
-                "The channel 'validation' has no records on any rank. Put TFRecord files under its S3 prefix, or leave "
-                "the channel out to train without validation."
+                "The channel 'validation' has no records on any rank. Upload TFRecord files to its S3 prefix, or "
+                "remove the channel to train without validation."
             )
         metrics = {"validation_loss": loss / weight, "validation_top1": first / weight}
         return metrics | ({"validation_top5": top / weight} if self._top else {})
 
     def _sums_of(self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the weighted sums of loss, top-1 and top-5 hits, and the sum of weights."""
+        """Return the weighted sums of loss, top-1 hits and top-5 hits, and the sum of weights."""
         logits = self._model(images, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         first = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
@@ -55,14 +55,14 @@ class Validation:
 
 
 def are_finite(variables: Iterable[tf.Variable]) -> bool:
-    """Return whether every number in variables is finite."""
+    """Return True if all numbers in the variables are finite."""
     return all(bool(tf.reduce_all(tf.math.is_finite(one))) for one in variables if one.dtype.is_floating)
 
 
 def average_batch_norm_statistics(variables: Sequence[tf.Variable]) -> None:
-    """Average the moving means and variances over ranks, so that all ranks validate what rank 0 keeps and exports.
+    """Average the moving means and variances over ranks, so that all ranks validate the network that rank 0 exports.
 
-    Training does not look at them, and the average commutes with their updates: nothing depends on when this is done.
+    Training does not use them, and averaging commutes with their updates, so it may be done at any time.
     """
     if variables:
         averages = hvd.grouped_allreduce([variable.value() for variable in variables], name="batch_norm")

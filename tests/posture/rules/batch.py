@@ -1,4 +1,4 @@
-"""Rules about Batch: what a child is, where it runs, and what it leaves behind."""
+"""Rules for Batch: the children's privileges, network, logs and retries."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from traingrid.failures import FOR_GOOD
 
 DEFINITION, COMPUTE = "AWS::Batch::JobDefinition", "AWS::Batch::ComputeEnvironment"
 LONGEST = 14 * 24 * 3600
-"""Seconds that Fargate keeps a task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
+"""Seconds after which Fargate may stop a task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
 
 SECRET_NAMES = re.compile(r"secret|password|passwd|token|credential|(private|access)_?key", re.IGNORECASE)
 SECRET_VALUES = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN|\bgh[pousr]_\w{20}")
@@ -20,13 +20,13 @@ def no_child_is_privileged(made: Synthesised) -> Iterator[str]:
     for where, container in _containers(made):
         parameters = container.get("LinuxParameters", {})
         if container.get("Privileged") or parameters.get("Devices") or parameters.get("Capabilities"):
-            yield f"{where} has rights on its host"
+            yield f"{where} is privileged on its host"
 
 
 def a_child_is_an_ordinary_user(made: Synthesised) -> Iterator[str]:
     for where, container in _containers(made):
         if not re.fullmatch(r"[1-9]\d*:[1-9]\d*", container.get("User", "")):
-            yield f"{where} runs as {container.get('User', 'whom its image says')}"
+            yield f"{where} runs as {container.get('User', 'the user of its image')}"
 
 
 def a_child_cannot_write_its_root_file_system(made: Synthesised) -> Iterator[str]:
@@ -44,19 +44,19 @@ def an_init_process_passes_signals_on(made: Synthesised) -> Iterator[str]:
 def a_child_ends_before_fargate_ends_it(made: Synthesised) -> Iterator[str]:
     for where, definition in made.properties(DEFINITION):
         if not 60 <= definition.get("Timeout", {}).get("AttemptDurationSeconds", 0) <= LONGEST:
-            yield f"{where} has no timeout that Fargate can keep"
+            yield f"{where} has no timeout within Fargate's limit"
 
 
 def what_is_for_good_is_not_tried_again(made: Synthesised) -> Iterator[str]:
-    """At most 10 attempts and 5 entries (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html)."""
+    """Batch allows 10 attempts and 5 entries (https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html)."""
     for where, definition in made.properties(DEFINITION):
         strategy = definition.get("RetryStrategy", {})
         entries = strategy.get("EvaluateOnExit", [])
         ends = {entry.get("OnExitCode") for entry in entries if entry["Action"] == "EXIT"}
         if ends != {str(code) for code in FOR_GOOD} or len(entries) > 5:
-            yield f"{where} ends for good after {sorted(map(str, ends))}"
+            yield f"{where} fails without retries after {sorted(map(str, ends))}"
         if not 1 <= strategy.get("Attempts", 0) <= 10:
-            yield f"{where} is tried {strategy.get('Attempts')} times"
+            yield f"{where} has {strategy.get('Attempts')} attempts"
 
 
 def a_child_logs_to_a_group_that_forgets(made: Synthesised) -> Iterator[str]:
@@ -81,7 +81,7 @@ def tags_reach_the_task(made: Synthesised) -> Iterator[str]:
 
 
 def children_run_on_fargate_in_the_grids_network_only(made: Synthesised) -> Iterator[str]:
-    """A network of the grid's own, or one that grid.yaml names."""
+    """A network that the grid creates, or one that grid.yaml names."""
     said = made.grid.model_dump_json()
     for where, compute in made.properties(COMPUTE):
         asked = compute["ComputeResources"]
@@ -90,7 +90,7 @@ def children_run_on_fargate_in_the_grids_network_only(made: Synthesised) -> Iter
         resources = made.templates[where.partition("/")[0]]["Resources"]
         for place in (*asked["Subnets"], *asked["SecurityGroupIds"]):
             if referred(place) not in resources and not (isinstance(place, str) and f'"{place}"' in said):
-                yield f"{where} runs in {place}, which is not the grid's"
+                yield f"{where} runs in {place}, which does not belong to the grid"
         if not asked["Subnets"] or not asked["SecurityGroupIds"]:
             yield f"{where} has no subnet or no security group"
 

@@ -1,4 +1,4 @@
-"""Rules about data: private, encrypted, kept where it holds results, and gone where it does not."""
+"""Rules for data: private and encrypted; results are retained, and everything else is deleted with its stack."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,11 +10,11 @@ from tests.posture.synthesised import Synthesised
 BUCKET, BUCKET_POLICY, TABLE = "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::DynamoDB::Table"
 REPOSITORY, LOG, QUEUE = "AWS::ECR::Repository", "AWS::Logs::LogGroup", "AWS::SQS::Queue"
 KEPT = {BUCKET, TABLE, "AWS::KMS::Key"}
-"""What holds results, or what they cannot be read without."""
+"""Types that contain results, or that are required to read them."""
 OUTLIVES = ("RetainExceptOnCreate", "Retain")
-"""Deletion and replacement: of a first deployment that fails nothing stays that would be in the way of the next."""
+"""Policies for deletion and replacement. After a failed first deployment nothing remains that blocks the next one."""
 GONE = {REPOSITORY, LOG, QUEUE}
-"""What can be made again, or is of no use without the stack."""
+"""Types that can be recreated, or are useless without the stack."""
 
 
 def a_bucket_speaks_modern_tls_only(made: Synthesised) -> Iterator[str]:
@@ -24,19 +24,19 @@ def a_bucket_speaks_modern_tls_only(made: Synthesised) -> Iterator[str]:
     }
     for stack, name, _ in made.each(BUCKET):
         if refused.get((stack, name), set()) < {"aws:SecureTransport=false", "s3:TlsVersion<1.2"}:
-            yield f"{stack}/{name} refuses {refused.get((stack, name))} only"
+            yield f"{stack}/{name} only denies {refused.get((stack, name))}"
 
 
 def a_bucket_is_the_accounts_alone(made: Synthesised) -> Iterator[str]:
     for where, bucket in made.properties(BUCKET):
         blocked = bucket.get("PublicAccessBlockConfiguration", {})
         if sum(value is True for value in blocked.values()) != 4:
-            yield f"{where} blocks {blocked} only"
+            yield f"{where} only blocks {blocked}"
         owners = [rule["ObjectOwnership"] for rule in bucket.get("OwnershipControls", {}).get("Rules", ())]
         if owners != ["BucketOwnerEnforced"]:
-            yield f"{where} has objects of {owners}"
+            yield f"{where} has the object ownership {owners}"
         if not bucket.get("BucketEncryption"):
-            yield f"{where} does not say how it is encrypted"
+            yield f"{where} does not specify its encryption"
 
 
 def a_bucket_keeps_versions_or_says_why_not(made: Synthesised) -> Iterator[str]:
@@ -51,15 +51,15 @@ def parts_of_broken_uploads_are_removed(made: Synthesised) -> Iterator[str]:
     for where, bucket in made.properties(BUCKET):
         rules = bucket.get("LifecycleConfiguration", {}).get("Rules", ())
         if not any(rule["Status"] == "Enabled" and rule.get("AbortIncompleteMultipartUpload") for rule in rules):
-            yield f"{where} keeps parts of broken uploads"
+            yield f"{where} keeps parts of incomplete uploads"
 
 
 def a_tag_never_changes_its_image_and_every_image_is_scanned(made: Synthesised) -> Iterator[str]:
     for where, repository in made.properties(REPOSITORY):
         if repository.get("ImageTagMutability") != "IMMUTABLE":
-            yield f"{where} has tags that move"
+            yield f"{where} has mutable tags"
         if repository.get("ImageScanningConfiguration") != {"ScanOnPush": True}:
-            yield f"{where} is not scanned"
+            yield f"{where} does not scan images"
         if not repository.get("LifecyclePolicy"):
             yield f"{where} keeps every image"
 
@@ -73,7 +73,7 @@ def a_table_can_be_restored_and_not_be_deleted(made: Synthesised) -> Iterator[st
 
 
 def a_protected_table_is_the_last_resource_of_its_stack(made: Synthesised) -> Iterator[str]:
-    """What fails after it would leave the stack in ROLLBACK_FAILED."""
+    """If a later resource failed, the stack would end in ROLLBACK_FAILED."""
     for stack, name, table in made.each(TABLE):
         before, found = set[str](), {name}
         while found:
@@ -94,23 +94,23 @@ def results_outlive_their_stack_and_the_rest_goes_with_it(made: Synthesised) -> 
                 OUTLIVES if resource["Type"] in KEPT else ("Delete", "Delete") if resource["Type"] in GONE else None
             )
             if (wanted and found != wanted) or (not wanted and {*OUTLIVES} & {*found}):
-                yield f"{stack}/{name} ({resource['Type']}) ends with {found}"
+                yield f"{stack}/{name} ({resource['Type']}) has the deletion policies {found}"
 
 
 def a_repository_goes_with_its_images(made: Synthesised) -> Iterator[str]:
     for where, repository in made.properties(REPOSITORY):
         if repository.get("EmptyOnDelete") is not True:
-            yield f"{where} keeps its stack from being deleted"
+            yield f"{where} prevents the deletion of its stack"
 
 
 def logs_are_kept_as_long_as_grid_yaml_says(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(LOG):
         if group.get("RetentionInDays") != made.grid.log_retention_days:
-            yield f"{where} keeps logs for {group.get('RetentionInDays', 'ever')} days"
+            yield f"{where} keeps logs for {group.get('RetentionInDays', 'unlimited')} days"
 
 
 def _refused(policy: dict[str, Any]) -> set[str]:
-    """Return what a bucket's policy refuses to everybody, for the bucket and all that is in it."""
+    """Return the conditions under which a bucket's policy denies all access to the bucket and its objects."""
     return {
         f"{key}{'<' if operator == 'NumericLessThan' else '='}{value}"
         for statement in policy["PolicyDocument"]["Statement"]

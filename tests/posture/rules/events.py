@@ -1,4 +1,4 @@
-"""Rules about events: none is lost without a trace, and nobody else's is taken."""
+"""Rules for events: no event is lost without a trace, and only events of known sources are accepted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from tests.posture.synthesised import Synthesised
 FUNCTION, INVOKE, RULE = "AWS::Lambda::Function", "AWS::Lambda::EventInvokeConfig", "AWS::Events::Rule"
 QUEUE, POLICY, BUS_POLICY = "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::Events::EventBusPolicy"
 LONGEST_RETENTION = 14 * 24 * 3600
-"""Seconds: SQS's longest."""
+"""SQS's maximum, in seconds."""
 
 
 def what_a_function_fails_on_is_kept(made: Synthesised) -> Iterator[str]:
-    """Every function that a rule invokes; what invokes another one gets its error itself."""
+    """Applies to functions that a rule invokes; other callers receive the error themselves."""
     configured = {
         (where.partition("/")[0], referred(config["FunctionName"])): config for where, config in made.properties(INVOKE)
     }
@@ -21,13 +21,13 @@ def what_a_function_fails_on_is_kept(made: Synthesised) -> Iterator[str]:
         config = configured.get((stack, function), {})
         destination = referred(config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination"))
         if made.templates[stack]["Resources"].get(destination, {}).get("Type") != QUEUE:
-            yield f"{stack}/{function} has no queue for what it fails on"
+            yield f"{stack}/{function} has no queue for failed events"
         if not config.get("MaximumEventAgeInSeconds") or "MaximumRetryAttempts" not in config:
-            yield f"{stack}/{function} does not say how long an event is tried"
+            yield f"{stack}/{function} does not specify the maximum age of events"
 
 
 def what_a_rule_cannot_deliver_is_kept(made: Synthesised) -> Iterator[str]:
-    """A target that is a queue itself needs no other one: what cannot reach the one cannot reach the other either."""
+    """A queue as target needs no dead-letter queue, because both would fail for the same reasons."""
     for where, rule in made.properties(RULE):
         resources = made.templates[where.partition("/")[0]]["Resources"]
         for target in rule["Targets"]:
@@ -35,7 +35,7 @@ def what_a_rule_cannot_deliver_is_kept(made: Synthesised) -> Iterator[str]:
             if not any(resources.get(queue, {}).get("Type") == QUEUE for queue in queues):
                 yield f"{where} has a target without a dead-letter queue"
             if not target.get("RetryPolicy", {}).get("MaximumEventAgeInSeconds"):
-                yield f"{where} has a target that does not say how old an event may be"
+                yield f"{where} has a target without a maximum age of events"
 
 
 def a_function_ends_and_its_log_forgets(made: Synthesised) -> Iterator[str]:
@@ -43,13 +43,13 @@ def a_function_ends_and_its_log_forgets(made: Synthesised) -> Iterator[str]:
         group = referred(function.get("LoggingConfig", {}).get("LogGroup"))
         resources = made.templates[where.partition("/")[0]]["Resources"]
         if not resources.get(group, {}).get("Properties", {}).get("RetentionInDays"):
-            yield f"{where} logs for ever"
+            yield f"{where} keeps its log forever"
         if not function.get("Timeout"):
             yield f"{where} has no timeout"
 
 
 def a_function_logs_json_and_is_traced(made: Synthesised) -> Iterator[str]:
-    """Saved queries read JSON; a trace shows which try of which event was slow."""
+    """Saved queries require JSON, and a trace shows which attempt at which event was slow."""
     for where, function in made.properties(FUNCTION):
         if function.get("LoggingConfig", {}).get("LogFormat") != "JSON":
             yield f"{where} logs plain text"
@@ -60,7 +60,7 @@ def a_function_logs_json_and_is_traced(made: Synthesised) -> Iterator[str]:
 def a_service_invokes_a_function_for_a_named_source_only(made: Synthesised) -> Iterator[str]:
     for where, permission in made.properties("AWS::Lambda::Permission"):
         if not permission.get("SourceArn"):
-            yield f"{where} lets {permission['Principal']} invoke a function for anybody"
+            yield f"{where} lets {permission['Principal']} invoke a function for any source"
 
 
 def a_queue_is_encrypted_and_keeps_its_messages(made: Synthesised) -> Iterator[str]:
@@ -80,7 +80,7 @@ def a_queue_speaks_tls_only(made: Synthesised) -> Iterator[str]:
     }
     for stack, name, _ in made.each(QUEUE):
         if (stack, name) not in safe:
-            yield f"{stack}/{name} takes plain HTTP"
+            yield f"{stack}/{name} accepts plain HTTP"
 
 
 def a_queue_takes_messages_of_a_named_source_only(made: Synthesised) -> Iterator[str]:
@@ -92,10 +92,10 @@ def a_queue_takes_messages_of_a_named_source_only(made: Synthesised) -> Iterator
 
 
 def the_home_bus_is_the_only_one_and_takes_events_of_known_accounts(made: Synthesised) -> Iterator[str]:
-    """Without a policy a bus takes events of its own account only; a policy must not name everybody."""
+    """Without a policy, a bus only accepts events of the same account. A policy must not allow all principals."""
     stacks = [stack for stack, _, _ in made.each("AWS::Events::EventBus")]
     if stacks != [f"{made.grid.name}-control"]:
-        yield f"there are buses in {stacks}"
+        yield f"event buses exist in {stacks}"
     for where, policy in made.properties(BUS_POLICY):
         statement = policy.get("Statement", policy)
         actions = listed(statement.get("Action", "events:PutEvents"))

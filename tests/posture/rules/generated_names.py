@@ -1,4 +1,4 @@
-"""Rules about names that CloudFormation chooses: it shortens them, so no policy may depend on how they begin."""
+"""Rules for generated names: CloudFormation shortens them, so no policy may depend on their beginning."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +21,7 @@ ARNS = {
     "AWS::CodeBuild::Project": "arn:aws:codebuild:{region}:{account}:project/{name}",
     "AWS::Batch::ComputeEnvironment": "arn:aws:batch:{region}:{account}:compute-environment/{name}",
 }
-"""By type: the ARN (Service Authorization Reference of each service)."""
+"""ARN formats by type (Service Authorization Reference of each service)."""
 
 
 def no_policy_depends_on_a_name_that_cloudformation_chooses(made: Synthesised) -> Iterator[str]:
@@ -30,11 +30,11 @@ def no_policy_depends_on_a_name_that_cloudformation_chooses(made: Synthesised) -
         other = arn.replace(made.grid.name, "?")
         for where, pattern in patterns:
             if fnmatchcase(arn, pattern) and not fnmatchcase(other, pattern):
-                yield f"{where} hopes that CloudFormation does not shorten {arn}"
+                yield f"{where} depends on the generated name in {arn}"
 
 
 def _generated(made: Synthesised) -> Iterator[str]:
-    """Yield the ARNs of resources without a name of ours, as they would be if names were never shortened."""
+    """Yield the ARNs of resources without explicit names, as if generated names were never shortened."""
     for kind, form in ARNS.items():
         for stack, logical_id, resource in made.each(kind):
             if not resource_schema(kind).name(resource.get("Properties", {})):
@@ -54,12 +54,12 @@ def _arn_patterns(made: Synthesised) -> Iterator[tuple[str, str]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text of a value, references included."""
+    """Yield all strings in a value, including references."""
     match value:
         case str():
             yield value
         case {"Fn::Join": _}:
-            with suppress(AssertionError):  # an output of another stack, which is no name of a resource
+            with suppress(AssertionError):  # another stack's output, which is not the name of a resource
                 yield flat(value)
         case dict():
             for item in value.values():

@@ -1,4 +1,4 @@
-"""Rules about names, tags and order: twelve Regions of one account, and two grids in one, do not collide."""
+"""Rules for names, tags and order: twelve Regions of one account, and two grids in one account, do not collide."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from traingrid.names import TAG_GRID
 
 ACCOUNT = "123456789012"
 EVERYWHERE = {"AWS::S3::Bucket", "AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::CloudWatch::Dashboard"}
-"""Types whose names exist once in an account, or once in the world; those of all others exist once in a Region."""
+"""Types whose names are unique in an account or globally; the names of all other types are unique in a Region."""
 
 NAMES = {
     "AWS::S3::Bucket": ("BucketName", 63),
@@ -40,7 +40,7 @@ NAMES = {
     "AWS::Batch::ServiceEnvironment": ("ServiceEnvironmentName", 128),
     "AWS::Batch::SchedulingPolicy": ("Name", 128),
 }
-"""By type: the property that holds the name, and the most characters that AWS takes (API reference of each)."""
+"""The property with the name, and AWS's maximum length, by type (API reference of each)."""
 
 
 def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
@@ -50,7 +50,7 @@ def no_name_collides_between_regions(made: Synthesised) -> Iterator[str]:
     )
     for (kind, name, _, region), times in used.items():
         if times > 1:
-            yield f"{kind} {name} would exist {times} times in {region or 'the account'}"
+            yield f"{kind} {name} exists {times} times in {region or 'the account'}"
 
 
 def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> Iterator[str]:
@@ -61,7 +61,7 @@ def every_name_begins_with_the_grids_and_is_not_too_long(made: Synthesised) -> I
 
 
 def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]:
-    """All that can have tags has the grid's, so that no cost goes unallocated."""
+    """Every resource that supports tags has the grid's tag, so that all costs are allocated."""
     for stack, template in made.templates.items():
         for name, resource in template["Resources"].items():
             key = _tag_property(resource["Type"])
@@ -72,9 +72,9 @@ def everything_says_which_grid_it_belongs_to(made: Synthesised) -> Iterator[str]
 
 
 def repositories_come_first_then_builds_the_control_plane_regions_and_the_guard(made: Synthesised) -> Iterator[str]:
-    """An image is replicated to repositories that are there, and a Region's events go to a bus that is there.
+    """An image is replicated to existing repositories, and a Region's events are sent to an existing bus.
 
-    What comes last goes first: the guard, which lets nothing go while jobs run.
+    The last stack is destroyed first: the guard, which refuses to destroy anything while jobs run.
     """
     grid = made.grid
     images, builds, control = (it(grid.name) for it in (names.images_stack, names.builds_stack, names.control_stack))
@@ -87,11 +87,11 @@ def repositories_come_first_then_builds_the_control_plane_regions_and_the_guard(
     needs[names.guard_stack(grid.name)] = {names.region_stack(grid.name, region) for region in grid.regions}
     for stack, after in made.after.items():
         if (after & set(made.templates)) != needs.get(stack, set()):
-            yield f"{stack} comes after {sorted(after)}"
+            yield f"{stack} is deployed after {sorted(after)}"
 
 
 def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
-    """An export that another stack imports can be changed no more; one Region can go without the others."""
+    """An export that another stack imports cannot be changed. A Region must be removable without the others."""
     for stack, template in made.templates.items():
         exported = [name for name, output in template.get("Outputs", {}).items() if "Export" in output]
         if exported or "Fn::ImportValue" in str(template):
@@ -100,7 +100,7 @@ def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
 
 @cache
 def _tag_property(kind: str) -> str:
-    """Return the property with the tags of a type, as CloudFormation's schema calls it; "" for one without tags."""
+    """Return the property with a type's tags in CloudFormation's schema; "" for a type without tags."""
     try:
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION_PRIMARY, kind).schema
     except ResourceNotFoundError:

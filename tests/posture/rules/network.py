@@ -1,4 +1,4 @@
-"""Rules about networks: nothing comes in, and only HTTPS goes out."""
+"""Rules for networks: no inbound connections, and only HTTPS outbound."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,34 +8,34 @@ from tests.posture.synthesised import Synthesised
 
 GROUP, INGRESS = "AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"
 NOWHERE = "255.255.255.255/32"
-"""What the CDK writes for a security group that lets nothing out, because an empty list means everything."""
+"""The CDK's rule for a security group without outbound traffic, because an empty list would allow everything."""
 
 
 def nothing_comes_in_from_outside(made: Synthesised) -> Iterator[str]:
-    """Members of one security group of the grid may reach an endpoint in another."""
+    """Members of one security group of the grid may connect to endpoints in another."""
     for where, group in made.properties(GROUP):
         for rule in group.get("SecurityGroupIngress", ()):
             if not _from_a_group_by_https(rule):
-                yield f"{where} lets {rule} in"
+                yield f"{where} allows inbound {rule}"
     for where, rule in made.properties(INGRESS):
         if not _from_a_group_by_https(rule):
-            yield f"{where} lets {rule} in"
+            yield f"{where} allows inbound {rule}"
 
 
 def only_https_goes_out(made: Synthesised) -> Iterator[str]:
     for where, group in made.properties(GROUP):
         if not group.get("SecurityGroupEgress"):
-            yield f"{where} lets everything out"
+            yield f"{where} allows all outbound traffic"
     rules = [(where, rule) for where, group in made.properties(GROUP) for rule in group.get("SecurityGroupEgress", ())]
     for where, rule in (*rules, *made.properties("AWS::EC2::SecurityGroupEgress")):
         if rule.get("CidrIp") != NOWHERE and not _https(rule):
-            yield f"{where} lets {rule} out"
+            yield f"{where} allows outbound {rule}"
 
 
 def no_subnet_gives_out_public_addresses(made: Synthesised) -> Iterator[str]:
     for where, subnet in made.properties("AWS::EC2::Subnet"):
         if subnet.get("MapPublicIpOnLaunch") is not False:
-            yield f"{where} gives a public address to whatever lands in it"
+            yield f"{where} assigns public addresses"
 
 
 def every_network_of_the_grid_records_its_flows(made: Synthesised) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Rules about permissions that hold whatever a grid is made of; who may do what: tests/stacks/test_permissions.py."""
+"""Rules for permissions in every grid; tests/stacks/test_permissions.py checks the permissions of each role."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from tests.stacks.templates import flat
 
 POLICY, MANAGED, ROLE = "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role"
 INLINE_LIMIT, MANAGED_LIMIT, MANAGED_POLICIES = 10_240, 6_144, 10
-"""Characters of all inline policies of a role, of a managed policy, and managed policies of a role
-(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). Beyond the first the CDK makes managed
-policies of the rest."""
+"""The maximum characters of all inline policies of a role and of a managed policy, and the maximum number of managed
+policies per role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed
+policies for statements that exceed the first limit."""
 
 LONG_ARN = "x" * 100
 
@@ -34,13 +34,13 @@ WITHOUT_A_RESOURCE = {
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
-"""Actions that IAM grants on "*" only (Service Authorization Reference of each service)."""
+"""Actions that only support the resource "*" (Service Authorization Reference of each service)."""
 
 
 def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
     for where, statement in _allowing(made):
         if {"NotAction", "NotResource"} & set(statement):
-            yield f"{where} says what it does not allow"
+            yield f"{where} uses NotAction or NotResource"
         actions = set(listed(statement.get("Action", [])))
         if any("*" in action for action in actions):
             yield f"{where} allows {sorted(actions)}"
@@ -52,7 +52,7 @@ def a_role_is_passed_by_its_whole_name_to_one_service(made: Synthesised) -> Iter
     for where, statement in _allowing(made):
         if "iam:PassRole" in listed(statement["Action"]):
             if any("*" in flat(resource) for resource in listed(statement["Resource"])):
-                yield f"{where} passes any of {statement['Resource']}"
+                yield f"{where} passes any role of {statement['Resource']}"
             if "iam:PassedToService" not in statement.get("Condition", {}).get("StringEquals", {}):
                 yield f"{where} passes a role to any service"
 
@@ -76,11 +76,11 @@ def a_role_is_taken_by_services_and_accounts_of_the_grid_only(made: Synthesised)
             principal = str(statement["Principal"])
             strangers = [account for account in re.findall(r"\d{12}", principal) if account not in said]
             if "*" in principal or strangers:
-                yield f"{where} is taken by {principal}"
+                yield f"{where} trusts {principal}"
             keys = {key for compared in statement.get("Condition", {}).values() for key in compared}
             for_people = role.get("RoleName", "").startswith(f"{made.grid.name}-use-")
             if "AWS" in statement["Principal"] and "aws:PrincipalArn" not in keys and not for_people:
-                yield f"{where} is taken by anybody of {principal}"
+                yield f"{where} trusts all principals of {principal}"
 
 
 def no_role_has_a_policy_of_aws(made: Synthesised) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _allowing(made: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _characters(document: Any) -> int:
-    """Return how long a policy is, without white space, where an ARN that is not known yet counts as a long one."""
+    """Return the length of a policy without white space, where unknown ARNs are replaced by long ones."""
     return len(json.dumps(_resolved(document), separators=(",", ":")))
 
 
@@ -125,7 +125,7 @@ def _resolved(node: Any) -> Any:
 
 
 def _statement(action: str) -> Any:
-    """Return how to find the first statement that allows an action, in a copy of the templates."""
+    """Return a function that finds the first statement that allows an action, in a copy of the templates."""
 
     def find(made: Synthesised) -> dict[str, Any]:
         return next(found for _, found in _allowing(made) if action in listed(found["Action"]))

@@ -1,4 +1,4 @@
-"""Rules about service queues: how much may run from them, and what may be taken away again."""
+"""Rules for service queues: their capacity, and preemption."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ def only_a_share_that_borrows_can_lose_what_it_runs(made: Synthesised) -> Iterat
     for where, share in made.properties(SHARE):
         settings, strategy = _settings(made, where), share["ResourceSharingConfiguration"]["Strategy"]
         if settings is None or (strategy != "RESERVE" and not settings.lend):
-            yield f"{where} is to {strategy}"
+            yield f"{where} has the strategy {strategy}"
         if share.get("PreemptionConfiguration", {}).get("InSharePreemption") != "DISABLED":
-            yield f"{where} takes from its own members"
+            yield f"{where} preempts its own jobs"
 
 
 def _settings(made: Synthesised, where: str) -> ServiceQueue | None:
-    """Return what grid.yaml says of the queue of the Region whose stack a resource is in."""
+    """Return grid.yaml's settings of the service queue in the Region of a resource's stack."""
     name = where.partition("/")[0].removeprefix(f"{made.grid.name}-")
     return made.grid.regions[name].service_queue if name in made.grid.regions else None
 

@@ -1,4 +1,4 @@
-"""The rule that every role has its calls listed, so that the sources of permissions cover all that any role may do."""
+"""Rule for roles: the calls of every role are listed, so that all its permissions have a documented source."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def every_role_has_its_calls_listed(made: Synthesised) -> Iterator[str]:
 
 def _role_of(logical_id: str) -> str:
     prefix = logical_id[:-8]  # without CloudFormation's hash
-    # A grid has a role for each target of the training image; the policy matrix has that of one.
+    # A grid has one role per target of the training image; the policy matrix contains only one of them.
     return _BY_PREFIX.get(re.sub("^TrainingBuild[a-z]+Role$", "TrainingBuildgpuRole", prefix), logical_id)
 
 

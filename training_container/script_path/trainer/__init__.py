@@ -1,6 +1,6 @@
-"""What a script of a user's finds as `trainer`: `from trainer import cluster, channels, checkpoints`.
+"""Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
-A folder `trainer` of the script's own comes first on its path, and hides this one.
+If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
 
 import importlib
@@ -10,7 +10,7 @@ __all__ = ["channels", "checkpoints", "cluster", "metric_lines", "tensorboard"]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import what is asked for, and no more: each costs seconds of TensorFlow."""
+    """Import only the module that is requested: each takes seconds, because of TensorFlow."""
     if name not in __all__:
-        raise AttributeError(f"trainer has {', '.join(__all__)}, but no {name!r}.")
+        raise AttributeError(f"trainer has no attribute {name!r}; it has: {', '.join(__all__)}.")
     return importlib.import_module(f"training_container.trainer.{name}")
