@@ -1,8 +1,8 @@
-"""Manifests: the file a user uploads, one training job per line, checked whole before anything is created.
+"""Manifests: the file a user uploads, one training job per line, validated completely before anything is created.
 
-Three forms are one language: CSV without a header (`region,s3_uri[,name]`), CSV with a header, and JSON Lines. They are
-read line by line (`manifest_rows`), every line is checked (`manifest_check`) against the limits of SageMaker
-(`manifest_limits`) and the lists of the grid (`manifest_rules`), and becomes a `Line` (`manifest_line`).
+A manifest has one of three forms: CSV without a header (`region,s3_uri[,name]`), CSV with a header, or JSON Lines.
+`manifest_rows` reads it line by line. `manifest_check` checks each line against SageMaker's limits (`manifest_limits`)
+and the grid's allow-lists (`manifest_rules`), and returns a `Line` (`manifest_line`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _PIECE = 1024 * 1024
 def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line]:
     """Parse a manifest in any of its three forms.
 
-    A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are let pass; they count as lines.
-    A remark `# jobs: 4` promises a number of jobs and a whole last line, so that a file that was cut off is found out.
-    Quotes work as in CSV, but a quoted cell may not span lines: a job is a line.
+    A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are accepted; they count as lines.
+    A comment `# jobs: 4` declares the number of jobs and a complete last line, so that a truncated file is detected.
+    Quotes work as in CSV, but a quoted cell may not span lines, because each line is one job.
 
     Args:
-        content: The file's bytes, or pieces of them as they come; no more than a line and a piece is held.
-        deployment: Decides which Regions, buckets, instance types and images there are, and the grid's limits.
+        content: The file's bytes, or chunks of them; memory holds at most one line and one chunk.
+        deployment: Defines the allowed Regions, buckets, instance types and images, and the grid's limits.
 
     Returns:
         The lines that hold jobs, in the file's order.
 
     Raises:
-        ManifestError: Anything is wrong. All errors are in it, not the first only.
+        ManifestError: The manifest is invalid. The error lists every problem, not only the first.
     """
     rows = Rows(chunks=_pieces(content) if isinstance(content, bytes) else content)
     rules, limits = Rules(deployment), deployment.grid.limits
@@ -73,7 +73,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 
 def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
-    """Return what is wrong with a file whose lines are all good."""
+    """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
         return file_error("it holds no job", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
     if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):

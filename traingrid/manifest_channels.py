@@ -1,4 +1,4 @@
-"""Checking what a line says of its channels: each by itself, and all that SageMaker will be asked for together."""
+"""Channel validation: checks each channel of a manifest line, and all channels of the training job together."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "manifest": values.flag,
     "content_type": lambda value: values.text(value, "ContentType", "Write for example application/x-recordio."),
 }
-"""What a channel may say beside its URI."""
+"""The optional keys of a channel, with the function that reads each."""
 
 Wrong = tuple[str, object, RefusedError]
-"""A field, the value that is wrong in it, and why."""
+"""A field, its invalid value, and the reason."""
 
 
 def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
-    """Return a channel as a line describes it, by its URI or by an object; what it does not say is not set.
+    """Return the channel that a line defines by a URI or by an object; keys that the line omits stay unset.
 
     Raises:
-        RefusedError: Anything is wrong with it.
+        RefusedError: The channel is invalid.
     """
     broken = broken_limit("ChannelName", name)
     if broken:
@@ -52,7 +52,7 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
 
 
 def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Grid) -> Iterator[Wrong]:
-    """Yield what is wrong with the channels of a job in one Region, though each is good by itself."""
+    """Yield the errors of a job's channels taken together in one Region; each channel is valid by itself."""
     defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
     inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
     yield from _without_streams(inputs, settings)

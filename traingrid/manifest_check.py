@@ -1,4 +1,4 @@
-"""Checking one row of a manifest: every field, and what fields demand of each other."""
+"""Line validation: checks every field of one manifest row, and combinations of fields."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
 _T = TypeVar("_T")
-# A line with more mistakes than this is no line of a manifest, and more of them say nothing new.
+# A line with more errors than this is not a manifest line, and further errors add no information.
 _MAX_ERRORS = 20
 _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
-# How many tags every training job carries beside its own.
+# The number of tags that traingrid adds to every training job.
 _OUR_TAGS = len(tags_of("", "", 0, ""))
-# The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
+# The number of hyperparameters that start MPI (backends/sagemaker_request.py), and of those that name a program.
 _MPI, _PROGRAM = 3, 2
 
 
 def checked_line(row: Row, rules: Rules) -> Line | list[LineError]:
-    """Return the line that a row is, or everything that is wrong with it."""
+    """Return the row as a checked line, or all its errors."""
     return _Check(row, rules).line()
 
 
@@ -52,7 +52,7 @@ class _Check:
             for name in [name for name in row.values if name not in _KNOWN][:_MAX_ERRORS]:
                 self.errors.append(unknown_field(row.number, name, csv_form=row.csv))
         region = self._read("region", self.rules.region, required="Name one of the grid's training Regions.") or ""
-        wanted = region or str(row.values.get("region"))  # so that one wrong Region is one error
+        wanted = region or str(row.values.get("region"))  # so that one invalid Region causes one error
         data, inputs = self._data(wanted)
         settings = self._settings(wanted) if len(row.values) > 2 else {}
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
@@ -75,7 +75,7 @@ class _Check:
         return self.errors[:_MAX_ERRORS] or line
 
     def _read(self, name: str, read: Callable[[Any], _T], required: str = "") -> _T | None:
-        """Return a field's value, or None if it is not there or is wrong, which is then among the errors."""
+        """Return a field's value, or None if the field is absent or invalid; record an error if it is invalid."""
         value = self.row.values.get(name)
         if value is None or value == "":
             if required:
@@ -97,7 +97,7 @@ class _Check:
         )
 
     def _label(self, name: str, entry: str) -> str:
-        """Return what an error calls an entry of a mapping: by its column in CSV, by its path in JSON."""
+        """Return the name of a mapping's entry in an error: its column in CSV, its path in JSON."""
         if not entry:
             return name
         entry = entry if entry.isprintable() and len(entry) <= 64 else literal(entry[:64])
@@ -157,7 +157,7 @@ class _Check:
         }
         for name, read in (("image", self.rules.image), ("algorithm", self.rules.algorithm)):
             if self._read(name, partial(read, region=region)):
-                settings[name] = self.row.values[name]  # as it stands there: a replica has its own Region's
+                settings[name] = self.row.values[name]  # unresolved: a replica resolves it in its own Region
         found = {name: value for name, value in settings.items() if value not in (None, {})}
         self._check_combinations(found)
         self._check_numbers(found)
@@ -208,7 +208,7 @@ class _Check:
     def _check_combinations(self, found: dict[str, Any]) -> None:
         grid = self.rules.grid
         runtime, longest = found.get("max_runtime", grid.job.max_runtime), grid.training.max_runtime
-        given = self.row.values  # a value that is wrong by itself is there all the same
+        given = self.row.values  # a field with an invalid value counts as present
         algorithm = "algorithm" in given or is_algorithm(found, grid)
         rules = (
             ("algorithm", "image" in given, "image is there too", "Take one of the two away."),

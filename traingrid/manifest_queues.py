@@ -1,4 +1,4 @@
-"""Checking what a line says of queues: whose job it is, and whether the service queues of its Regions can carry it."""
+"""Queue validation: checks a line's share, and its job against the service queues of its Regions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from traingrid.manifest_errors import LineError
     from traingrid.manifest_line import Line
 
-# As long as any: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
+# The longest possible name: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
 _LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)
 
 
 def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
-    """Yield what is wrong with a line that is good but for its place in a queue."""
+    """Yield the errors of a line's share and launch; its other fields are valid."""
     grid = deployment.grid
     share, launch = line.setting("share", grid.job), line.setting("launch", grid.job)
     if share is None and grid.shares:
@@ -41,7 +41,7 @@ def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
 
 
 def different_shares(lines: Sequence[Line], grid: Grid) -> list[LineError]:
-    """Return what is wrong with a file whose lines are of more than one share: a submission waits as one array."""
+    """Return an error if the lines have more than one share, because a submission is queued as one array job."""
     shares = dict.fromkeys(line.setting("share", grid.job) for line in lines) if grid.shares else {}
     if len(shares) < 2:
         return []
@@ -72,7 +72,7 @@ def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> It
 
 
 def _payload_bytes(job: Job, deployment: Deployment) -> int:
-    """Return how long the request is that a child will make of a job."""
+    """Return the size of the request that a child will send for a job."""
     grid = deployment.grid
     name = names.training_job(grid.name, _LATEST.submission, job.index, _LATEST.attempt)
     request = training_job_request(name, job, deployment.execution_role_arn(job.region), {})

@@ -1,7 +1,6 @@
-"""The three forms of a manifest, read line by line into rows that all look alike.
+"""Manifest rows: reads the three forms of a manifest line by line into rows of one type.
 
-A row is what one line says, by field, as it stands there: text from CSV, JSON's values from JSON Lines. What the values
-may be is not decided here.
+A row holds the unchecked values of one line, by field: text from CSV, JSON values from JSON Lines.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Most bytes of a manifest: 50,000 lines of 670 bytes. The intake holds what its lines say in a Lambda's memory."""
+"""The maximum size of a manifest in bytes: 50,000 lines of 670 bytes. The intake function holds it in memory."""
 MAX_LINE_BYTES = 512 * 1024
-"""Most bytes of a line; 100 hyperparameters of SageMaker's greatest length take 276,000 characters."""
+"""The maximum size of a line in bytes; 100 hyperparameters of SageMaker's maximum length take 276,000 characters."""
 PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
 
 _DECLARED = re.compile(r"\s*#\s*jobs\s*:\s*(\d{1,9})\s*", re.ASCII)
@@ -29,12 +28,12 @@ _DECLARED = re.compile(r"\s*#\s*jobs\s*:\s*(\d{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What one line says.
+    """The values of one line.
 
     Attributes:
-        number: The line as an editor counts it, from 1.
-        values: Value by field; mappings are nested. Empty cells are left out.
-        csv: Whether it stood in CSV, whose columns for the entries of a mapping are called `hp.epochs` and so on.
+        number: The line number, from 1 as in an editor.
+        values: The values by field; mappings are nested. Empty cells are omitted.
+        csv: True for CSV, in which a mapping's entries are columns such as `hp.epochs`.
     """
 
     number: int
@@ -47,10 +46,10 @@ class Rows:
     """The rows of a manifest, to be iterated over once.
 
     Attributes:
-        chunks: The file's bytes, in pieces of any size.
-        declared: How many jobs a remark `# jobs: 4` promises; None without one. Known when the rows have been read.
-        ended: Whether the last line has its end; a file that was cut off seldom has.
-        header_errors: What is wrong with the columns of a header.
+        chunks: The file's bytes, in chunks of any size.
+        declared: The number of jobs in a comment `# jobs: 4`, or None. Set when the rows have been read.
+        ended: True if the last line has a line end; a truncated file seldom has one.
+        header_errors: The errors of the header's columns.
     """
 
     chunks: Iterable[bytes]
@@ -59,10 +58,10 @@ class Rows:
     header_errors: list[LineError] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Row | list[LineError]]:
-        """Yield for each line that is not blank, a remark or a header its row, or what is wrong with it.
+        """Yield the row or the errors of each line, except blank lines, comments and the header.
 
         Raises:
-            ManifestError: The file is too large, or no text at all.
+            ManifestError: The file is too large or is not text.
         """
         form: _Form | None = None
         for number, line in enumerate(self._lines(), start=1):
@@ -82,7 +81,7 @@ class Rows:
                 yield form.read(number, text)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield lines with their ends, of which those too long are cut. A line ends by LF, CRLF or CR."""
+        """Yield lines with their line ends (LF, CRLF or CR); truncate lines that are too long."""
         rest, total = b"", 0
         for chunk in self.chunks:
             if not total:
@@ -106,7 +105,7 @@ class Rows:
 
 
 def too_large(size: int) -> ManifestError:
-    """Return the error of a file of `size` bytes, which is more than a manifest may have."""
+    """Return the error for a file of `size` bytes, which exceeds the maximum size of a manifest."""
     return file_error(
         f"it has {size:,} bytes or more, and a manifest has at most {MAX_BYTES:,}", "Split it into several files."
     )
@@ -123,7 +122,7 @@ def _text(number: int, line: bytes) -> str | LineError:
     """Return a line's text.
 
     Raises:
-        ManifestError: It has a NUL byte: the file is no text, and its other lines would only say so again.
+        ManifestError: The line has a NUL byte. The file is not text, and its other lines would repeat the error.
     """
     if b"\0" in line:
         reason = f"line {number} has a NUL byte, so it is not UTF-8 text"
@@ -150,7 +149,7 @@ class _Form:
 
 
 def _form_of(number: int, text: str) -> tuple[_Form, list[LineError]]:
-    """Return the form that the first line with anything on it shows, and what is wrong with it if it is a header."""
+    """Return the form of the file, from its first line that is not blank or a comment, and the errors of a header."""
     if text.lstrip().startswith(("{", "[")):
         return _Form(read=_json_row), []
     cells = _cells(number, text)

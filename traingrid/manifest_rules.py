@@ -1,6 +1,6 @@
-"""What a manifest may name: Regions, buckets, instance types, images and algorithms of one deployment, and no others.
+"""Manifest rules: the allow-lists of Regions, buckets, instance types, images and algorithms of one deployment.
 
-All of these are allow-lists. Roles, networks and keys are not among them: no manifest can name one.
+A manifest cannot specify roles, networks or keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
 )
 _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
-# Encoded dots and slashes: nobody names data so, but a reader that decodes them would leave the folder.
+# Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
 
 
@@ -36,13 +36,13 @@ def _nearest(word: str, choices: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Rules:
-    """The allow-lists of a deployment. Every method raises RefusedError for what is not on one."""
+    """The allow-lists of a deployment. Every method raises RefusedError for a value that is not on its list."""
 
     deployment: Deployment
 
     @property
     def grid(self) -> Grid:
-        """The grid that the lists are from."""
+        """The grid that defines the lists."""
         return self.deployment.grid
 
     @cached_property
@@ -69,7 +69,7 @@ class Rules:
         )
 
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
-        """Return where data lies that jobs in `region` may read; any place if `region` is none of the grid's."""
+        """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
         parsed = _parsed(uri, next_step)
         actual = self._buckets.get(parsed.bucket)
         if actual == region or region not in self.grid.regions:
@@ -86,7 +86,7 @@ class Rules:
         )
 
     def output(self, uri: object, region: str) -> str:
-        """Return the key, below the output bucket of `region`, that a URI there names."""
+        """Return the key of a URI in the output bucket of `region`."""
         bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
         next_step = f"Write s3://{bucket}/folder, or leave it out."
         parsed = _parsed(uri, next_step)
@@ -107,7 +107,7 @@ class Rules:
         )
 
     def image(self, image: object, region: str) -> str:
-        """Return the URI, in `region`, of an image's alias or of an image in an allowed registry."""
+        """Return the URI in `region` of an image, given by its alias or by its URI in an allowed registry."""
         aliases = tuple(self.grid.images)
         if not isinstance(image, str) or ("/" not in image and image not in aliases):
             near = _nearest(str(image), aliases)

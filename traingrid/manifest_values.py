@@ -1,4 +1,4 @@
-"""What single values of a manifest may be: readers from what stands there to what a job holds."""
+"""Manifest values: functions that validate one value of a manifest and convert it for a job."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"\d{1,10}", re.ASCII)
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
 _ENTRY_POINT = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_./-]*\.(py|sh)")
-# What the container's platform sets, or what changes which code it runs (`ld.so`(8), Python's and bash's manuals).
+# Variables that the container platform sets, or that change which code runs (`ld.so`(8), Python's and bash's manuals).
 _RESERVED_VARIABLES = re.compile(
     r"(AWS|SAGEMAKER|SM|LD|TRAINGRID)_.*|PATH|PYTHON(PATH|HOME|STARTUP|INSPECT)|BASH_ENV|ENV|IFS", re.IGNORECASE
 )
-# What says itself that it is secret; DescribeTrainingJob shows all of it to everybody who may describe.
+# Names that indicate a secret. Any principal that may call DescribeTrainingJob can read all of these values.
 _SECRET_NAME = re.compile(r"(.*[_.\-])?(password|passwd|secret|(api|access|secret|private)[_-]?key)", re.I)
 _SECRET_VALUE = re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}")
 _MPI = "Write processes_per_host or mpi_options."
@@ -32,11 +32,11 @@ OURS = {
     "sagemaker_submit_directory": _SCRIPT,
     "sagemaker_program": _SCRIPT,
 }
-"""Hyperparameters that traingrid sets itself (backends/sagemaker_request.py), and what to write in their place."""
+"""Hyperparameters that traingrid sets itself (backends/sagemaker_request.py), and the fields to use instead."""
 
 
 class RefusedError(ValueError):
-    """A value that cannot be accepted: why, and the next step."""
+    """A value is invalid; gives the reason and the next step."""
 
     def __init__(self, reason: str, next_step: str, *, secret: bool = False) -> None:
         super().__init__(reason)
@@ -46,12 +46,12 @@ class RefusedError(ValueError):
 
 
 def literal(value: object) -> str:
-    """Return a value as an error shows it."""
+    """Return a value in the form used by error messages."""
     return shown(value if isinstance(value, str) else json.dumps(value, default=str)[:200])
 
 
 def text(value: object, shape: str, next_step: str) -> str:
-    """Return a text that keeps the limits of a shape of the service model."""
+    """Return a text that satisfies the limits of a shape of the service model."""
     if not isinstance(value, str):
         raise RefusedError("it is no text", next_step)
     broken = broken_limit(shape, value)
@@ -61,7 +61,7 @@ def text(value: object, shape: str, next_step: str) -> str:
 
 
 def scalar(value: object) -> str:
-    """Return a text, number or boolean as the text that a container gets."""
+    """Return a text, number or boolean as the text that the container receives."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
@@ -70,7 +70,7 @@ def scalar(value: object) -> str:
 
 
 def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
-    """Return a reader of whole numbers; digits as text count, because CSV has no numbers."""
+    """Return a reader of whole numbers; it accepts digits as text, because CSV has no numbers."""
 
     def read(value: object) -> int:
         next_step = f"Write a whole number from {least:,} to {greatest:,}."
@@ -86,7 +86,7 @@ def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
 
 
 def choice(*offered: str) -> Callable[[object], str]:
-    """Return a reader of one of a few words."""
+    """Return a reader that accepts only the given words."""
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in offered:
@@ -97,7 +97,7 @@ def choice(*offered: str) -> Callable[[object], str]:
 
 
 def input_mode(value: object) -> str:
-    """Return how SageMaker brings data to a host."""
+    """Return SageMaker's training input mode."""
     return choice(*choices("TrainingInputMode"))(value)
 
 
@@ -107,7 +107,7 @@ def shuffle_seed(value: object) -> int:
 
 
 def flag(value: object) -> bool:
-    """Return a boolean: JSON's, or the text that a spreadsheet makes of one."""
+    """Return a boolean from JSON, or from the text that a spreadsheet writes for one."""
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
@@ -116,7 +116,7 @@ def flag(value: object) -> bool:
 
 
 def duration(longest: int) -> Callable[[object], int]:
-    """Return a reader of durations such as "24h", to seconds."""
+    """Return a reader that converts durations such as "24h" to seconds."""
 
     def read(value: object) -> int:
         next_step = f"Write for example 90m, 24h or 2d; at most {longest // 86400}d."
@@ -140,7 +140,7 @@ def entry_point(value: object) -> str:
 
 
 def metrics(value: object) -> dict[str, str]:
-    """Return metrics and their regular expressions: from names, separated by blanks or in a list, or from a mapping."""
+    """Return metrics with their regular expressions, from names separated by spaces, a list or a mapping."""
     next_step = 'Write names such as "train_loss validation_top1", or {"name": "regular expression"} in JSON Lines.'
     if isinstance(value, str):
         value = value.split()
@@ -233,4 +233,4 @@ SETTINGS: dict[str, Callable[[object], Any]] = {
     "share": _share,
     "retries": _retries,
 }
-"""The fields whose values need nothing but themselves to be checked."""
+"""The fields that can be checked without the deployment or other fields."""
