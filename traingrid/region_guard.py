@@ -1,8 +1,8 @@
-"""What a deployment may not take away: a Region in which jobs of the grid have not ended, or the grid around them.
+"""Region guard: prevents a deployment from removing a Region or a grid that has unfinished jobs.
 
-CloudFormation asks before it changes anything (stacks/region_guard.py, stacks/guard_stack.py), and a refusal is the
-deployment's error. It is asked on its way back, too, and then nothing is refused: a rollback that fails leaves a stack
-that nobody can deploy.
+CloudFormation calls the guard before it changes anything (stacks/region_guard.py, stacks/guard_stack.py); a refusal
+fails the deployment. CloudFormation also calls it during a rollback. Then the guard refuses nothing, because a failed
+rollback leaves a stack that cannot be deployed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from traingrid.training_jobs import TrainingJobs
 
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
-_SHOWN = 3  # submissions in a sentence: an answer has 4,096 bytes at most
+_SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
 
 
 @dataclass(frozen=True)
 class Left:
-    """What has not ended.
+    """The unfinished lines and running training jobs.
 
     Attributes:
-        lines: How many lines, by submission.
-        training_jobs: The names of training jobs that run; most are those of the lines.
+        lines: The number of unfinished lines by submission.
+        training_jobs: The names of running training jobs; most belong to these lines.
     """
 
     lines: Counter[str] = field(default_factory=Counter)
@@ -61,22 +61,22 @@ class Left:
 
     @property
     def submission(self) -> str:
-        """A submission to name in a command."""
+        """The submission to use in a suggested command."""
         found = self.lines.most_common(1)
         return found[0][0] if found else "SUBMISSION"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegionGuard:
-    """Answers CloudFormation.
+    """Answers the requests of CloudFormation.
 
     Attributes:
         grid: The grid's name.
         home: Its home Region.
         regions: Its training Regions.
-        open_lines: Gives the lines that have not ended.
-        training_jobs: Gives the training jobs of a Region.
-        stack_status: Gives the status of a stack by its id.
+        open_lines: Returns the unfinished lines.
+        training_jobs: Returns the training jobs of a Region.
+        stack_status: Returns the status of a stack by its id.
     """
 
     grid: str
@@ -107,7 +107,7 @@ class RegionGuard:
         )
 
     def answer(self, event: Mapping[str, Any]) -> None:
-        """Answer a request of CloudFormation: that all is well, or why not and what to do."""
+        """Answer a request of CloudFormation with success, or with the reason of a refusal and the next step."""
         try:
             refusal = self.refusal(event)
         except (ClientError, BotoCoreError) as error:
@@ -120,14 +120,14 @@ class RegionGuard:
         answer(request, "FAILED" if refusal else "SUCCESS", reason=refusal)
 
     def refusal(self, event: Mapping[str, Any]) -> str:
-        """Return why a deployment may not go on, as sentences; empty if it may.
+        """Return why a deployment may not continue, as sentences; empty if it may.
 
         Args:
             event: The request
                 (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html).
 
         Raises:
-            ClientError, BotoCoreError: The ledger or CloudFormation does not say.
+            ClientError, BotoCoreError: The ledger or CloudFormation did not answer.
         """
         asked = event["ResourceType"], event["RequestType"]
         if asked == (names.REGIONS_QUESTION, "Update"):
@@ -144,7 +144,7 @@ class RegionGuard:
         return self.stack_status(event["StackId"]) in _ON_THE_WAY
 
     def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
-        """Return why Regions cannot leave the grid, and why the rest cannot change."""
+        """Return why Regions cannot leave the grid, and why other settings cannot change."""
         lines = list(self.open_lines())
         said = [_of_a_change(change, lines) for change in changes]
         return " ".join(filter(None, [*said, *self._of_regions(removed, lines)]))
@@ -164,7 +164,7 @@ class RegionGuard:
         return said
 
     def _of_the_grid(self, event: Mapping[str, Any]) -> str:
-        """Return why the grid cannot go."""
+        """Return why the grid cannot be destroyed."""
         lines = Counter(line.submission for line in self.open_lines())
         left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
         if not left:
@@ -180,9 +180,9 @@ class RegionGuard:
         return f" To destroy it around them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
 
     def _running(self, region: str) -> list[str]:
-        """Return the training jobs that run in a Region. One that does not answer has what the ledger says it has.
+        """Return the training jobs that run in a Region; empty if it does not answer, so that only the ledger counts.
 
-        So has one of another account, in which the guard has no role.
+        The same applies to a Region of another account, in which the guard has no role.
         """
         try:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
@@ -194,7 +194,7 @@ class RegionGuard:
 
 
 def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
-    """Return why the control plane cannot change; "" if no job needs it as it is."""
+    """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
     if change.always:
         return f"{change.what}: {change.why}. {change.way_back}."
     left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
@@ -207,14 +207,14 @@ def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
 
 
 def removed_by_force(stack: str, region: str) -> str:
-    """Return the command that removes a stack in which something refuses to be deleted, and leaves that something
+    """Return the command that deletes a stack and retains the resources that cannot be deleted
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
     command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
 
 
 def _removed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the Regions that leave the grid, or the account that they are in."""
+    """Return the Regions that leave the grid or move to another account."""
     accounts, others = before.get("Elsewhere") or {}, wanted.get("Elsewhere") or {}
     stay = {region for region in wanted["Regions"] if accounts.get(region) == others.get(region)}
     return [region for region in before["Regions"] if region not in {*stay, *wanted.get("Abandoned", ())}]
