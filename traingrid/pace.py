@@ -57,9 +57,9 @@ class Pace:
 
     def first_log_look(self, hosts: int) -> float:
         """Return a random delay of the first read, within one interval, so that children do not read at once."""
-        return random.uniform(0.0, self.log_seconds(hosts)) if self.children > 1 else 0.0  # noqa: S311 # no secret
+        return random.uniform(0.0, self.log_seconds(hosts)) if self.children > 1 else 0.0  # noqa: S311 # jitter
 
 
 def spread(seconds: float) -> float:
     """Return the duration changed randomly by up to 20 %; the average stays the same."""
-    return seconds * random.uniform(0.8, 1.2)  # noqa: S311  # no secret depends on it
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311  # not used for cryptography

@@ -185,7 +185,7 @@ def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Ite
     """Add Batch's state of the child to a job without a training job.
 
     A job with a failed child is not failed yet, because the child's last call may have created the training job.
-    The reconciler finds out.
+    The reconciler determines this.
     """
     if child.status != "FAILED":
         return job if job.state == WAITING or child.gone else replace(job, phase=child.status)

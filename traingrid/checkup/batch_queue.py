@@ -1,4 +1,4 @@
-"""The Batch queue of a deployed grid: whether it and its compute environments take jobs."""
+"""Batch queue: checks that the job queue of a deployed grid and its compute environments accept jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def batch_queue(grid: Grid) -> Iterator[Finding]:
-    """Yield the state of the grid's job queue and of each of its compute environments."""
+    """Check the grid's job queue and each of its compute environments."""
     region, name = grid.home, names.job_queue(grid.name, shared=bool(grid.shares))
     environments: list[str] = []
 

@@ -1,4 +1,4 @@
-"""`traingrid cancel`: end jobs, by a recorded intent."""
+"""`traingrid cancel`: records a cancel and stops jobs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
 
 
 def _ended(canceller: Canceller, wanted: Wanted) -> Told:
-    """Cancel, and say so as soon as it is recorded: whatever goes wrong then, it ends."""
+    """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         head = canceller.record(wanted)
     except (BotoCoreError, ClientError) as error:

@@ -1,4 +1,4 @@
-"""`traingrid upload` and `traingrid download`: data into a Region's data bucket, a model out of its output bucket."""
+"""`traingrid upload` and `traingrid download`: uploads data to a Region's data bucket, and downloads models."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
 
     Args:
         deployment: The grid.
-        folder: What to upload, with the channels' folders in it.
+        folder: The folder to upload, which contains the channels' folders.
         region: One of the grid's training Regions.
-        name: What to call it there; the folder's own name where none is given.
+        name: The name of the data set; by default the folder's name.
 
     Returns:
-        Where it lies, as a manifest line names it.
+        The URI of the data, for a manifest line.
 
     Raises:
-        UsageError: The Region is not the grid's, the name cannot be a key, or the folder is empty or has a link that
-            leads nowhere.
+        UsageError: The Region is not in the grid, the name is not a valid key, or the folder is empty or has a broken
+            link.
     """
     if region not in deployment.grid.regions:
         known = ", ".join(deployment.grid.regions)
@@ -76,7 +76,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
 
 
 def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the files below a folder, in order. Links are followed, but not back to a folder above."""
+    """Yield the files below a folder, in order; follow links, except links to a parent folder."""
     above |= {folder.resolve()}
     for path in sorted(folder.iterdir()):
         if path.is_dir() and path.resolve() not in above:
@@ -114,7 +114,7 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     except ClientError as error:
         if error.response["Error"]["Code"] != "404":
             raise
-        # SageMaker names the artifact of a stopped job too, and uploads none if the training had left nothing.
+        # SageMaker also returns an artifact's URI for a stopped job, but uploads none if the training wrote no model.
         raise TraingridError(f"There is no model in {source}: the job is {job.state}.", why) from error
     except (tarfile.TarError, EOFError) as error:
         raise TraingridError(f"{source} cannot be unpacked: {error}.", "Look into it by `aws s3 cp`.") from error
@@ -126,4 +126,4 @@ def _unpack(source: S3Uri, s3: Any, target: Path) -> None:
         s3.download_fileobj(source.bucket, source.key, archive)
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:gz") as members:
-            members.extractall(target, filter="data")  # refuses links and paths that lead out of the folder
+            members.extractall(target, filter="data")  # rejects links and paths outside of the folder

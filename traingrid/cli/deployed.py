@@ -1,4 +1,4 @@
-"""The deployed grid as the CLI finds it: grid.yaml says which, the control stack says where and how."""
+"""Deployed grid: finds the deployment of grid.yaml's grid by the outputs of its control stack."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$
 
 
 def find_deployment(grid_file: Path) -> Deployment:
-    """Return the deployment of a grid: what its intake function was given, so always what is really deployed.
+    """Return the deployment of a grid from the environment of its intake function, which shows the deployed state.
 
     Args:
         grid_file: Path of grid.yaml; only its name and home Region are used.
 
     Raises:
-        GridError: grid.yaml is wrong.
+        GridError: grid.yaml is invalid.
         TraingridError: The grid is not deployed, or AWS does not answer.
     """
     grid = load_grid(grid_file)

@@ -1,4 +1,4 @@
-"""`traingrid doctor`: what stands between a grid and its training jobs, each with the command that mends it."""
+"""`traingrid doctor`: reports problems that prevent a grid's training jobs, with the commands that fix them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
 
 
 def _expected(grid: Grid, account: str) -> Deployment:
-    """Return the grid as it would be deployed, for reading a manifest before it is."""
+    """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)
 

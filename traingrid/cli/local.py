@@ -1,4 +1,4 @@
-"""`traingrid local`: AWS on this machine, for trying things out."""
+"""`traingrid local`: runs a local AWS on this machine, for experiments."""
 
 from __future__ import annotations
 

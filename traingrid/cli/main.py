@@ -1,4 +1,4 @@
-"""The command `traingrid` and its one error boundary."""
+"""Main command: defines `traingrid` and converts all errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ for command in (
 
 
 def main() -> None:
-    """Run the command. An error becomes a sentence, a next step and an exit code.
+    """Run the command; print an error as a sentence with a next step, and exit with a code.
 
     0: success, 1: failure, 2: usage or manifest error, 130: interrupted.
     """
@@ -89,6 +89,6 @@ def main() -> None:
 
 
 def _print_error(text: str) -> None:
-    """Print an error's lines; names of files in them cannot steer the terminal."""
+    """Print an error's lines with control characters, for example in file names, as escapes."""
     for line in text.rstrip("\n").split("\n"):
         click.echo(printable(line), err=True)

@@ -1,4 +1,4 @@
-"""`traingrid rehearse`: a manifest on a bad day, on this machine, before money is spent on it."""
+"""`traingrid rehearse`: runs a manifest on this machine with injected faults, before it costs money in AWS."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C: either way what was started is ended, and its files are gone."""
+    """Handle SIGTERM like Ctrl-C: in both cases the rehearsal's processes end and its files are deleted."""
     former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

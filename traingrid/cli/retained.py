@@ -1,4 +1,4 @@
-"""`traingrid retained`: what outlives the stacks of a grid, what it costs, and how to remove it."""
+"""`traingrid retained`: lists the resources that remain without their stacks, their cost and how to delete them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def retained(grid_file: Path) -> None:
 
 
 def _stacks(grid: Grid) -> list[str]:
-    """Return the stacks of the grid that are still there."""
+    """Return the stacks of the grid that still exist."""
     of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
     wanted = [(name_of(grid.name), grid.home) for name_of in of_home]
     for region in grid.regions:

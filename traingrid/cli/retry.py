@@ -1,4 +1,4 @@
-"""`traingrid retry`: try failed and stopped jobs once more."""
+"""`traingrid retry`: retries failed and stopped jobs."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
 
 
 def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
-    """Return what a mended manifest asks to try again, its sources uploaded."""
+    """Return the plan of a retry with a corrected manifest, after uploading its sources."""
     lines, sources = read_manifest(manifest, retrier.deployment)
     todo = retrier.planned(submission, lines)
-    sources.upload(click.echo)  # nothing is uploaded for a manifest that is refused
+    sources.upload(click.echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
     for index, fields in sorted(todo.changed.items()):
         click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")

@@ -1,4 +1,4 @@
-"""`traingrid submit`: upload a manifest and say what became of it."""
+"""`traingrid submit`: uploads a manifest and reports the result."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20
-# Others may submit a manifest of the same name meanwhile, and its report takes the place of ours.
+# Another user may submit a manifest of the same name meanwhile, and its report replaces ours.
 _REPORTS_LOOKED_AT = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uploaded:
-    """A manifest that S3 has taken, and of which nothing more is known.
+    """A manifest that was uploaded; its report is not known yet.
 
     Attributes:
-        uri: Where it lies.
-        version: Which version of it this is.
+        uri: Its URI.
+        version: Its version.
     """
 
     uri: S3Uri
@@ -56,7 +56,7 @@ class Uploaded:
 
     @property
     def submission(self) -> str:
-        """The id of the submission that the intake makes of it."""
+        """The id of the submission that the intake creates from it."""
         return submission_id(str(self.uri), self.version)
 
 
@@ -93,7 +93,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     """Upload a manifest, and return the intake's report once its jobs are submitted.
 
     Raises:
-        TraingridError: It is rejected, Batch does not take its jobs, or the intake does not answer.
+        TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
     """
     uploaded = _uploaded(manifest, _prepared(manifest, deployment), deployment)
     report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
@@ -102,7 +102,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
 
 
 def _prepared(manifest: Path, deployment: Deployment) -> bytes:
-    """Return what is to be uploaded, its sources there already."""
+    """Return the content to upload, after uploading its sources."""
     found = packed(manifest, deployment)
     if found.sources:
         _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
@@ -119,7 +119,7 @@ def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploade
 
 @contextmanager
 def _may_go_on(next_step: str) -> Iterator[None]:
-    """Tell whoever sees an error, or interrupts, what to do about a manifest that may be submitted all the same."""
+    """Add the next step to errors and interrupts, for a manifest that may have been submitted despite them."""
     try:
         yield
     except KeyboardInterrupt:
@@ -128,16 +128,16 @@ def _may_go_on(next_step: str) -> Iterator[None]:
         error.next_step = f"{next_step} {error.next_step}".strip()
         raise
     except (BotoCoreError, ClientError) as error:
-        if not is_outage(error):  # it is refused
+        if not is_outage(error):  # AWS refused the request
             raise
         raise TraingridError(f"AWS answers: {error}.", next_step) from error
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
-    """Print what a manifest would do; reads only.
+    """Print the jobs that a manifest would create; reads only.
 
     Raises:
-        TraingridError: The manifest is wrong, or some of it would fail as things are.
+        TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = packed(manifest, deployment)
     found = list(planned(_parsed(manifest, content.content, deployment), deployment))
@@ -156,12 +156,12 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
 
 
 def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], PackedManifest]:
-    """Return the lines of a manifest on this machine, checked as the intake checks them, and their packed sources.
+    """Return the lines of a local manifest, validated as by the intake, and their packed sources.
 
-    Nothing is uploaded: whoever starts the lines' jobs does that first.
+    Nothing is uploaded; a caller that starts the lines' jobs uploads the sources first.
 
     Raises:
-        TraingridError: It is wrong; the text names everything that is.
+        TraingridError: The manifest is invalid; the text lists its errors.
     """
     found = packed(manifest, deployment)
     return _parsed(manifest, found.content, deployment), found
@@ -177,10 +177,10 @@ def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
-    """Return the intake's last report on one version of a manifest, as soon as it is there.
+    """Wait for the intake's final report on one version of a manifest, and return it.
 
     Raises:
-        TraingridError: The intake has not answered by when it must have, or what it has answered cannot be read.
+        TraingridError: The intake did not answer within its time limit, or its report cannot be read.
     """
     deadline = time.monotonic() + ANSWERED_WITHIN
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
