@@ -51,7 +51,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line
     errors = ErrorReport()
     for number, row in enumerate(rows, start=1):
         if number > limits.jobs:
-            reason = f"it has more lines than the {limits.jobs:,} jobs that a submission takes at most"
+            reason = f"a submission may have at most {limits.jobs:,} jobs, and the file has more lines"
             errors.add_first(file_error(reason, "Split it into several files.").errors)
             break
         checked = checked_line(row, rules) if isinstance(row, Row) else row
@@ -75,10 +75,11 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
     """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
-        return file_error("it holds no job", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
+        return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
     if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):
-        found = f"it promises {rows.declared} jobs and has {len(lines)}{'' if rows.ended else ', the last one cut off'}"
-        return file_error(found, "Upload the whole file, or mend the number.").errors
+        incomplete = "" if rows.ended else ", and its last line is incomplete"
+        found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
+        return file_error(found, "Upload the complete file, or correct the number.").errors
     if of_several := different_shares(lines, grid):
         return of_several
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
@@ -91,7 +92,7 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
         for name, number in asked.items()
         if (most := getattr(grid.limits, name)) is not None and number > most
         for error in file_error(
-            f"its jobs take {number:,} {name} together, and a submission may take {most:,}",
+            f"its jobs use {number:,} {name} in total, and a submission may use at most {most:,}",
             f"Split it, or raise limits.{name} in grid.yaml and deploy.",
         ).errors
     ]

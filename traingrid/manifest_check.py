@@ -79,7 +79,7 @@ class _Check:
         value = self.row.values.get(name)
         if value is None or value == "":
             if required:
-                self._refuse(name, "", RefusedError("it is missing", required))
+                self._refuse(name, "", RefusedError("a value is required", required))
             return None
         return self._entry(name, value, read)
 
@@ -107,7 +107,7 @@ class _Check:
         found = self.row.values.get(name)
         if isinstance(found, dict | None):
             return found or {}
-        self._refuse(name, found, RefusedError("it is no object", 'Write {"name": value}.'))
+        self._refuse(name, found, RefusedError("must be an object", 'Write {"name": value}.'))
         return {}
 
     def _texts(self, name: str, read: Callable[[str, Any], str]) -> dict[str, str]:
@@ -124,13 +124,13 @@ class _Check:
     def _data(self, region: str) -> tuple[S3Uri | None, Inputs]:
         given = [name for name in ("s3_uri", "inputs") if self.row.values.get(name) not in (None, "", {})]
         if len(given) == 2:
-            reason = "s3_uri and inputs are both there"
-            self._refuse("s3_uri", self.row.values["s3_uri"], RefusedError(reason, "Take one of them away."))
+            reason = "s3_uri and inputs cannot be combined"
+            self._refuse("s3_uri", self.row.values["s3_uri"], RefusedError(reason, "Remove one of them."))
             return None, {}
         if given == ["inputs"]:
             return None, self._inputs(region)
         if not given and self.row.values.get("s3_uri") is None:
-            self._refuse("s3_uri", "", RefusedError("the line does not say where its data lies", _FOLDER))
+            self._refuse("s3_uri", "", RefusedError("s3_uri or inputs is required", _FOLDER))
             return None, {}
         uri = self.row.values["s3_uri"]
         return self._entry("s3_uri", uri or "", lambda uri: self.rules.data(uri, region, _FOLDER)), {}
@@ -171,7 +171,7 @@ class _Check:
         next_step = "Write s3://bucket/…/sourcedir.tar.gz; only `traingrid submit` packs and uploads a local folder."
         parsed = str(self.rules.data(uri, region, next_step))
         if not parsed.endswith(".tar.gz"):
-            raise RefusedError("it is no .tar.gz archive", next_step)
+            raise RefusedError("must be a .tar.gz archive", next_step)
         return values.text(parsed, "HyperParameterValue", next_step)
 
     def _replicas(self, region: str, inputs: Inputs, settings: dict[str, Any]) -> dict[str, S3Uri | Inputs]:
@@ -189,9 +189,9 @@ class _Check:
     ) -> S3Uri | Inputs:
         self.rules.region(other)
         if other == region:
-            raise RefusedError("it is the job's own Region", "Take it away.")
+            raise RefusedError("must differ from the job's own Region", "Remove this replica.")
         if "source" in settings:
-            raise RefusedError("the line's source lies in one Region alone", "Take source or the replicas away.")
+            raise RefusedError("the line's source is in one Region only", "Remove source or the replicas.")
         if "image" in settings:
             self.rules.image(settings["image"], other)
         if not inputs:
@@ -199,7 +199,7 @@ class _Check:
         uris = value if isinstance(value, dict) else dict.fromkeys(inputs, value)
         if uris.keys() != inputs.keys() or (len(inputs) > 1 and not isinstance(value, dict)):
             example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
-            raise RefusedError("it does not name the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
+            raise RefusedError("must have the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
         return {
             name: channel(name, {**said.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
             for name, said in inputs.items()
@@ -211,19 +211,19 @@ class _Check:
         given = self.row.values  # a field with an invalid value counts as present
         algorithm = "algorithm" in given or is_algorithm(found, grid)
         rules = (
-            ("algorithm", "image" in given, "image is there too", "Take one of the two away."),
-            ("metrics", algorithm, "an algorithm brings its own metrics", "Take it away."),
-            ("source", algorithm, "an algorithm brings its own program", "Take it away."),
-            ("source", "entry_point" not in given, "entry_point is missing", "Name the program in the archive."),
-            ("entry_point", "source" not in given, "source is missing", "Name the archive that the program is in."),
+            ("algorithm", "image" in given, "algorithm and image cannot be combined", "Remove one of them."),
+            ("metrics", algorithm, "an algorithm defines its own metrics", "Remove metrics."),
+            ("source", algorithm, "an algorithm has its own program", "Remove source."),
+            ("source", "entry_point" not in given, "source requires entry_point", "Name the program in the archive."),
+            ("entry_point", "source" not in given, "entry_point requires source", "Name the program's archive."),
             (
                 "max_runtime",
                 runtime > longest,
-                f"the grid lets no job run longer than {longest} s",
-                "Write at most as much; the limit is max_runtime of `training` in grid.yaml.",
+                f"must be at most {longest} s, the limit of this grid",
+                "Reduce it; the limit is max_runtime of `training` in grid.yaml.",
             ),
-            ("max_wait", not found.get("spot"), "it is for spot alone", "Write spot true, or take it away."),
-            ("max_wait", found.get("max_wait", 0) < runtime, "it is less than max_runtime", "Write at least as much."),
+            ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
+            ("max_wait", found.get("max_wait", 0) < runtime, "must be at least max_runtime", "Increase max_wait."),
         )
         for name, wrong, reason, next_step in rules:
             if name in found and wrong:
@@ -240,8 +240,8 @@ class _Check:
         )
         for name, number, greatest in numbers:
             if number > greatest:
-                reason = f"with those of the grid there are {number}, and SageMaker takes at most {greatest}"
-                self._refuse(name, "", RefusedError(reason, "Take some away."))
+                reason = f"with those of the grid, there are {number} entries, and SageMaker allows at most {greatest}"
+                self._refuse(name, "", RefusedError(reason, "Remove some entries."))
 
     def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
         told = set()
@@ -258,11 +258,11 @@ _KNOWN = frozenset(FIELDS)
 def _name(name: object) -> str:
     next_step = "Write a shorter name of printable characters."
     if not isinstance(name, str):
-        raise RefusedError("it is no text", next_step)
+        raise RefusedError("must be text", next_step)
     if len(name) > MAX_NAME_CHARACTERS:
-        raise RefusedError(f"it has {len(name)} characters and a name has at most {MAX_NAME_CHARACTERS}", next_step)
+        raise RefusedError(f"must have at most {MAX_NAME_CHARACTERS} characters; got {len(name)}", next_step)
     if not name.isprintable():
-        raise RefusedError("it has control characters", next_step)
+        raise RefusedError("must not contain control characters", next_step)
     return name
 
 

@@ -72,16 +72,16 @@ def broken_limit(shape: str, text: str) -> str | None:
     """
     limit = _limit(shape)
     if len(text) > limit.greatest:
-        return f"it has {len(text):,} characters and SageMaker takes at most {limit.greatest:,}"
+        return f"must have at most {limit.greatest:,} characters, SageMaker's limit; got {len(text):,}"
     if len(text) < limit.least:
-        return "it is empty"
+        return "must not be empty"
     if limit.one_line and _LINE_ENDS.search(text):
-        return "it has more than one line"
+        return "must be a single line"
     if not text.isprintable() and _CONTROLS.search(text):
-        return "it has control characters"
+        return "must not contain control characters"
     if limit.compiled and not limit.compiled.fullmatch(text):
-        return f"it does not have the form {limit.pattern}"
-    return None if text.isascii() or _is_unicode(text) else "it has half of a surrogate pair, which is no character"
+        return f"must match the pattern {limit.pattern}"
+    return None if text.isascii() or _is_unicode(text) else "must not contain half of a surrogate pair"
 
 
 def _is_unicode(text: str) -> bool:

@@ -107,15 +107,16 @@ class Rows:
 def too_large(size: int) -> ManifestError:
     """Return the error for a file of `size` bytes, which exceeds the maximum size of a manifest."""
     return file_error(
-        f"it has {size:,} bytes or more, and a manifest has at most {MAX_BYTES:,}", "Split it into several files."
+        f"the file has {size:,} bytes or more, and a manifest may have at most {MAX_BYTES:,}",
+        "Split it into several files.",
     )
 
 
 def _refuse_other_formats(start: bytes) -> None:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise file_error("it is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
+        raise file_error("the file is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
-        raise file_error("it is compressed, or a spreadsheet's own format", "Upload it as CSV or JSON Lines text.")
+        raise file_error("the file is compressed or in a spreadsheet's format", "Upload it as CSV or JSON Lines text.")
 
 
 def _text(number: int, line: bytes) -> str | LineError:
@@ -125,10 +126,10 @@ def _text(number: int, line: bytes) -> str | LineError:
         ManifestError: The line has a NUL byte. The file is not text, and its other lines would repeat the error.
     """
     if b"\0" in line:
-        reason = f"line {number} has a NUL byte, so it is not UTF-8 text"
+        reason = f"line {number} has a NUL byte, so the file is not UTF-8 text"
         raise file_error(reason, "Save it as UTF-8 text ('CSV UTF-8' in a spreadsheet).")
     if len(line) > MAX_LINE_BYTES:
-        reason = f"it is longer than the {MAX_LINE_BYTES:,} bytes that a line has at most"
+        reason = f"a line may have at most {MAX_LINE_BYTES:,} bytes, and this one is longer"
         return _line_error(number, line[:200].decode(errors="replace"), reason, "Write one job per line.")
     try:
         return line.decode()
@@ -167,7 +168,7 @@ def _cells(number: int, text: str) -> list[str] | LineError:
     try:
         return [cell.strip() for cell in next(csv.reader([text], strict=True))]
     except csv.Error as error:
-        reason = f"it is not CSV ({error})"
+        reason = f"invalid CSV ({error})"
         return _line_error(
             number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
         )
@@ -178,11 +179,7 @@ def _plain_row(number: int, text: str) -> Row | list[LineError]:
     if isinstance(cells, LineError):
         return [cells]
     if not 2 <= len(cells) <= 3:
-        return [
-            _line_error(
-                number, text, f"it has {len(cells)} field{'s' * (len(cells) != 1)} where 2 or 3 belong", PLAIN_FORM
-            )
-        ]
+        return [_line_error(number, text, f"a line must have 2 or 3 fields, and this one has {len(cells)}", PLAIN_FORM)]
     region, uri, *name = cells
     return Row(
         number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
@@ -194,8 +191,8 @@ def _row_of_columns(number: int, text: str, columns: list[tuple[str, str] | None
     if isinstance(cells, LineError):
         return [cells]
     if len(cells) != len(columns):
-        reason = f"it has {len(cells)} cells and the header has {len(columns)}"
-        return [_line_error(number, text, reason, "Give every column a cell, an empty one for the default.")]
+        reason = f"the line has {len(cells)} cells, and the header has {len(columns)}"
+        return [_line_error(number, text, reason, "Write a cell for every column; leave it empty for the default.")]
     values: dict[str, Any] = {}
     for column, cell in zip(columns, cells, strict=True):
         if column is None or not cell:
@@ -215,13 +212,13 @@ def _json_row(number: int, text: str) -> Row | list[LineError]:
             text, object_pairs_hook=_unrepeated, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
-        return [_line_error(number, text, f"it is not JSON: {error.msg} at character {error.pos + 1}", example)]
+        return [_line_error(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", example)]
     except ValueError as error:
         return [_line_error(number, text, str(error), example)]
     except RecursionError:
-        return [_line_error(number, text, "it is nested too deeply", example)]
+        return [_line_error(number, text, "the JSON is nested too deeply", example)]
     if not isinstance(values, dict):
-        return [_line_error(number, text, "it is JSON, but no object", example)]
+        return [_line_error(number, text, "the line must be a JSON object", example)]
     return Row(number=number, values=values, csv=False)
 
 
@@ -230,22 +227,22 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {shown(twice)} stands there twice")
+        raise ValueError(f"the key {shown(twice)} occurs twice")
     return found
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{shown(text, 20)} is too large a number")
+        raise ValueError(f"the number {shown(text, 20)} is too large")
     return number
 
 
 def _integer(text: str) -> int:
     if len(text) > 20:
-        raise ValueError(f"{shown(text, 20)} is too large a number")
+        raise ValueError(f"the number {shown(text, 20)} is too large")
     return int(text)

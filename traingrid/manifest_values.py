@@ -53,7 +53,7 @@ def literal(value: object) -> str:
 def text(value: object, shape: str, next_step: str) -> str:
     """Return a text that satisfies the limits of a shape of the service model."""
     if not isinstance(value, str):
-        raise RefusedError("it is no text", next_step)
+        raise RefusedError("must be text", next_step)
     broken = broken_limit(shape, value)
     if broken:
         raise RefusedError(broken, next_step)
@@ -65,7 +65,7 @@ def scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
-        raise RefusedError("it is neither text nor a number nor a boolean", "Write it as JSON text in quotes.")
+        raise RefusedError("must be text, a number or a boolean", "Write it as JSON text in quotes.")
     return str(value)
 
 
@@ -77,9 +77,9 @@ def count(least: int, greatest: int = MAX_INTEGER) -> Callable[[object], int]:
         if isinstance(value, str) and _DIGITS.fullmatch(value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise RefusedError("it is no whole number", next_step)
+            raise RefusedError("must be a whole number", next_step)
         if not least <= value <= greatest:
-            raise RefusedError("it is out of range", next_step)
+            raise RefusedError("out of range", next_step)
         return value
 
     return read
@@ -90,7 +90,7 @@ def choice(*offered: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in offered:
-            raise RefusedError("it is not what there is", f"Write {', '.join(offered)}.")
+            raise RefusedError("not a valid value", f"Write {' or '.join(offered)}.")
         return value
 
     return read
@@ -111,7 +111,7 @@ def flag(value: object) -> bool:
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise RefusedError("it is neither true nor false", "Write true or false.")
+        raise RefusedError("must be true or false", "Write true or false.")
     return value
 
 
@@ -125,7 +125,7 @@ def duration(longest: int) -> Callable[[object], int]:
         except ValueError as error:
             raise RefusedError(str(error), next_step) from None
         if not 1 <= seconds <= longest:
-            raise RefusedError("it is out of range", next_step)
+            raise RefusedError("out of range", next_step)
         return seconds
 
     return read
@@ -135,7 +135,7 @@ def entry_point(value: object) -> str:
     """Return the path of a program inside `source`."""
     next_step = "Write the path of a .py or .sh file inside the archive, for example train.py."
     if not isinstance(value, str) or not _ENTRY_POINT.fullmatch(value):
-        raise RefusedError("it is no path of a program inside the archive", next_step)
+        raise RefusedError("must be the path of a program inside the archive", next_step)
     return text(value, "HyperParameterValue", next_step)
 
 
@@ -147,19 +147,19 @@ def metrics(value: object) -> dict[str, str]:
     if isinstance(value, list):
         value = {name: metric_regex(name) if isinstance(name, str) else "" for name in map(_hashable, value)}
     if not isinstance(value, dict) or not value:
-        raise RefusedError("it names no metric", next_step)
+        raise RefusedError("must name at least one metric", next_step)
     if len(value) > most("MetricDefinitionList"):
-        raise RefusedError(f"SageMaker takes at most {most('MetricDefinitionList')} metrics", next_step)
+        raise RefusedError(f"SageMaker allows at most {most('MetricDefinitionList')} metrics", next_step)
     for name, regex in value.items():
         if not isinstance(name, str) or not _METRIC_NAME.fullmatch(name):
-            raise RefusedError(f"{literal(name)} is no name of a metric", next_step)
+            raise RefusedError(f"{literal(name)} is not a valid metric name", next_step)
         text(regex, "MetricRegex", f"Give {name} a regular expression.")
         try:
             groups = re.compile(regex).groups
         except (re.error, RecursionError, OverflowError) as error:
-            raise RefusedError(f"{literal(regex)} is no regular expression ({error})", next_step) from None
+            raise RefusedError(f"{literal(regex)} is not a regular expression ({error})", next_step) from None
         if groups < 1:
-            raise RefusedError(f"{literal(regex)} has no group that catches the value", "Put the number in (…).")
+            raise RefusedError(f"{literal(regex)} has no group for the value", "Put the number in (…).")
     return value
 
 
@@ -170,10 +170,10 @@ def metric_regex(name: str) -> str:
 
 def hyperparameter(name: str, value: object) -> str:
     """Return a hyperparameter's value as text."""
-    next_step = "Shorten it, or put it into a file of a channel."
+    next_step = "Shorten it, or store it in a file of a channel."
     text(name, "HyperParameterKey", "Give the hyperparameter another name.")
     if name in OURS:
-        raise RefusedError("traingrid sets it itself", OURS[name])
+        raise RefusedError("traingrid sets this hyperparameter", OURS[name])
     return text(_not_secret(name, scalar(value)), "HyperParameterValue", next_step)
 
 
@@ -181,22 +181,22 @@ def variable(name: str, value: object) -> str:
     """Return an environment variable's value as text."""
     text(name, "TrainingEnvironmentKey", "Write letters, digits and underscores.")
     if _RESERVED_VARIABLES.fullmatch(name):
-        raise RefusedError("it is a variable of the platform or of the loader", "Take it away, or set it in the image.")
+        raise RefusedError("reserved for the platform or the loader", "Remove it, or set it in the image.")
     return text(_not_secret(name, scalar(value)), "TrainingEnvironmentValue", "Shorten it.")
 
 
 def tag(name: str, value: object) -> str:
     """Return a tag's value as text."""
-    text(name, "TagKey", "Write letters, digits, blanks and _.:/=+-@.")
+    text(name, "TagKey", "Write letters, digits, spaces and _.:/=+-@.")
     if name.lower().startswith(("aws:", "traingrid:")):
-        raise RefusedError("names with this beginning are AWS's or traingrid's own", "Give the tag another name.")
-    return text(_not_secret(name, scalar(value)), "TagValue", "Write letters, digits, blanks and _.:/=+-@.")
+        raise RefusedError("this prefix is reserved for AWS or traingrid", "Give the tag another name.")
+    return text(_not_secret(name, scalar(value)), "TagValue", "Write letters, digits, spaces and _.:/=+-@.")
 
 
 def _not_secret(name: str, value: str) -> str:
     if _SECRET_NAME.fullmatch(name) or _SECRET_VALUE.search(value):
-        reason = "it looks like a secret, and everybody who may describe the training job could read it"
-        next_step = "Keep it in AWS Secrets Manager and let the training code fetch it."
+        reason = "looks like a secret, and any user who may describe the training job could read it"
+        next_step = "Store it in AWS Secrets Manager and read it in the training code."
         raise RefusedError(reason, next_step, secret=True)
     return value
 
@@ -211,7 +211,7 @@ def _retries(value: object) -> int:
 
 def _share(value: object) -> str:
     if not isinstance(value, str) or len(value) > 64 or not value.isprintable():
-        raise RefusedError("it is no name of a share", "Write one of `shares` in grid.yaml.")
+        raise RefusedError("not a valid name of a share", "Write one of `shares` in grid.yaml.")
     return value
 
 

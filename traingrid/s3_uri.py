@@ -37,17 +37,17 @@ class S3Uri:
         """
         scheme, separator, rest = text.partition("://")
         if not separator or scheme != "s3":
-            raise ValueError("it does not start with s3://")
+            raise ValueError("the URI must start with s3://")
         bucket, _, key = rest.partition("/")
         if not _BUCKET.match(bucket):
-            raise ValueError("what follows s3:// is not a legal bucket name")
+            raise ValueError("the bucket name after s3:// is invalid")
         key = key.rstrip("/")
         if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
-            raise ValueError("its key has an empty, '.' or '..' part")
+            raise ValueError("the key must not have an empty, '.' or '..' part")
         if not key.isprintable():
-            raise ValueError("its key has a control character")
+            raise ValueError("the key must not contain control characters")
         if len(key.encode()) > _MAX_KEY_BYTES:
-            raise ValueError(f"its key is longer than {_MAX_KEY_BYTES} bytes")
+            raise ValueError(f"the key must have at most {_MAX_KEY_BYTES} bytes")
         return cls(bucket, key)
 
     def __truediv__(self, part: str) -> S3Uri:

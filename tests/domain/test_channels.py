@@ -124,7 +124,7 @@ def test_a_mode_that_a_replica_inherits_is_that_of_its_channel() -> None:
 def test_more_channels_than_sagemaker_takes_are_refused_with_their_number_and_the_way_out() -> None:
     error = error_of(input_mode="Pipe", streams="rank", instance_count=2)
     assert error.field == "streams"
-    assert "16 ranks of train and validation makes 32 channels, and SageMaker takes at most 20" in error.reason
+    assert "16 ranks of train and validation requires 32 channels, and SageMaker allows at most 20" in error.reason
     assert "streams host" in error.next_step
     assert job_of(input_mode="Pipe", streams="host", instance_count=80).ranks == 640
     assert len(sources_of(job_of(input_mode="Pipe", streams="rank", processes_per_host=10))) == 20
@@ -133,17 +133,17 @@ def test_more_channels_than_sagemaker_takes_are_refused_with_their_number_and_th
 def test_more_channels_by_the_grids_default_are_refused_as_well() -> None:
     grid = a_job(input_mode="Pipe", streams="rank", processes_per_host=11)
     (error,) = errors_of("us-east-1,s3://ragab-ml/x\n", job=grid)
-    assert "makes 22 channels" in error.reason
+    assert "requires 22 channels" in error.reason
 
 
 @pytest.mark.parametrize(
     ("said", "field", "says"),
     [
-        ({"input_mode": "pipe"}, "input_mode", "it is not what there is"),
-        ({"input_mode": "Pipe", "streams": "both"}, "streams", "it is not what there is"),
+        ({"input_mode": "pipe"}, "input_mode", "not a valid value"),
+        ({"input_mode": "Pipe", "streams": "both"}, "streams", "not a valid value"),
         ({"input_mode": "Pipe", "shuffle_seed": -1}, "shuffle_seed", "out of range"),
-        ({"streams": "rank"}, "streams", "no channel of the line is in it"),
-        ({"input_mode": "File", "shuffle_seed": 3}, "shuffle_seed", "no channel of the line is in it"),
+        ({"streams": "rank"}, "streams", "no channel of the line uses it"),
+        ({"input_mode": "File", "shuffle_seed": 3}, "shuffle_seed", "no channel of the line uses it"),
     ],
 )
 def test_what_cannot_be_is_refused(said: dict[str, Any], field: str, says: str) -> None:
@@ -168,14 +168,14 @@ def test_a_channel_that_cannot_be_dealt_to_ranks_is_refused(channel: dict[str, A
 def test_names_that_streams_of_ranks_would_take_twice_or_make_too_long_are_refused() -> None:
     twice = {"train": "s3://ragab-ml/a/", "train_1": {"uri": "s3://ragab-ml/b/", "input_mode": "File"}}
     error = error_of(inputs=twice, input_mode="Pipe", streams="rank")
-    assert "train_1 stands there twice" in error.reason
+    assert "train_1 occurs twice" in error.reason
     error = error_of(inputs={"x" * 63: "s3://ragab-ml/a/"}, input_mode="Pipe", streams="rank")
     assert "too long a name" in error.reason
 
 
 def test_an_algorithm_has_no_stream_for_each_rank() -> None:
     error = error_of(algorithm="forest", input_mode="Pipe", streams="rank")
-    assert "knows of no stream for each rank" in error.reason
+    assert "does not support one stream per rank" in error.reason
     line = json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "algorithm": "forest"})
     (job,) = jobs_of(line, job=a_job(input_mode="Pipe", streams="rank"))
     assert list(sources_of(job)) == ["train", "validation"]

@@ -118,11 +118,11 @@ def test_with_a_source_the_code_channel_counts_and_its_name_is_taken() -> None:
     uris = ",".join([f"{DATA}/x"] * 20)
     many = f"region,source,entry_point,{channels}\n{REGION},{SOURCE},train.py,{uris}\n"
     parse(many.encode(), deployment({}))
-    assert "there are 21 channels" in refusals(deployment({"network_isolation": True}), many)[0]
+    assert "the job has 21 channels" in refusals(deployment({"network_isolation": True}), many)[0]
     same = f"region,source,entry_point,input.code\n{REGION},{SOURCE},train.py,{DATA}/x\n"
     parse(same.encode(), deployment({}))
     (refusal,) = refusals(deployment({"network_isolation": True}), same)
-    assert refusal.startswith("inputs: without a network the line's source comes as a channel of the name code too")
+    assert refusal.startswith("inputs: with network isolation, the line's source uses the channel name code")
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_no_line_runs_longer_than_the_grid_lets_it() -> None:
     line = f"region,s3_uri,max_runtime\n{REGION},{DATA}/campaign,{{}}\n"
     assert request(where, line.format("48h"))["StoppingCondition"]["MaxRuntimeInSeconds"] == 172800
     (refusal,) = refusals(where, line.format("49h"))
-    assert refusal.startswith("max_runtime: the grid lets no job run longer than 172800 s Write at most as much")
+    assert refusal.startswith("max_runtime: must be at most 172800 s, the limit of this grid Reduce it")

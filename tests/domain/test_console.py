@@ -50,14 +50,14 @@ def test_a_file_name_cannot_steer_the_terminal(
 
 
 def test_an_error_of_a_whole_file_names_the_file_only() -> None:
-    of_file = {"line": 0, "field": "file", "value": "", "reason": "it holds no job", "next_step": "Write one."}
+    of_file = {"line": 0, "field": "file", "value": "", "reason": "the file has no jobs", "next_step": "Write one."}
     of_line = {"line": 3, "field": "region", "value": "'x'", "reason": "it is no Region", "next_step": "Write one."}
-    missing = {"line": 4, "field": "region", "value": "", "reason": "it is missing", "next_step": "Write one."}
+    missing = {"line": 4, "field": "region", "value": "", "reason": "a value is required", "next_step": "Write one."}
     error = _rejected(Path("x.csv"), {"errors": [of_file, of_line, missing], "errors_in_total": 3})
     assert error.what.splitlines()[1:] == [
-        "x.csv: it holds no job. Write one.",
+        "x.csv: the file has no jobs. Write one.",
         "x.csv:3: region 'x': it is no Region. Write one.",
-        "x.csv:4: region: it is missing. Write one.",
+        "x.csv:4: region: a value is required. Write one.",
     ]
     assert error.next_step == "Fix these lines and submit the file again."
 

@@ -156,8 +156,8 @@ def test_the_ranks_of_an_algorithm_are_its_hosts() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "an algorithm brings its own program"),
-        ({"metrics": {"loss": "loss=(.*)"}}, "an algorithm brings its own metrics"),
+        ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "an algorithm has its own program"),
+        ({"metrics": {"loss": "loss=(.*)"}}, "an algorithm defines its own metrics"),
     ],
 )
 def test_what_an_algorithm_does_not_take_is_refused(values: dict[str, Any], why: str) -> None:
@@ -196,13 +196,19 @@ def test_a_line_may_name_an_image_of_an_allowed_registry(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4", "in no registry that this grid allows"),
-        ("763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training-evil:1", "in no registry"),
-        ("999999999999.dkr.ecr.{region}.amazonaws.com/tensorflow-training:1", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/other/training:1", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid-other/training:1", "in no registry"),
-        ("docker.io/library/python:3.11", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.eu-north-1.amazonaws.com/traingrid/training:1", "SageMaker pulls from its own Region"),
+        ("763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4", "does not allow the image's registry"),
+        (
+            "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training-evil:1",
+            "does not allow the image's registry",
+        ),
+        ("999999999999.dkr.ecr.{region}.amazonaws.com/tensorflow-training:1", "does not allow the image's registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/other/training:1", "does not allow the image's registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid-other/training:1", "does not allow the image's registry"),
+        ("docker.io/library/python:3.11", "does not allow the image's registry"),
+        (
+            ACCOUNT + ".dkr.ecr.eu-north-1.amazonaws.com/traingrid/training:1",
+            "SageMaker pulls only from its own Region",
+        ),
     ],
 )
 def test_a_line_may_name_no_other(uri: str, why: str) -> None:

@@ -138,7 +138,7 @@ def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
     monkeypatch.setattr(intake.storage, "pieces", pieces)
     source = replace(upload(intake, SAMPLE), size=size)
     (error,) = intake.accept(source, owner="request-1")["errors"]
-    assert "bytes or more, and a manifest has at most" in error["reason"]
+    assert "bytes or more, and a manifest may have at most" in error["reason"]
     assert batch.submitted == []
 
 

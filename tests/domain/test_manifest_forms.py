@@ -234,21 +234,21 @@ def test_all_errors_of_all_lines_are_told_with_field_value_and_next_step() -> No
 def test_what_the_deployment_decides_is_no_field_and_the_error_says_so(name: str) -> None:
     (of_json,) = errors_of(json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", name: "x"}))
     (of_csv,) = errors_of(f"region,s3_uri,{name}\nus-east-1,s3://ragab-ml/x,x\n")
-    assert of_json.reason == of_csv.reason == "it is decided by the deployment, and a manifest cannot say it"
+    assert of_json.reason == of_csv.reason == "the deployment sets this, and a manifest cannot override it"
 
 
 @pytest.mark.parametrize(
     ("values", "field", "reason"),
     [
-        ({"instance_type": "ml.p4d.24xlarge"}, "instance_type", "not an instance type that this grid allows"),
-        ({"image": "resnett"}, "image", "no image of this grid"),
-        ({"image": "docker.io/library/python:3"}, "image", "no registry that this grid allows"),
-        ({"image": f"{DLC}/pytorch-training:2"}, "image", "no registry that this grid allows"),
-        ({"image": f"{DLC}/tensorflow-training-evil/x:1"}, "image", "no registry that this grid allows"),
+        ({"instance_type": "ml.p4d.24xlarge"}, "instance_type", "does not allow this instance type"),
+        ({"image": "resnett"}, "image", "not an image of this grid"),
+        ({"image": "docker.io/library/python:3"}, "image", "does not allow the image's registry"),
+        ({"image": f"{DLC}/pytorch-training:2"}, "image", "does not allow the image's registry"),
+        ({"image": f"{DLC}/tensorflow-training-evil/x:1"}, "image", "does not allow the image's registry"),
         ({"image": f"{DLC}/tensorflow-training:2".format(region="eu-west-1")}, "image", "the image is in eu-west-1"),
-        ({"algorithm": "other"}, "algorithm", "not an algorithm that this grid allows"),
-        ({"output": "s3://ragab-ml/x"}, "output", "writes to the bucket"),
-        ({"checkpoints": "s3://ragab-ml/x"}, "checkpoints", "writes to the bucket"),
+        ({"algorithm": "other"}, "algorithm", "does not allow this algorithm"),
+        ({"output": "s3://ragab-ml/x"}, "output", "may write only to the bucket"),
+        ({"checkpoints": "s3://ragab-ml/x"}, "checkpoints", "may write only to the bucket"),
         ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "source", "is in us-west-2"),
         ({"s3_uri": "s3://ragab-ml/%2e%2e/other"}, "s3_uri", "an encoded dot or slash"),
         ({"replicas": {"us-west-2": "s3://ragab-ml/x"}}, "replicas.us-west-2", "is in us-east-1"),
@@ -272,9 +272,9 @@ TWO = "region,s3_uri,instance_count\nus-east-1,s3://ragab-ml/x,3\nus-east-1,s3:/
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"jobs": 1}, "more lines than the 1 jobs"),
-        ({"instances": 6}, "7 instances together, and a submission may take 6"),
-        ({"accelerators": 55}, "56 accelerators together, and a submission may take 55"),
+        ({"jobs": 1}, "at most 1 jobs"),
+        ({"instances": 6}, "7 instances in total, and a submission may use at most 6"),
+        ({"accelerators": 55}, "56 accelerators in total, and a submission may use at most 55"),
     ],
 )
 def test_a_submission_beyond_a_limit_of_the_grid_is_refused_whole(limits: dict[str, int], says: str) -> None:

@@ -56,7 +56,7 @@ def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch
     forget()
     monkeypatch.setattr(manifest_limits, "_shapes", lambda: shapes)
     try:
-        with pytest.raises(ManifestError, match="5 characters and SageMaker takes at most 4"):
+        with pytest.raises(ManifestError, match="must have at most 4 characters, SageMaker's limit; got 5"):
             parse(line, sample_deployment())
     finally:
         forget()
@@ -69,7 +69,9 @@ def test_a_line_has_room_for_the_tags_of_the_grid() -> None:
 
     ours = len(tags_of("traingrid", "0123abcd", 0, "fingerprint"))
     assert len(parse(manifest(most("TagList") - ours), sample_deployment())) == 1
-    with pytest.raises(ManifestError, match="with those of the grid there are 51, and SageMaker takes at most 50"):
+    with pytest.raises(
+        ManifestError, match="with those of the grid, there are 51 entries, and SageMaker allows at most 50"
+    ):
         parse(manifest(most("TagList") - ours + 1), sample_deployment())
 
 
@@ -89,7 +91,7 @@ def test_no_text_holds_control_characters(sign: str) -> None:
 def test_variables_may_have_lines_and_hyperparameters_may_not() -> None:
     assert broken_limit("TrainingEnvironmentValue", "one\ntwo\tthree") is None
     assert broken_limit("HyperParameterValue", "one\ttwo") is None
-    assert broken_limit("HyperParameterValue", "one\ntwo") == "it has more than one line"
+    assert broken_limit("HyperParameterValue", "one\ntwo") == "must be a single line"
 
 
 def test_every_type_with_accelerators_is_counted() -> None:

@@ -66,8 +66,8 @@ def test_a_replica_needs_a_queue_too(deployment: Deployment) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("reserch", "it is no share of this grid. There are research, production."),
-        ("", "it is missing. Write research, production, or `share` in grid.yaml."),
+        ("reserch", "not a share of this grid. The shares are research, production."),
+        ("", "a value is required. Write research, production, or set `share` in grid.yaml."),
     ],
 )
 def test_every_job_of_a_shared_grid_is_of_one_of_its_shares(deployment: Deployment, cell: str, said: str) -> None:
@@ -77,15 +77,15 @@ def test_every_job_of_a_shared_grid_is_of_one_of_its_shares(deployment: Deployme
 def test_a_share_is_refused_where_nothing_is_shared(deployment: Deployment) -> None:
     ((field, said),) = refused(deployment, f"region,s3_uri,share\nus-east-1,{EAST},research\n")
     assert field == "share"
-    assert "`shares` in grid.yaml names them" in said
+    assert "defined by `shares` in grid.yaml" in said
 
 
 def test_the_lines_of_a_file_are_of_one_share(deployment: Deployment) -> None:
     text = f"region,s3_uri,share\nus-east-1,{EAST},research\nus-east-1,{EAST},production\n"
     ((_, said),) = refused(with_queues(deployment), text)
     assert (
-        said
-        == "its lines are of the shares research, production, and a submission is one share's. Write a file for each."
+        said == "its lines have the shares research, production, and a submission may have only one share. "
+        "Write one file for each share."
     )
 
 
@@ -101,7 +101,7 @@ def test_a_job_that_would_wait_for_ever_is_refused(
     assert parse(f"{head}{region},{uri},direct,{most + 1}\n".encode(), grid)
     ((field, said),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
     assert field == "instance_count"
-    assert f"never runs more than {most} of ml.p3.16xlarge at once" in said
+    assert f"runs at most {most} of ml.p3.16xlarge at once" in said
 
 
 def test_the_plan_says_where_a_line_would_wait(deployment: Deployment) -> None:
@@ -118,4 +118,4 @@ def test_a_request_that_a_service_job_cannot_carry_is_refused(deployment: Deploy
     assert parse(f"{head}\n{row.format('direct')}\n".encode(), grid)
     ((field, said),) = refused(grid, f"{head}\n{row.format('queued')}\n")
     assert field == "launch"
-    assert "bytes, and a service queue carries at most 10,240" in said
+    assert "bytes, and a service queue accepts at most 10,240" in said
