@@ -56,8 +56,8 @@ def mended_jobs(
         UsageError: The number of lines differs from the number of jobs, or rows were reordered.
     """
     if len(lines) != len(submitted):
-        text = f"The manifest has {len(lines)} lines and submission {submission} has {len(submitted)} jobs."
-        raise UsageError(text, "Nothing was changed. Submit new lines as a manifest of their own: traingrid submit.")
+        text = f"The manifest has {len(lines)} lines, but submission {submission} has {len(submitted)} jobs."
+        raise UsageError(text, "Nothing was changed. Submit new lines in a separate manifest: traingrid submit.")
     order = [job.index for job in sorted(submitted, key=lambda job: job.line)]
     pairs = zip(lines, order, strict=True)
     mended = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
@@ -81,10 +81,10 @@ def _refuse_moved(mended: Mapping[int, Mended], latest: Mapping[int, Job], submi
     for index, now in mended.items():
         other = former.get(_trained(now.job, submission))
         if other is not None:
-            text = f"Line {now.job.line} is that of job {other} of submission {submission}, and stands where that of "
-            text += f"job {index} was: rows were moved, and what is to be tried again cannot be told."
-            step = "Nothing was changed. Bring the rows into the order in which they were submitted; what is to train "
-            raise UsageError(text, step + "the same as another line does is a manifest of its own: traingrid submit.")
+            text = f"Line {now.job.line} now describes job {other} of submission {submission}, but job {index} was on "
+            text += "this line. Rows cannot be reordered in a retry."
+            step = "Nothing was changed. Restore the original order. To train the same job twice, submit its line in a "
+            raise UsageError(text, step + "separate manifest: traingrid submit.")
 
 
 def _trained(job: Job, submission: str) -> str:

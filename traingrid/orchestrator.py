@@ -73,7 +73,7 @@ def run_child(environment: Mapping[str, str]) -> int:
     except TraingridError as error:
         return _give_up(error, str(error), error.exit_code, say)
     except (BotoCoreError, ClientError) as error:
-        said = f"AWS does not do what is asked: {error}. Batch tries again by itself."
+        said = f"AWS request failed: {error}. Batch will retry this child automatically."
         return _give_up(error, said, TRY_AGAIN, say)
 
 
@@ -122,13 +122,13 @@ def _farewell(supervisor: Supervisor | None, say: Say) -> int:
     signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # interrupts a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
-            say("told to end, and the job is cancelled", event="told_to_end")
+            say("received SIGTERM; the job is cancelled", event="told_to_end")
             return STOPPED
     except (LetGoError, TraingridError, BotoCoreError, ClientError):
-        say("told to end, and AWS does not say in time whether the job is cancelled", event="told_to_end")
+        say("received SIGTERM; AWS did not answer in time whether the job is cancelled", event="told_to_end")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    say("told to end: what trains already trains on, and a retry of this child attaches to it", event="told_to_end")
+    say("received SIGTERM; the training job continues, and a retry of this child attaches to it", event="told_to_end")
     return TRY_AGAIN  # Batch retries a child with this exit code unless a user has terminated it
 
 

@@ -71,7 +71,7 @@ class _Patient(Generic[T]):
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # a single failure may happen every hour, when credentials expire
-            said = f"AWS cannot be asked now: {error}. Asking again in {seconds:.0f} s."
+            said = f"AWS is not available: {error}. Retrying in {seconds:.0f} s."
             self._say(said, event="outage", failure=code_of(error), seconds=seconds)
         self._sleep(seconds)
 

@@ -72,7 +72,7 @@ def conflict(grid: str, tags: Mapping[str, str], seen: Seen, wanted: str) -> tup
         wanted: The fingerprint of the expected training job.
     """
     if not is_of_grid(tags, grid):
-        return CONFLICT, f"The training job {seen.arn} exists, and it is not this job."
+        return CONFLICT, f"The training job {seen.arn} has this name, but this grid did not create it."
     theirs = tags.get(names.TAG_FINGERPRINT) or seen.fingerprint
-    what = f"was asked for something else: its fingerprint is {theirs}, this job's is {wanted or 'not known'}."
-    return OTHER_REQUEST, f"The training job {seen.arn} is of this grid, and {what}"
+    what = f"but has another request: its fingerprint is {theirs}, and this job's is {wanted or 'not known'}."
+    return OTHER_REQUEST, f"The training job {seen.arn} belongs to this grid, {what}"

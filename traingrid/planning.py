@@ -140,7 +140,7 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             many = {uri: objects(region, uri, here.ranks) for uri in shared}
             trouble = _trouble(images, uris, many, here.ranks)
             if trouble:
-                troubles.append(trouble if region == job.region else f"in {region}, without capacity before: {trouble}")
+                troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
             seen = {**many, **uris, **images}
             unchecked += [f"{what} ({one.unknown})" for what, one in seen.items() if one.unknown]
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
@@ -151,11 +151,11 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
 def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mapping[str, _Seen], ranks: int) -> str:
     """Return a description of the job's missing resources in one Region."""
     if absent := [uri for uri, seen in images.items() if seen.is_missing]:
-        return f"there is no image {', '.join(absent)}"
+        return f"the image {', '.join(absent)} does not exist"
     if empty := [uri for uri, seen in data.items() if seen.is_missing]:
-        return f"there is no data under {', '.join(empty)}"
+        return f"no data found under {', '.join(empty)}"
     few = [uri for uri, seen in many.items() if seen.is_missing]
-    return f"there are fewer objects than the {ranks} ranks under {', '.join(few)}" if few else ""
+    return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
 
 
 @dataclass(frozen=True, kw_only=True)

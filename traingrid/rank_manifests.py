@@ -87,10 +87,10 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
     sizes = dict(data_objects(objects, prefix))
     if len(sizes) < job.ranks:
         what = (
-            f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, and each of its {job.ranks} ranks"
+            f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, fewer than its {job.ranks} ranks."
         )
         next_step = "Split the data into more objects, train on fewer ranks, or write streams host in the manifest."
-        raise TooFewObjectsError(f"{what} reads a stream of its own.", next_step)
+        raise TooFewObjectsError(what, next_step)
     folder = prefix.key[: prefix.key.rfind("/") + 1]
     start = {"prefix": f"s3://{prefix.bucket}/{folder}"}
     return [[start, *(key[len(folder) :] for key in share)] for share in shares_by_bytes(sizes, job.ranks)]

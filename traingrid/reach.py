@@ -35,7 +35,7 @@ class UnreachedError(TraingridError):
     def __init__(self, done: Sweep, next_step: str) -> None:
         said = [f"{where}: {why}" for where, why in done.unreachable.items()]
         more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-        super().__init__(f"Not all could be looked at: {'; '.join(said[:_SHOWN])}{more}.", next_step)
+        super().__init__(f"The sweep is incomplete: {'; '.join(said[:_SHOWN])}{more}.", next_step)
         self.done = done
 
 
@@ -80,7 +80,7 @@ class Reach:
 
     def too_slow(self, region: str, listed: int) -> None:
         """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
-        self._note(region, f"It took too long to list what runs there; {listed} training jobs were seen")
+        self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
 
     def raise_failures(self) -> None:
         """Raise UnreachedError if a Region or submission could not be reached."""
@@ -93,8 +93,8 @@ class Reach:
     def _next_step(self) -> str:
         once_ours = sorted(region for region in self._failures if region not in self._regions)
         if not once_ours:
-            return "The next sweep asks again."
+            return "The next sweep retries this."
         return (
-            f"Jobs run in {', '.join(once_ours)}, which grid.yaml no longer has, so nobody may look after them: put it "
-            "back and deploy, and take it out again when `traingrid status` shows nothing there that has not ended."
+            f"Jobs run in {', '.join(once_ours)}, which is no longer in grid.yaml, so the reconciler has no access to "
+            "it: add it again and deploy, and remove it when `traingrid status` shows no unfinished jobs there."
         )

@@ -51,7 +51,7 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
 
 def deleted(training_job: str) -> Item:
     """Return the facts of a job whose training job existed, but is no longer known."""
-    reason = f"SageMaker does not know the training job {training_job} any more."
+    reason = f"The training job {training_job} no longer exists in SageMaker."
     return {"state": "Failed", "phase": "", "failure": DELETED.name, "reason": reason}
 
 

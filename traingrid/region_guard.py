@@ -112,7 +112,7 @@ class RegionGuard:
             refusal = self.refusal(event)
         except (ClientError, BotoCoreError) as error:
             refusal = (
-                f"It could not be found out whether jobs of {self.grid} have yet to end: {error}. "
+                f"The check for unfinished jobs of {self.grid} failed: {error}. "
                 f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
             )
         name = f"{self.grid}-{event['LogicalResourceId']}"
@@ -156,10 +156,10 @@ class RegionGuard:
             found = Counter(line.submission for line in lines if line.may_be_in(region))
             if left := Left(found, self._running(region)):
                 said.append(
-                    f"{region} cannot leave the grid: {left}, there or with {region} as a Region still to go to. Put "
-                    f"it back into grid.yaml and wait (`traingrid status`), or end them (`traingrid cancel "
-                    f"{left.submission}`), and deploy again. If the Region itself is lost: `abandoned_regions: "
-                    f"[{region}]` in grid.yaml."
+                    f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
+                    f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
+                    f"{left.submission}`), and deploy again. If the Region is permanently lost, set "
+                    f"`abandoned_regions: [{region}]` in grid.yaml."
                 )
         return said
 
@@ -170,14 +170,14 @@ class RegionGuard:
         if not left:
             return ""
         return (
-            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or end "
-            f"them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
+            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or "
+            f"cancel them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
         )
 
     def _by_force(self, event: Mapping[str, Any]) -> str:
         if event["ResourceType"] != names.JOBS_QUESTION:
             return ""
-        return f" To destroy it around them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
+        return f" To destroy it despite them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
 
     def _running(self, region: str) -> list[str]:
         """Return the training jobs that run in a Region; empty if it does not answer, so that only the ledger counts.
@@ -188,7 +188,7 @@ class RegionGuard:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
         except (ClientError, BotoCoreError) as error:
-            sentence = f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}"
+            sentence = f"{region} is checked by the ledger only, because SageMaker does not list its jobs: {error}"
             print(log_line(sentence, level="ERROR", event="unreachable", region=region))
             return []
 
@@ -201,7 +201,7 @@ def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
     if not left:
         return ""
     return (
-        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or end them "
+        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or cancel them "
         f"(`traingrid cancel {left.submission}`), and deploy again."
     )
 

@@ -81,7 +81,7 @@ def _buckets(grid: Grid, account: str) -> Iterator[tuple[str, str, str]]:
     """Yield name, Region and purpose of every bucket with a name of this grid."""
     purposes = {
         names.manifest_bucket: "manifests, reports and submissions",
-        names.data_bucket: "data that was uploaded",
+        names.data_bucket: "uploaded data",
         names.output_bucket: "models, checkpoints and logs of training",
     }
     called = {
@@ -155,7 +155,7 @@ def _ledger(grid: Grid) -> Iterable[Retained]:
             region=region,
             kind="table",
             name=table,
-            holds="the ledger: what ran and what came of it",
+            holds="the ledger: all jobs and their results",
             gigabytes=size,
             dollars=size * (prices.TABLE_STORAGE.dollars + prices.TABLE_RECOVERY.dollars),
             remove=f"{unprotected} && {command.format('delete-table')}",
@@ -177,7 +177,7 @@ def _keys(grid: Grid, region: str) -> Iterator[Retained]:
                 region=region,
                 kind="key",
                 name=arn,
-                holds=f"what was encrypted as {described.get('Description') or 'the grid'}",
+                holds=f"encryption key: {described.get('Description') or 'the grid'}",
                 dollars=prices.KEY.dollars,
                 remove=f"aws kms schedule-key-deletion --region {region} --key-id {arn.rpartition('/')[2]}",
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traingrid.manifest_line import Line
     from traingrid.storage import Storage
 
-_LATE = "its Batch child has failed, and the reconciler has yet to find out whether the job has"
+_LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,11 +107,11 @@ class RetryPlan:
         head = self.ledger.submission(submission)
         if head is None:
             text = f"There is no submission {submission}."
-            raise UsageError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "`traingrid status` lists all submissions.")
         if is_by_hand(head):
             raise self._by_hand(head)
         if not arrays(head):
-            raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
+            raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return head
 
     def _by_hand(self, head: Item) -> TraingridError:
@@ -124,7 +124,7 @@ class RetryPlan:
         listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
         text = (
             f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head['batch_job']}), without the "
-            f"intake, which keeps the lines that a retry reads.{listed}"
+            f"intake, which stores the lines that a retry needs.{listed}"
         )
         version = f" --version-id {head['version']}" if head.get("version") else ""
         bucket, _, key = manifest.removeprefix("s3://").partition("/")
@@ -153,7 +153,7 @@ class RetryPlan:
         left = {}
         for index, item in ended.items():
             if is_cancelled(cancels, index, item["region"]):
-                left[index] = "it was cancelled, which is for good; submit its line again"
+                left[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:
                 left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
         return left
@@ -171,4 +171,4 @@ class RetryPlan:
 
 def _not_ended(fields: Sequence[str]) -> str:
     changed = ", ".join(fields)
-    return f"its line has changed ({changed}), but it has not failed; submit the line as a manifest of its own"
+    return f"its line has changed ({changed}), but it has not failed; submit the line in a separate manifest"

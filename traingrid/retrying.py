@@ -47,7 +47,7 @@ Until the array is recorded, an open line looks abandoned, and the reconciler cl
 """
 # After these failures a retry moves the job to the next Region of its data.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
-_CLOSED = "it was closed before its Batch job was there: the network is slow, or the clock of this machine"
+_CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
@@ -130,10 +130,10 @@ class Retrier:
                         done.indices.extend(job.index for job in got)
                         on_array(done.batch_jobs[-1], len(got))
         except (SubmitFailedError, BotoCoreError, ClientError) as error:
-            what = error.what if isinstance(error, SubmitFailedError) else f"AWS answers: {error}."
-            text = f"{len(done.indices)} of {len(todo.jobs)} jobs are tried again, and then it broke off. {what}"
-            step = "What was reopened for no child is closed by the reconciler within two sweeps (10 minutes)."
-            raise TraingridError(text, f"{step} Then try the rest: the same command again.") from error
+            what = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
+            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {what}"
+            step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
+            raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
         return self._without_closed(todo.submission, done) if done.indices else done
 
     def _without_closed(self, submission: str, done: Retried) -> Retried:
@@ -165,7 +165,7 @@ class Retrier:
                 if is_got:
                     got.append(job)
                 else:
-                    done.left[job.index] = "somebody else retries it"
+                    done.left[job.index] = "another retry has started it"
         return got
 
     def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:

@@ -22,7 +22,7 @@ ACTIVE = (*WAITING, *STARTED)
 _FROM_SAGEMAKER = "Received status from SageMaker: "
 """Batch's prefix of a status reason from SageMaker
 (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html)."""
-_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
+_ENDED = "Terminated by traingrid: cancelled or orphaned"
 
 
 class ServiceJobs:

@@ -110,7 +110,7 @@ def submission_status(
     items = {item["item"]: item for item in ledger.items(submission)}
     head = items.pop(SUBMISSION, None)
     if head is None:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
     statuses = {index: _from_item(index, item) for index, item in known.items()}
     if len(known) < head["jobs"]:

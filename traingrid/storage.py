@@ -182,4 +182,4 @@ class Storage:
             if code not in _WRONG:
                 raise
             message = f"{uri} cannot be read: {code}: {text}."
-            raise UsageError(message, "Check the path and who may read it.") from error
+            raise UsageError(message, "Check the path and the permissions.") from error

@@ -111,6 +111,6 @@ def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
     end, digest = entries[-1]
     line = reader.read_range(jobs, start, end)
     if hashlib.sha256(line).digest() != digest:
-        message = f"Line {index} of {jobs} is not the one that was submitted: its SHA-256 is another one."
+        message = f"Line {index} of {jobs} differs from the submitted line: its SHA-256 does not match."
         raise UsageError(message, "Submit the manifest again; nothing was started for this line.")
     return Job.model_validate_json(line)

@@ -97,7 +97,9 @@ class Supervisor:
         if is_of_array(item, self.array_file):
             self.say(_ending(item), event="ended", **_facts(item))
         else:
-            said = f"line {self.job.line} was submitted again as {item['array_file']}; its child there goes on"
+            said = (
+                f"line {self.job.line} was submitted again as {item['array_file']}; the child of that array continues"
+            )
             self.say(said, event="submitted_again")
         return item
 

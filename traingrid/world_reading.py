@@ -88,9 +88,9 @@ def _listed_elsewhere(name: str, region: TrainingJobs, submission: str) -> list[
     try:
         return list(region.listed(submission=submission))
     except (BotoCoreError, ClientError) as error:
-        what = f"Jobs have trained in {name}, which grid.yaml no longer has, and it does not list them: {error}."
+        what = f"Jobs have trained in {name}, which is no longer in grid.yaml, but listing them failed: {error}."
         raise TraingridError(
-            what, "Switch the Region on in the account, and allow sagemaker:ListTrainingJobs there."
+            what, "Enable the Region in the account, and allow sagemaker:ListTrainingJobs there."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Which child answers for a line, and whether Batch will ever start one for it."""
+"""Children: maps each line to its Batch child, and detects children that will never start."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ HEAD = {"submission": "0123abcd", "jobs": 2, "batch_job": "array"}
 
 
 class FakeBatch:
-    """Describes these jobs and no others."""
+    """Batch with only the given jobs."""
 
     def __init__(self, *jobs: dict[str, Any]) -> None:
         self.jobs = {job["jobId"]: job for job in jobs}

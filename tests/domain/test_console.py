@@ -1,4 +1,4 @@
-"""The commands' words: their help, and names that cannot steer or decorate the terminal."""
+"""Console: help texts, and names that cannot control the terminal."""
 
 import sys
 import time
@@ -33,11 +33,11 @@ def test_a_job_keeps_its_name_in_a_table(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 Batch jobs"), (1, "1 Batch job"), (2, "2 Batch jobs"), (5000, "5,000 Batch jobs")]
 )
-def test_a_number_has_its_noun(number: int, text: str) -> None:
+def test_a_number_is_printed_with_its_noun(number: int, text: str) -> None:
     assert console.counted(number, "Batch job") == text
 
 
-def test_a_file_name_cannot_steer_the_terminal(
+def test_a_file_name_cannot_control_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a\x1b[2J.yaml", "b\x1b[2J.csv"):

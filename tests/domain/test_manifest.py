@@ -1,4 +1,4 @@
-"""A manifest is taken as a whole or rejected with every reason, by line and field."""
+"""Manifest: it is accepted as a whole or rejected with all errors, by line and field."""
 
 import json
 from collections.abc import Iterator
@@ -59,12 +59,12 @@ def test_a_job_is_named_by_its_third_field_or_by_its_data() -> None:
     ],
     ids=["byte-order mark", "CRLF", "CR", "no end of line", "blank lines and remarks", "blanks", "quotes"],
 )
-def test_what_spreadsheets_and_editors_do_to_a_file_changes_nothing(content: bytes) -> None:
+def test_artifacts_of_spreadsheets_and_editors_change_nothing(content: bytes) -> None:
     plain = [(line.region, line.data) for line in parse(SAMPLE.encode(), DEPLOYMENT)]
     assert [(line.region, line.data) for line in parse(content, DEPLOYMENT)] == plain
 
 
-def test_line_numbers_are_those_of_the_editor() -> None:
+def test_line_numbers_match_those_of_an_editor() -> None:
     error = only_error(b"# remark\r\n\r\nus-east-1,s3://ragab-ml/x\r\nus-east-9,s3://ragab-ml/x\r\n")
     assert (error.line, error.field) == (4, "region")
 
@@ -103,7 +103,7 @@ def test_a_bucket_that_the_grid_does_not_know_is_refused() -> None:
         ("", "must start with s3://"),
     ],
 )
-def test_a_malformed_uri_says_which_rule_it_breaks(uri: str, reason: str) -> None:
+def test_a_malformed_uri_names_the_violated_rule(uri: str, reason: str) -> None:
     error = only_error(f"us-east-1,{uri}".encode())
     assert (error.field, error.line) == ("s3_uri", 1)
     assert reason in error.reason
@@ -114,7 +114,7 @@ def test_too_few_or_too_many_fields_are_refused(line: str) -> None:
     assert errors_of(line.encode())[0].line == 1
 
 
-def test_a_header_is_told_from_a_job() -> None:
+def test_a_header_is_distinguished_from_a_job() -> None:
     (line,) = parse(b"region,s3_uri\nus-east-1,s3://ragab-ml/x\n", DEPLOYMENT)
     assert (line.number, line.region) == (2, "us-east-1")
 
@@ -136,7 +136,7 @@ def test_a_file_without_a_job_is_refused(content: bytes) -> None:
     assert "no job" in error.reason
 
 
-def test_two_megabytes_of_garbage_give_a_report_that_a_person_can_read() -> None:
+def test_two_megabytes_of_garbage_give_a_readable_report() -> None:
     garbage = bytes(range(256)) * 8192
     error = only_error(garbage)
     assert "not UTF-8" in error.reason
@@ -152,7 +152,7 @@ def test_garbage_of_many_lines_is_counted_and_its_report_is_capped() -> None:
     assert len(caught.value.errors) == 1_000
 
 
-def test_a_file_of_more_lines_than_a_submission_may_have_jobs_is_refused_where_the_limit_is_passed() -> None:
+def test_a_file_with_too_many_lines_is_refused_at_the_limit() -> None:
     def lines() -> Iterator[bytes]:
         yield from [b"us-east-1,garbage\n"] * 4
         raise AssertionError("no line is read beyond the limit")
@@ -191,7 +191,7 @@ def test_more_jobs_than_an_array_holds_are_accepted() -> None:
     assert len(parse(b"us-east-1,s3://ragab-ml/x\n" * 10_001, DEPLOYMENT)) == 10_001
 
 
-def test_a_file_beyond_the_limit_is_refused_without_being_held() -> None:
+def test_a_file_beyond_the_limit_is_refused_without_storing_it() -> None:
     def endless() -> Iterator[bytes]:
         while True:
             yield b"x" * 1024 * 1024
@@ -207,7 +207,7 @@ def test_a_file_may_come_in_pieces_of_any_size(size: int) -> None:
     assert parse(pieces, DEPLOYMENT) == parse(content, DEPLOYMENT)
 
 
-def test_a_promised_number_of_jobs_finds_a_file_that_was_cut_off() -> None:
+def test_a_declared_number_of_jobs_detects_a_truncated_file() -> None:
     whole = ("# jobs: 4\n" + SAMPLE).encode()
     assert len(parse(whole, DEPLOYMENT)) == 4
     for cut in range(len("# jobs: 4\n"), len(whole)):

@@ -70,7 +70,7 @@ def test_a_region_with_jobs_fails_the_deployment(
     open_lines(ledger, job, ["eu-west-1"])
     answer = removing(cloudformation, stack)
     assert answer["Status"] == "FAILED"
-    assert "eu-west-1 cannot leave the grid" in answer["Reason"]
+    assert "eu-west-1 cannot be removed from the grid" in answer["Reason"]
     assert answer["PhysicalResourceId"] == "traingrid-x"
 
 
@@ -83,7 +83,7 @@ def test_a_ledger_that_does_not_answer_is_no_permission(
     monkeypatch.setattr(Ledger, "everything", silent)
     answer = removing(cloudformation, stack)
     assert answer["Status"] == "FAILED"
-    assert "could not be found out" in answer["Reason"]
+    assert "check for unfinished jobs" in answer["Reason"]
 
 
 def test_the_end_of_the_resource_itself_is_never_refused(

@@ -156,7 +156,7 @@ def test_a_region_that_does_not_answer_fails_the_sweep_after_the_others_were_don
             return []
 
     monkeypatch.setattr(reconciling, "training_jobs_in", Unreachable)
-    with pytest.raises(Exception, match=r"Not all could be looked at: us-west-2: Could not connect"):
+    with pytest.raises(Exception, match=r"The sweep is incomplete: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)
     assert list(json.loads(capsys.readouterr().out)["unreachable"]) == ["us-west-2"]

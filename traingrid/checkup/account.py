@@ -39,7 +39,7 @@ def caller(home: str) -> tuple[str, str]:
         step = (
             'Set them as for the AWS CLI (aws sts get-caller-identity); for a local AWS: eval "$(traingrid local up)".'
         )
-        raise TraingridError(f"AWS does not take these credentials: {error}.", step) from error
+        raise TraingridError(f"AWS does not accept these credentials: {error}.", step) from error
     return identity["Account"], identity["Arn"]
 
 
@@ -59,7 +59,7 @@ def reaches(region: str, role: ActingRole) -> bool:
 
 def not_looked_at(region: str, account: str) -> Finding:
     """Return the finding that a Region of another account was not checked."""
-    why = "nothing of the grid is deployed there that would let this caller look, or its own IAM does not"
+    why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
     mend = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
     return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, mend=mend)
 
@@ -80,8 +80,8 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
             statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
-            mend = f"aws account enable-region --region-name {region}  # or take it out of grid.yaml"
-            why = "the account has not opted in to it"
+            mend = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
+            why = "the account has not opted in to this Region"
             return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, mend=mend)
         return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
 
@@ -108,7 +108,7 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
             why = "the CDK is not bootstrapped here"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
         if version < OLDEST_BOOTSTRAP:
-            why = f"version {version}, and {OLDEST_BOOTSTRAP} is needed"
+            why = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
         return Finding(region=region, what="bootstrap", verdict=Verdict.GOOD, why=f"version {version}")
 

@@ -38,10 +38,11 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
                 raise
             return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, mend=_DEPLOY)
         whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-        mend = "" if whole else f"see why in the CloudFormation console of {region}, then {_DEPLOY}"
+        mend = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # a deployment cannot update this stack
             mend = (
-                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; else npx cdk destroy --all again"
+                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; "
+                "otherwise: npx cdk destroy --all again"
             )
         verdict = Verdict.GOOD if whole else Verdict.WRONG
         return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
@@ -125,7 +126,7 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
             return found
-        why = "it has no policy: training jobs can read no data"
+        why = "the role has no policy: training jobs cannot read data"
         return replace(found, verdict=Verdict.WRONG, why=why, mend=REVERT_DRIFT)
 
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
@@ -134,14 +135,14 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
 def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        why = f"the grid that is deployed has not built the target {known.target} of {known.build}"
+        why = f"the deployed grid has not built the target {known.target} of {known.build}"
         return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
     why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 
 def _absent(region: str, what: str, mend: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="it is not there", mend=mend)
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", mend=mend)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:

@@ -98,8 +98,8 @@ def looked(region: str, what: str, look: Callable[[], Finding], permission: str)
         return look()
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        mend = f"let the caller do {permission}" if code in _NOT_ALLOWED else ""
-        why = f"AWS answers {code}: {error.response['Error'].get('Message', '')}"
+        mend = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
+        why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
         return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=why, mend=mend)
     except BotoCoreError as error:
         return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")

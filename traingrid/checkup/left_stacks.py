@@ -53,7 +53,7 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
                 region=region,
                 what=f"stack {name}",
                 verdict=Verdict.GOOD,
-                why="of a Region that grid.yaml has no more in this account; its buckets stay when it is deleted",
+                why="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
                 mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 

@@ -17,7 +17,7 @@ LINKED_ROLES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForB
 """Services by their roles (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html,
 https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles.html)."""
 
-_WHY = "AWS creates it with the first use and assumes it too early, so a first deployment fails"
+_WHY = "AWS creates it at the first use but assumes it before it is available, so a first deployment fails"
 # https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818
 
 

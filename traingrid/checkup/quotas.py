@@ -88,8 +88,8 @@ def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> I
 
 def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
-        mend = "choose another instance type, or take the Region out of grid.yaml"
-        why = "SageMaker has no such quota here: the Region does not offer the type"
+        mend = "choose another instance type, or remove the Region from grid.yaml"
+        why = "SageMaker has no such quota: the Region does not offer the instance type"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=mend)
     value = int(quota["Value"])
     raise_it = (
@@ -97,10 +97,10 @@ def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
         f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
     )
     if value < need.largest:
-        why = f"{value} granted, and one job needs {need.largest}: it could never start"
+        why = f"{value} granted, but one job needs {need.largest}: it could never start"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=raise_it)
     if value < need.together:
-        why = f"{value} granted, and all jobs at once need {need.together}: some wait for others"
+        why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, mend=raise_it)
     return Finding(
         region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"

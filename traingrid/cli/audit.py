@@ -33,7 +33,7 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     """
     world = read_world(find_deployment(grid_file), submission=submission, details=details)
     if submission and submission not in world.submissions:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
     found = violations_of(world)
     for violation in found:
         click.echo(printable(str(violation)))

@@ -36,15 +36,15 @@ def find_deployment(grid_file: Path) -> Deployment:
         found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
         outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
         if "IntakeFunction" not in outputs:
-            text = f"The stack {stack} in {grid.home} is not whole: {found['StackStatus']}."
+            text = f"The stack {stack} in {grid.home} is incomplete: {found['StackStatus']}."
             raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
         intake = client("lambda", grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
     except ClientError as error:
         message = error.response["Error"].get("Message", "")
         if "does not exist" in message:
-            text = f"The grid {grid.name} is not deployed: there is no stack {stack} in {grid.home}."
+            text = f"The grid {grid.name} is not deployed: the stack {stack} does not exist in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
-        raise TraingridError(f"AWS in {grid.home} answers: {message}.", _CREDENTIALS) from error
+        raise TraingridError(f"AWS request in {grid.home} failed: {message}.", _CREDENTIALS) from error
     except (HTTPClientError, UnreachableError) as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:

@@ -55,7 +55,7 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     for one in found:
         if one.mend:
             click.echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
-    click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
+    click.echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
 

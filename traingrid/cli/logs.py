@@ -47,7 +47,7 @@ def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
     lines = iter(watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()))
     first = next(lines, None)
     if first is None:
-        raise _nothing(f"The training of job {index} has printed nothing", submission, job)
+        raise _nothing(f"The training job of job {index} has printed nothing", submission, job)
     for host, line in chain([first], lines):
         click.echo(f"[{host}] {printable(line)}")
 
@@ -56,7 +56,7 @@ def _nothing(what: str, submission: str, job: JobStatus) -> TraingridError:
     """Return the error for a job without a log, with its state in the ledger and the next step."""
     state = " ".join(filter(None, [job.state, job.phase]))
     said = f"{what}: {state}. {printable(job.reason)}".strip()
-    return TraingridError(said, f"What its child says: traingrid logs --child {submission} {job.index}.")
+    return TraingridError(said, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
 
 
 def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:
@@ -71,8 +71,9 @@ def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
     streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
     if not streams:
-        what = f"The child of job {index} of submission {submission} has no log: {job.get('status', 'Batch has none')}."
-        raise TraingridError(what, job.get("statusReason") or "Batch keeps what it knows of a child for seven days.")
+        state = job.get("status", "Batch does not know the child")
+        what = f"The child of job {index} of submission {submission} has no log: {state}."
+        raise TraingridError(what, job.get("statusReason") or "Batch keeps the data of a child for seven days.")
     options = job["container"].get("logConfiguration", {}).get("options", {})
     pages = client("logs", plane.deployment.grid.home).get_paginator("filter_log_events")
     for page in pages.paginate(logGroupName=options.get("awslogs-group", _DEFAULT_GROUP), logStreamNames=streams):

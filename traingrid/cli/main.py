@@ -83,7 +83,7 @@ def main() -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except (ClientError, BotoCoreError, Boto3Error) as error:
-        click.echo(f"Error: AWS answers: {error}", err=True)
+        click.echo(f"Error: AWS request failed: {error}", err=True)
         click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)
 

@@ -32,13 +32,13 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
     """
     if not folder.is_dir():
         raise UsageError(
-            f"{where}: there is no folder {folder}.",
-            "Write a folder, relative to the manifest's, or s3://bucket/…/sourcedir.tar.gz.",
+            f"{where}: the folder {folder} does not exist.",
+            "Write a folder, relative to the manifest's folder, or s3://bucket/…/sourcedir.tar.gz.",
         )
     if folder in (Path(folder.anchor), Path.home().resolve()):
         raise UsageError(
-            f"{where}: {folder} is the root folder or your home folder, which are not uploaded.",
-            "Put the program into a folder of its own.",
+            f"{where}: {folder} is the root folder or your home folder, which cannot be uploaded.",
+            "Put the program into a separate folder.",
         )
     if not any(folder.is_relative_to(above) for above in (manifest.resolve().parent, Path.cwd())):
         raise UsageError(

@@ -151,7 +151,7 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
     program = row.values.get("entry_point")
     if isinstance(program, str) and not (folder / program).is_file():
         raise UsageError(
-            f"{where}: there is no {printable(program)} in {folder}.", "Write the program's path inside the folder."
+            f"{where}: {printable(program)} does not exist in {folder}.", "Write the program's path inside the folder."
         )
 
 

@@ -71,8 +71,8 @@ class ControlPlane:
         """
         jobs = self.status(submission).jobs
         if index >= len(jobs):
-            message = f"Submission {submission} has no job of index {index}."
-            raise UsageError(message, f"Its indices are 0 to {len(jobs) - 1}.")
+            message = f"Submission {submission} has no job with index {index}."
+            raise UsageError(message, f"Its indexes are 0 to {len(jobs) - 1}.")
         return jobs[index]
 
 
@@ -90,7 +90,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
     out = console()
     if as_csv:
         if submission is None or watch:
-            raise UsageError("--csv exports one submission as it is now.", "Name it, and leave --watch out.")
+            raise UsageError("--csv requires SUBMISSION and excludes --watch.", "Give SUBMISSION, and omit --watch.")
         write_csv(status_rows(plane.status(submission)))
         return
     pause = plane.ledger.pause()

@@ -34,7 +34,7 @@ def status_table(status: SubmissionStatus) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     tried = any(job.tried for job in status.jobs)
     if tried:
-        table.add_column("tried before", overflow="fold")
+        table.add_column("previous attempts", overflow="fold")
     for job in status.jobs:
         table.add_row(*_row(job), *[Text(", ".join(job.tried))] * tried)
     return table
@@ -89,8 +89,8 @@ def reasons(status: SubmissionStatus) -> list[str]:
 
 def _where_the_rest_is(submission: str, job: JobStatus) -> str:
     if job.created:
-        return f"\n  its whole log: traingrid logs {submission} {job.index}"
-    return f"\n  what its child says: traingrid logs --child {submission} {job.index}" if job.training_job else ""
+        return f"\n  complete log: traingrid logs {submission} {job.index}"
+    return f"\n  log of its child: traingrid logs --child {submission} {job.index}" if job.training_job else ""
 
 
 def paused_sentence(pause: Item) -> str:

@@ -70,7 +70,7 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     Uploads the file and waits until its jobs are submitted or the file is rejected.
     """
     if manifest.name.endswith(names.REPORT_SUFFIX):
-        raise UsageError(f"{manifest} is called like the intake's reports, which it leaves alone.", "Rename it.")
+        raise UsageError(f"{manifest} has the suffix of the intake's reports, which the intake ignores.", "Rename it.")
     deployment = find_deployment(grid_file)
     if plan:
         _print_plan(manifest, deployment)
@@ -79,8 +79,8 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
     with _may_go_on(taken), announcing_a_wait("S3"):
         uploaded = _uploaded(manifest, content, deployment)
-    may_be = f"Submission {uploaded.submission} may go on: do not send the manifest again."
-    step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
+    may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
+    step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
     _raise_unless_submitted(manifest, report)
@@ -130,7 +130,7 @@ def _may_go_on(next_step: str) -> Iterator[None]:
     except (BotoCoreError, ClientError) as error:
         if not is_outage(error):  # AWS refused the request
             raise
-        raise TraingridError(f"AWS answers: {error}.", next_step) from error
+        raise TraingridError(f"AWS request failed: {error}.", next_step) from error
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
@@ -147,11 +147,11 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     click.echo(
         f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
-        f"{failing} would fail as things are" + (f", {unchecked} could not be checked" if unchecked else "")
+        f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
-        text = f"{failing} of {counted(len(found), 'job')} would fail as things are."
-        raise TraingridError(text, "Nothing was written. Bring data and images there, or fix the lines.")
+        text = f"{failing} of {counted(len(found), 'job')} would fail now."
+        raise TraingridError(text, "Nothing was written. Upload the data and images, or fix the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
@@ -198,11 +198,11 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
                 trouble = ""
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
-                raise TraingridError(f"The intake's report {where} cannot be read: AWS answers: {error}.") from error
-            trouble = f" AWS answers: {error}."
+                raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
+            trouble = f" AWS request failed: {error}."
         time.sleep(_POLL_SECONDS)
-    message = f"The intake has not answered on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
-    raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
+    message = f"The intake has not reported on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
+    raise TraingridError(message, "Check the log of the intake function and its dead-letter queue.")
 
 
 def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
         raise _rejected(manifest, report)
     if report["state"] == FAILED:
         submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
-        what = f"{manifest}: {submitted} were submitted, in {report['tries']} tries. {report['reason']}"
+        what = f"{manifest}: {submitted} were submitted, in {report['tries']} attempts. {report['reason']}"
         raise TraingridError(what, report["next_step"])
 
 

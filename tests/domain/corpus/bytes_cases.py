@@ -1,4 +1,4 @@
-"""Files that are no text, no manifest, or too much of one."""
+"""Byte cases: files that are not text, not a manifest, or too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV that is wrong as CSV, or whose cells are: in the plain form, and with a header."""
+"""CSV cases: invalid CSV and invalid cells, in the plain form and with a header."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PLAIN = [
     ("a bucket of 64 characters", f"us-east-1,s3://{'b' * 64}/x", "s3_uri", "the bucket name after s3:// is invalid"),
     ("a bucket of two letters", "us-east-1,s3://ab/x", "s3_uri", "the bucket name after s3:// is invalid"),
     ("a bucket with a Greek letter", "us-east-1,s3://ragab-mλ/x", "s3_uri", "the bucket name after s3:// is invalid"),
-    ("somebody else's bucket", "us-east-1,s3://somebody-elses/x", "s3_uri", "this grid may not read"),
+    ("a foreign bucket", "us-east-1,s3://somebody-elses/x", "s3_uri", "this grid may not read"),
     ("a bucket that begins like ours", "us-east-1,s3://ragab-ml-evil/x", "s3_uri", "this grid may not read"),
     ("our bucket of another Region", "us-east-1,s3://ragab-ml-pdx/x", "s3_uri", "is in us-west-2"),
     (

@@ -1,4 +1,4 @@
-"""JSON Lines that are no JSON, JSON that means two things, and JSON of the wrong kind."""
+"""JSON cases: invalid JSON, ambiguous JSON, and JSON of the wrong type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are beyond a limit of SageMaker's, on no list of the grid's, or that contradict each other."""
+"""Value cases: values beyond SageMaker's limits, values that the grid does not allow, and contradictions."""
 
 from __future__ import annotations
 
