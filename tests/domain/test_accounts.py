@@ -87,7 +87,7 @@ def test_an_impossible_mix_of_accounts_is_refused_with_key_rule_and_remedy(
     assert sentence in "\n".join(raised.value.problems)
 
 
-def test_keys_of_the_accounts_that_use_them_are_taken(tmp_path: Path) -> None:
+def test_keys_of_the_accounts_that_use_them_are_accepted(tmp_path: Path) -> None:
     apart = TWO.replace("us-east-1: {", "ap-south-1: {")
     named = [key("us-east-1", HOME), key("ap-south-1", OTHER), key("us-west-2", HOME), key("eu-west-1", HOME)]
     assert loaded(tmp_path, apart + KEYS % ", ".join(named)).encryption.keys.keys() >= {"ap-south-1"}

@@ -100,7 +100,7 @@ def test_one_stream_per_rank_has_a_separate_channel_and_manifest_file() -> None:
         }
 
 
-def test_a_channel_of_files_stays_one_beside_streams_of_ranks() -> None:
+def test_a_file_channel_is_not_sharded_by_rank() -> None:
     inputs = {"train": "s3://ragab-ml/a/", "words": {"uri": "s3://ragab-ml/w/", "input_mode": "File"}}
     job = job_of(inputs=inputs, input_mode="Pipe", streams="rank", processes_per_host=2)
     assert list(sources_of(job)) == ["train_0", "train_1", "words"]

@@ -42,5 +42,5 @@ def test_a_child_that_an_array_has_never_made_is_gone_with_the_array(aws: None) 
     assert (child.gone, child.status, child.reason, child.ended_at) == (True, "UNKNOWN", "terminated", 5.0)
 
 
-def test_a_child_whose_array_batch_has_forgotten_is_gone(aws: None) -> None:
+def test_a_child_of_an_array_that_batch_no_longer_knows_is_gone(aws: None) -> None:
     assert children().of(HEAD, {0: None})[0].gone

@@ -107,7 +107,7 @@ def test_regions_are_tried_in_order_and_cyclically() -> None:
         (3, 3, 2, False),
     ],
 )
-def test_every_region_is_tried_once_and_retries_bound_the_rest(
+def test_every_region_is_tried_once_before_retries_are_counted(
     tried: int, retries: int, regions: int, again: bool
 ) -> None:
     assert may_try_again(CAPACITY, [{"failure": "capacity"}] * tried, retries, regions) is again

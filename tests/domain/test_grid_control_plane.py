@@ -97,7 +97,7 @@ def test_a_control_plane_mistake_is_reported_with_line_rule_and_fix(
     assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
 
 
-def test_log_retention_offers_what_cloudwatch_offers() -> None:
+def test_log_retention_accepts_cloudwatchs_values() -> None:
     described = Loader().load_service_model("logs", "service-2")["shapes"]["Days"]["documentation"]
     assert not [days for days in LOG_RETENTION_DAYS if str(days) not in described]
 

@@ -65,7 +65,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_cannot_be_is_refused_with_key_and_rule(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_queues_are_refused_with_key_and_rule(tmp_path: Path, text: str, said: str) -> None:
     sentences = problems(tmp_path, text)
     assert any(said in sentence for sentence in sentences), sentences
     assert all(sentence.startswith("grid.yaml:") for sentence in sentences)

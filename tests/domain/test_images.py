@@ -45,7 +45,7 @@ def images(deployment: Deployment, image: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("alias", "digest"), [("resnet", GPU), ("small", CPU)])
-def test_a_job_carries_the_digest_of_what_was_built_and_pulls_in_its_own_region(alias: str, digest: str) -> None:
+def test_a_job_has_the_digest_of_the_built_image_in_its_region(alias: str, digest: str) -> None:
     assert images(a_deployment(), alias) == {
         f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/traingrid/training@{digest}" for region in ("us-west-2", "eu-west-1")
     }

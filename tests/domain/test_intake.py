@@ -202,15 +202,13 @@ def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake
     assert "dead-letter queue" in report["next_step"]
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-2/1")
-    assert report_of(intake, source)["state"] == "retrying", (
-        "a dead letter that is sent again is tried three times, too"
-    )
+    assert report_of(intake, source)["state"] == "retrying", "a redelivered dead letter also gets three attempts"
     batch.refuses = False
     assert intake.accept(source, owner="request-2/2") == report_of(intake, source)
     assert report_of(intake, source)["state"] == "submitted"
 
 
-def test_a_report_counts_the_jobs_of_arrays_that_batch_has_taken(
+def test_a_report_counts_the_jobs_of_accepted_arrays(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = report_of(intake, half_submitted(intake, batch, monkeypatch))
@@ -233,7 +231,9 @@ def test_a_retry_after_a_death_between_submit_and_record_finds_the_job(
     report = intake.accept(source, owner="request-1")
     assert len(batch.submitted) == 1
     assert report["state"] == "submitted"
-    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, "what children read stays"
+    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, (
+        "the files that children read are unchanged"
+    )
 
 
 class KilledError(BaseException):

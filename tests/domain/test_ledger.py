@@ -21,7 +21,7 @@ def test_a_submission_is_claimed_by_one_of_many(ledger: Ledger) -> None:
     assert [answer["owner"] for answer in answers[1:] if answer] == ["owner-0", "owner-0"]
 
 
-def test_only_the_claim_that_was_seen_is_taken_over(ledger: Ledger) -> None:
+def test_only_the_claim_that_was_read_can_be_replaced(ledger: Ledger) -> None:
     first, second, third = (Claim(owner=owner, ends_at=60) for owner in "abc")
     ledger.claim_submission("0123abcd", "a", {"jobs": 4, "claim_ends_at": 60})
     former = ledger.submission("0123abcd")
@@ -36,7 +36,7 @@ def test_only_the_claim_that_was_seen_is_taken_over(ledger: Ledger) -> None:
     assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 0
 
 
-def test_opening_a_job_twice_keeps_what_is_known(ledger: Ledger, job: Job) -> None:
+def test_opening_a_job_twice_keeps_its_facts(ledger: Ledger, job: Job) -> None:
     assert ledger.open_job("0123abcd", job)["state"] == "Pending"
     ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"})
     assert ledger.open_job("0123abcd", job)["state"] == "InProgress"

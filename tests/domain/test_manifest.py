@@ -180,7 +180,7 @@ def test_control_characters_never_reach_a_report_raw() -> None:
         assert str(error).isprintable()
 
 
-def test_the_report_of_the_worst_lines_is_no_larger_than_lambda_may_return() -> None:
+def test_the_largest_report_fits_into_lambdas_response() -> None:
     line = "mars,s3://" + "\x01" * 4_000 + "/x," + "\U000e0001" * 200 + "\n"
     with pytest.raises(ManifestError) as caught:
         parse((line * 1_000).encode(), DEPLOYMENT)
@@ -215,7 +215,7 @@ def test_a_declared_number_of_jobs_detects_a_truncated_file() -> None:
 
 
 @given(st.binary(max_size=300) | st.text(alphabet="us-eat1,3:/ragbml.\"'#\n\r\t\0é", max_size=200).map(str.encode))
-def test_any_bytes_are_taken_or_rejected_with_a_line(content: bytes) -> None:
+def test_any_bytes_are_accepted_or_rejected_with_a_line(content: bytes) -> None:
     errors: list[LineError] = []
     lines: list[Line] = []
     try:

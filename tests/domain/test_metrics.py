@@ -18,7 +18,7 @@ def values() -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", [name for name in metric_lines.METRICS if name != "epoch"])
-def test_the_regex_of_every_metric_finds_its_value_in_a_line_of_all(name: str) -> None:
+def test_every_metrics_regex_finds_its_value_in_a_line_of_all_metrics(name: str) -> None:
     others = {other: value for other, value in values().items() if other != "epoch"}
     printed = metric_lines.line(3, others)
     found = re.findall(metric_regex(name), printed)

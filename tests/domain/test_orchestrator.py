@@ -137,7 +137,7 @@ def test_a_raw_manifest_of_one_line_needs_no_array(
     assert (ledger.submission(submission) or {})["children"] == 1
 
 
-def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_is_another(
+def test_retries_of_a_batch_job_share_a_submission(
     deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")

@@ -53,9 +53,7 @@ def test_a_plan_shows_each_lines_job_and_its_problems(deployment: Deployment) ->
         "would fail: no data found under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
         "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
     )
-    assert third.found.trouble.startswith(
-        "the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training"
-    )
+    assert third.found.trouble.startswith("the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
 
 
 @pytest.mark.usefixtures("data")

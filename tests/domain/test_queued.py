@@ -205,7 +205,7 @@ def test_a_failed_training_job_is_final_only_with_its_service_job(
         ({"isTerminated": True, "statusReason": "not wanted"}, ("Stopped", "not wanted")),
     ],
 )
-def test_a_service_job_that_never_trained_ends_too(
+def test_a_service_job_that_never_trained_is_final(
     backend: Queued, queue: FakeQueue, job: Job, said: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     backend.start(NAME, job, {})

@@ -86,7 +86,7 @@ def test_each_rank_gets_a_manifest_file_of_objects_with_data_in_them(s3: Any, st
     }
 
 
-def test_a_prefix_that_is_no_folder_names_the_same_objects(s3: Any, streams: Job) -> None:
+def test_a_prefix_that_is_not_a_folder_lists_the_same_objects(s3: Any, streams: Job) -> None:
     part = streams.inputs["train"].model_copy(update={"uri": "s3://ragab-ml/x/train/b/part"})
     job = streams.model_copy(update={"inputs": {"train": part}, "processes_per_host": 2})
     write_rank_manifests(Storage("us-east-1"), job, NAME)

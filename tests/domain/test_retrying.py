@@ -244,9 +244,7 @@ def test_jobs_of_a_concurrent_retry_are_not_retried(
     assert done.left == {0: "another retry has started it", 1: "another retry has started it"}
 
 
-def test_lines_whose_children_have_failed_are_named_until_the_reconciler_has_closed_them(
-    retrier: Retrier, children: FakeChildren
-) -> None:
+def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Retrier, children: FakeChildren) -> None:
     rows = [row(name) for name in "abcdef"]
     submitted(retrier, rows, ["Pending", "unopened", "Failed", "Pending", "InProgress", "Waiting"])
     children.failed = {0, 1, 4, 5}

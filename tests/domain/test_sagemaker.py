@@ -118,7 +118,7 @@ def test_a_training_job_is_created_with_the_tags_that_its_cost_is_allocated_by(
 
 @pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ServiceUnavailable")])
 @pytest.mark.parametrize("unseen", [0, 2, 4])
-def test_a_job_whose_creation_seemed_to_fail_is_attached_to_once_it_is_visible(
+def test_a_job_with_a_failed_reply_is_attached_to_once_visible(
     backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, unseen: int
 ) -> None:
     service.error, service.creates_before_error, service.unseen = error, True, unseen + 1

@@ -120,7 +120,7 @@ def test_a_folder_of_data_is_refused(
         packed(manifest_of(tmp_path, line()), deployment)
 
 
-def test_a_folder_elsewhere_on_the_disk_is_refused_before_it_is_read(
+def test_a_folder_outside_of_the_allowed_ones_is_refused_unread(
     script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "manifests").mkdir()

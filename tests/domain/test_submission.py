@@ -102,7 +102,7 @@ def test_arrays_hold_all_jobs_within_batchs_limit(jobs: int) -> None:
     assert all(0 < size <= MAX_ARRAY for size in sizes)
 
 
-def test_what_a_child_reads_does_not_grow_with_the_submission() -> None:
+def test_a_childs_reads_do_not_grow_with_the_submission() -> None:
     line = "us-east-1,s3://ragab-ml/x\n"
     few, many = stored(jobs_of(line * 8)), stored(jobs_of(line * 2000))
     read_job(few, JOBS_URI, 7)

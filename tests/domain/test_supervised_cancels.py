@@ -108,7 +108,7 @@ def test_a_job_that_completes_despite_a_cancel_is_completed(job: Job, ledger: Le
     assert backend.stopped == [NAME]
 
 
-def test_a_training_job_without_capacity_is_not_tried_again_after_a_cancel(roaming: Job, ledger: Ledger) -> None:
+def test_a_training_job_without_capacity_is_not_retried_after_a_cancel(roaming: Job, ledger: Ledger) -> None:
     here = FakeBackend(TRAINING)
 
     def cancelled() -> None:

@@ -122,7 +122,7 @@ def test_a_supervisor_killed_during_a_move_moves_once(roaming: Job, ledger: Ledg
     assert [former["region"] for former in item["tried"]] == ["us-east-1"]
 
 
-def test_without_capacity_every_region_that_has_the_data_is_tried_once(roaming: Job, ledger: Ledger) -> None:
+def test_without_capacity_every_region_with_the_data_is_tried_once(roaming: Job, ledger: Ledger) -> None:
     backends = {region: FakeBackend(NO_CAPACITY) for region in roaming.regions}
     time, said = FakeTime(), list[str]()
     item = supervisor(roaming, backends, ledger, said, time).run()
