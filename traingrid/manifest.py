@@ -1,8 +1,8 @@
-"""Manifests: the file a user uploads, one training job per line, checked whole before anything is created.
+"""Manifests: the file a user uploads, one training job per line, validated completely before anything is created.
 
-Three forms are one language: CSV without a header (`region,s3_uri[,name]`), CSV with a header, and JSON Lines. They are
-read line by line (`manifest_rows`), every line is checked (`manifest_check`) against the limits of SageMaker
-(`manifest_limits`) and the lists of the grid (`manifest_rules`), and becomes a `Line` (`manifest_line`).
+A manifest has one of three forms: CSV without a header (`region,s3_uri[,name]`), CSV with a header, or JSON Lines.
+`manifest_rows` reads it line by line. `manifest_check` checks each line against SageMaker's limits (`manifest_limits`)
+and the grid's allow-lists (`manifest_rules`), and returns a `Line` (`manifest_line`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _PIECE = 1024 * 1024
 def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line]:
     """Parse a manifest in any of its three forms.
 
-    A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are let pass; they count as lines.
-    A remark `# jobs: 4` promises a number of jobs and a whole last line, so that a file that was cut off is found out.
-    Quotes work as in CSV, but a quoted cell may not span lines: a job is a line.
+    A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are accepted; they count as lines.
+    A comment `# jobs: 4` declares the number of jobs and a complete last line, so that a truncated file is detected.
+    Quotes work as in CSV, but a quoted cell may not span lines, because each line is one job.
 
     Args:
-        content: The file's bytes, or pieces of them as they come; no more than a line and a piece is held.
-        deployment: Decides which Regions, buckets, instance types and images there are, and the grid's limits.
+        content: The file's bytes, or chunks of them; memory holds at most one line and one chunk.
+        deployment: Defines the allowed Regions, buckets, instance types and images, and the grid's limits.
 
     Returns:
         The lines that hold jobs, in the file's order.
 
     Raises:
-        ManifestError: Anything is wrong. All errors are in it, not the first only.
+        ManifestError: The manifest is invalid. The error lists every problem, not only the first.
     """
     rows = Rows(chunks=_pieces(content) if isinstance(content, bytes) else content)
     rules, limits = Rules(deployment), deployment.grid.limits
@@ -51,7 +51,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line
     errors = ErrorReport()
     for number, row in enumerate(rows, start=1):
         if number > limits.jobs:
-            reason = f"it has more lines than the {limits.jobs:,} jobs that a submission takes at most"
+            reason = f"a submission may have at most {limits.jobs:,} jobs, and the file has more lines"
             errors.add_first(file_error(reason, "Split it into several files.").errors)
             break
         checked = checked_line(row, rules) if isinstance(row, Row) else row
@@ -73,12 +73,13 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 
 def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
-    """Return what is wrong with a file whose lines are all good."""
+    """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
-        return file_error("it holds no job", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
+        return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
     if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):
-        found = f"it promises {rows.declared} jobs and has {len(lines)}{'' if rows.ended else ', the last one cut off'}"
-        return file_error(found, "Upload the whole file, or mend the number.").errors
+        incomplete = "" if rows.ended else ", and its last line is incomplete"
+        found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
+        return file_error(found, "Upload the complete file, or correct the number.").errors
     if of_several := different_shares(lines, grid):
         return of_several
     hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
@@ -91,7 +92,7 @@ def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
         for name, number in asked.items()
         if (most := getattr(grid.limits, name)) is not None and number > most
         for error in file_error(
-            f"its jobs take {number:,} {name} together, and a submission may take {most:,}",
+            f"its jobs use {number:,} {name} in total, and a submission may use at most {most:,}",
             f"Split it, or raise limits.{name} in grid.yaml and deploy.",
         ).errors
     ]

@@ -1,4 +1,4 @@
-"""Checking what a line says of its channels: each by itself, and all that SageMaker will be asked for together."""
+"""Channel validation: checks each channel of a manifest line, and all channels of the training job together."""
 
 from __future__ import annotations
 
@@ -27,55 +27,55 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "manifest": values.flag,
     "content_type": lambda value: values.text(value, "ContentType", "Write for example application/x-recordio."),
 }
-"""What a channel may say beside its URI."""
+"""The optional keys of a channel, with the function that reads each."""
 
 Wrong = tuple[str, object, RefusedError]
-"""A field, the value that is wrong in it, and why."""
+"""A field, its invalid value, and the reason."""
 
 
 def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
-    """Return a channel as a line describes it, by its URI or by an object; what it does not say is not set.
+    """Return the channel that a line defines by a URI or by an object; keys that the line omits stay unset.
 
     Raises:
-        RefusedError: Anything is wrong with it.
+        RefusedError: The channel is invalid.
     """
     broken = broken_limit("ChannelName", name)
     if broken:
-        raise RefusedError(f"the name of the channel cannot be used: {broken}", "Give the channel another name.")
+        raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
     said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
     unknown = [key for key in said if key not in Channel.model_fields]
     if unknown or "uri" not in said:
-        reason = f"there is no such key as {literal(unknown[0])}" if unknown else "the key uri is missing"
-        raise RefusedError(reason, f"A channel has {', '.join(Channel.model_fields)}.")
+        reason = f"unknown key {literal(unknown[0])}" if unknown else "the key uri is missing"
+        raise RefusedError(reason, f"The keys of a channel are {', '.join(Channel.model_fields)}.")
     uri = str(rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
     return Channel(uri=uri, **{key: read(said[key]) for key, read in _READERS.items() if key in said})
 
 
 def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Grid) -> Iterator[Wrong]:
-    """Yield what is wrong with the channels of a job in one Region, though each is good by itself."""
+    """Yield the errors of a job's channels taken together in one Region; each channel is valid by itself."""
     defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
     inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
     yield from _without_streams(inputs, settings)
     yield from _too_many(inputs, settings, defaults, others=int(brought))
     if brought and CODE_CHANNEL in inputs:
-        reason = f"without a network the line's source comes as a channel of the name {CODE_CHANNEL} too"
+        reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
         yield "inputs", "", RefusedError(reason, "Give the channel another name.")
     for name in by_rank(inputs, streams_of(settings, defaults)):
         yield from _not_for_ranks(name, inputs[name])
     for found in inputs.values():
         broken = broken_limit("S3Uri", found.uri)
         if broken:
-            yield at, found.uri, RefusedError(f"as a channel {broken}", "Use a shorter path.")
+            yield at, found.uri, RefusedError(f"the URI of a channel {broken}", "Use a shorter path.")
 
 
 def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wrong]:
     for name in ("streams", "shuffle_seed"):
         if name in settings and not streamed(inputs):
-            reason = "it is for Pipe mode, and no channel of the line is in it"
-            yield name, settings[name], RefusedError(reason, "Write input_mode Pipe, or take it away.")
+            reason = "only valid in Pipe mode, and no channel of the line uses it"
+            yield name, settings[name], RefusedError(reason, f"Write input_mode Pipe, or remove {name}.")
     if settings.get("streams") == "rank" and "algorithm" in settings:
-        reason = "an algorithm brings a program of its own, which knows of no stream for each rank"
-        yield "streams", "rank", RefusedError(reason, "Write host, or take it away.")
+        reason = "the program of an algorithm does not support one stream per rank"
+        yield "streams", "rank", RefusedError(reason, "Write host, or remove streams.")
 
 
 def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:
@@ -84,32 +84,32 @@ def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults
     number = len(inputs) + len(dealt) * (ranks - 1) + others
     if number > greatest and dealt:
         reason = (
-            f"a stream for each of {ranks} ranks of {' and '.join(dealt)} makes {number} channels, "
-            f"and SageMaker takes at most {greatest}"
+            f"one stream for each of {ranks} ranks of {' and '.join(dealt)} requires {number} channels, "
+            f"and SageMaker allows at most {greatest}"
         )
-        next_step = "Write streams host, which takes one channel for all ranks, or train on fewer ranks."
+        next_step = "Write streams host, which uses one channel for all ranks, or train on fewer ranks."
         yield "streams", settings.get("streams", ""), RefusedError(reason, next_step)
     elif number > greatest:
-        reason = f"there are {number} channels, and SageMaker takes at most {greatest}"
-        yield "inputs", "", RefusedError(reason, "Take some away.")
+        reason = f"the job has {number} channels, and SageMaker allows at most {greatest}"
+        yield "inputs", "", RefusedError(reason, "Remove some channels.")
     if number > greatest or not dealt:
         return
     asked = names_in_request(inputs, streams, ranks)
     twice = sorted({name for name in asked if asked.count(name) > 1})
     long = [name for name in asked if broken_limit("ChannelName", name)]
-    for name, why in ((twice, "stands there twice"), (long, "is too long a name")):
+    for name, why in ((twice, "occurs twice"), (long, "has too long a name")):
         if name:
-            reason = f"with a stream for each rank the channel {name[0]} {why}"
+            reason = f"with one stream per rank, the channel {name[0]} {why}"
             yield "inputs", "", RefusedError(reason, "Give the channel another name, or write streams host.")
 
 
 def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
     if found.manifest:
-        reason = f"the channel {name} is a ManifestFile, and for a stream of each rank traingrid writes those itself"
-        yield "inputs", found.uri, RefusedError(reason, "Name the folder of its objects, or write streams host.")
+        reason = f"the channel {name} is a ManifestFile, but traingrid writes the ManifestFiles for one stream per rank"
+        yield "inputs", found.uri, RefusedError(reason, "Give the folder of its objects, or write streams host.")
     if found.distribution != "FullyReplicated":
-        reason = f"the channel {name} is sharded by host, and each rank has a stream of its own objects already"
-        yield "inputs", found.distribution, RefusedError(reason, "Take distribution away, or write streams host.")
+        reason = f"the channel {name} is sharded by host, but streams rank already shards it by rank"
+        yield "inputs", found.distribution, RefusedError(reason, "Remove distribution, or write streams host.")
 
 
 def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
@@ -119,5 +119,5 @@ def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
 
 def _choice(value: object, shape: str) -> Any:
     if value not in choices(shape):
-        raise RefusedError(f"{literal(value)} is not what SageMaker offers", f"Write {', '.join(choices(shape))}.")
+        raise RefusedError(f"SageMaker does not support {literal(value)}", f"Write {' or '.join(choices(shape))}.")
     return value

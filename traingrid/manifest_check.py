@@ -1,4 +1,4 @@
-"""Checking one row of a manifest: every field, and what fields demand of each other."""
+"""Line validation: checks every field of one manifest row, and combinations of fields."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
 _T = TypeVar("_T")
-# A line with more mistakes than this is no line of a manifest, and more of them say nothing new.
+# A line with more errors than this is not a manifest line, and further errors add no information.
 _MAX_ERRORS = 20
 _PREFIXES = {mapping: prefix for prefix, mapping in MAPPINGS.items()}
 _FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
-# How many tags every training job carries beside its own.
+# The number of tags that traingrid adds to every training job.
 _OUR_TAGS = len(tags_of("", "", 0, ""))
-# The hyperparameters that start MPI (backends/sagemaker_request.py), and those that name a program.
+# The number of hyperparameters that start MPI (backends/sagemaker_request.py), and of those that name a program.
 _MPI, _PROGRAM = 3, 2
 
 
 def checked_line(row: Row, rules: Rules) -> Line | list[LineError]:
-    """Return the line that a row is, or everything that is wrong with it."""
+    """Return the row as a checked line, or all its errors."""
     return _Check(row, rules).line()
 
 
@@ -52,7 +52,7 @@ class _Check:
             for name in [name for name in row.values if name not in _KNOWN][:_MAX_ERRORS]:
                 self.errors.append(unknown_field(row.number, name, csv_form=row.csv))
         region = self._read("region", self.rules.region, required="Name one of the grid's training Regions.") or ""
-        wanted = region or str(row.values.get("region"))  # so that one wrong Region is one error
+        wanted = region or str(row.values.get("region"))  # so that one invalid Region causes one error
         data, inputs = self._data(wanted)
         settings = self._settings(wanted) if len(row.values) > 2 else {}
         replicas = self._replicas(wanted, inputs, settings) if "replicas" in row.values else {}
@@ -75,11 +75,11 @@ class _Check:
         return self.errors[:_MAX_ERRORS] or line
 
     def _read(self, name: str, read: Callable[[Any], _T], required: str = "") -> _T | None:
-        """Return a field's value, or None if it is not there or is wrong, which is then among the errors."""
+        """Return a field's value, or None if the field is absent or invalid; record an error if it is invalid."""
         value = self.row.values.get(name)
         if value is None or value == "":
             if required:
-                self._refuse(name, "", RefusedError("it is missing", required))
+                self._refuse(name, "", RefusedError("a value is required", required))
             return None
         return self._entry(name, value, read)
 
@@ -97,7 +97,7 @@ class _Check:
         )
 
     def _label(self, name: str, entry: str) -> str:
-        """Return what an error calls an entry of a mapping: by its column in CSV, by its path in JSON."""
+        """Return the name of a mapping's entry in an error: its column in CSV, its path in JSON."""
         if not entry:
             return name
         entry = entry if entry.isprintable() and len(entry) <= 64 else literal(entry[:64])
@@ -107,7 +107,7 @@ class _Check:
         found = self.row.values.get(name)
         if isinstance(found, dict | None):
             return found or {}
-        self._refuse(name, found, RefusedError("it is no object", 'Write {"name": value}.'))
+        self._refuse(name, found, RefusedError("must be an object", 'Write {"name": value}.'))
         return {}
 
     def _texts(self, name: str, read: Callable[[str, Any], str]) -> dict[str, str]:
@@ -124,13 +124,13 @@ class _Check:
     def _data(self, region: str) -> tuple[S3Uri | None, Inputs]:
         given = [name for name in ("s3_uri", "inputs") if self.row.values.get(name) not in (None, "", {})]
         if len(given) == 2:
-            reason = "s3_uri and inputs are both there"
-            self._refuse("s3_uri", self.row.values["s3_uri"], RefusedError(reason, "Take one of them away."))
+            reason = "s3_uri and inputs cannot be combined"
+            self._refuse("s3_uri", self.row.values["s3_uri"], RefusedError(reason, "Remove one of them."))
             return None, {}
         if given == ["inputs"]:
             return None, self._inputs(region)
         if not given and self.row.values.get("s3_uri") is None:
-            self._refuse("s3_uri", "", RefusedError("the line does not say where its data lies", _FOLDER))
+            self._refuse("s3_uri", "", RefusedError("s3_uri or inputs is required", _FOLDER))
             return None, {}
         uri = self.row.values["s3_uri"]
         return self._entry("s3_uri", uri or "", lambda uri: self.rules.data(uri, region, _FOLDER)), {}
@@ -157,7 +157,7 @@ class _Check:
         }
         for name, read in (("image", self.rules.image), ("algorithm", self.rules.algorithm)):
             if self._read(name, partial(read, region=region)):
-                settings[name] = self.row.values[name]  # as it stands there: a replica has its own Region's
+                settings[name] = self.row.values[name]  # unresolved: a replica resolves it in its own Region
         found = {name: value for name, value in settings.items() if value not in (None, {})}
         self._check_combinations(found)
         self._check_numbers(found)
@@ -171,7 +171,7 @@ class _Check:
         next_step = "Write s3://bucket/…/sourcedir.tar.gz; only `traingrid submit` packs and uploads a local folder."
         parsed = str(self.rules.data(uri, region, next_step))
         if not parsed.endswith(".tar.gz"):
-            raise RefusedError("it is no .tar.gz archive", next_step)
+            raise RefusedError("must be a .tar.gz archive", next_step)
         return values.text(parsed, "HyperParameterValue", next_step)
 
     def _replicas(self, region: str, inputs: Inputs, settings: dict[str, Any]) -> dict[str, S3Uri | Inputs]:
@@ -189,9 +189,9 @@ class _Check:
     ) -> S3Uri | Inputs:
         self.rules.region(other)
         if other == region:
-            raise RefusedError("it is the job's own Region", "Take it away.")
+            raise RefusedError("must differ from the job's own Region", "Remove this replica.")
         if "source" in settings:
-            raise RefusedError("the line's source lies in one Region alone", "Take source or the replicas away.")
+            raise RefusedError("the line's source is in one Region only", "Remove source or the replicas.")
         if "image" in settings:
             self.rules.image(settings["image"], other)
         if not inputs:
@@ -199,7 +199,7 @@ class _Check:
         uris = value if isinstance(value, dict) else dict.fromkeys(inputs, value)
         if uris.keys() != inputs.keys() or (len(inputs) > 1 and not isinstance(value, dict)):
             example = ", ".join(f'"{name}": "s3://…"' for name in inputs)
-            raise RefusedError("it does not name the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
+            raise RefusedError("must have the same channels as inputs", f"Write {{{example}}} (JSON Lines).")
         return {
             name: channel(name, {**said.model_dump(exclude_unset=True), "uri": uris[name]}, other, self.rules)
             for name, said in inputs.items()
@@ -208,22 +208,22 @@ class _Check:
     def _check_combinations(self, found: dict[str, Any]) -> None:
         grid = self.rules.grid
         runtime, longest = found.get("max_runtime", grid.job.max_runtime), grid.training.max_runtime
-        given = self.row.values  # a value that is wrong by itself is there all the same
+        given = self.row.values  # a field with an invalid value counts as present
         algorithm = "algorithm" in given or is_algorithm(found, grid)
         rules = (
-            ("algorithm", "image" in given, "image is there too", "Take one of the two away."),
-            ("metrics", algorithm, "an algorithm brings its own metrics", "Take it away."),
-            ("source", algorithm, "an algorithm brings its own program", "Take it away."),
-            ("source", "entry_point" not in given, "entry_point is missing", "Name the program in the archive."),
-            ("entry_point", "source" not in given, "source is missing", "Name the archive that the program is in."),
+            ("algorithm", "image" in given, "algorithm and image cannot be combined", "Remove one of them."),
+            ("metrics", algorithm, "an algorithm defines its own metrics", "Remove metrics."),
+            ("source", algorithm, "an algorithm has its own program", "Remove source."),
+            ("source", "entry_point" not in given, "source requires entry_point", "Name the program in the archive."),
+            ("entry_point", "source" not in given, "entry_point requires source", "Name the program's archive."),
             (
                 "max_runtime",
                 runtime > longest,
-                f"the grid lets no job run longer than {longest} s",
-                "Write at most as much; the limit is max_runtime of `training` in grid.yaml.",
+                f"must be at most {longest} s, the limit of this grid",
+                "Reduce it; the limit is max_runtime of `training` in grid.yaml.",
             ),
-            ("max_wait", not found.get("spot"), "it is for spot alone", "Write spot true, or take it away."),
-            ("max_wait", found.get("max_wait", 0) < runtime, "it is less than max_runtime", "Write at least as much."),
+            ("max_wait", not found.get("spot"), "only valid for spot jobs", "Write spot true, or remove max_wait."),
+            ("max_wait", found.get("max_wait", 0) < runtime, "must be at least max_runtime", "Increase max_wait."),
         )
         for name, wrong, reason, next_step in rules:
             if name in found and wrong:
@@ -240,8 +240,8 @@ class _Check:
         )
         for name, number, greatest in numbers:
             if number > greatest:
-                reason = f"with those of the grid there are {number}, and SageMaker takes at most {greatest}"
-                self._refuse(name, "", RefusedError(reason, "Take some away."))
+                reason = f"with those of the grid, there are {number} entries, and SageMaker allows at most {greatest}"
+                self._refuse(name, "", RefusedError(reason, "Remove some entries."))
 
     def _check_channels(self, places: Iterable[S3Uri | Inputs], settings: dict[str, Any]) -> None:
         told = set()
@@ -258,11 +258,11 @@ _KNOWN = frozenset(FIELDS)
 def _name(name: object) -> str:
     next_step = "Write a shorter name of printable characters."
     if not isinstance(name, str):
-        raise RefusedError("it is no text", next_step)
+        raise RefusedError("must be text", next_step)
     if len(name) > MAX_NAME_CHARACTERS:
-        raise RefusedError(f"it has {len(name)} characters and a name has at most {MAX_NAME_CHARACTERS}", next_step)
+        raise RefusedError(f"must have at most {MAX_NAME_CHARACTERS} characters; got {len(name)}", next_step)
     if not name.isprintable():
-        raise RefusedError("it has control characters", next_step)
+        raise RefusedError("must not contain control characters", next_step)
     return name
 
 

@@ -1,4 +1,4 @@
-"""The fields of a manifest's lines, and the columns by which CSV with a header names them."""
+"""Manifest fields: the fields of a line, and the columns that represent them in CSV with a header."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections import Counter
 from traingrid.manifest_errors import LineError, file_error, shown
 
 MAX_COLUMNS = 500
-"""Most columns of a header: SageMaker's greatest numbers of entries of every kind, and every other field."""
+"""The maximum number of columns: SageMaker's maximum number of entries of every mapping, and every other field."""
 
-# In CSV, what a column with this beginning is an entry of.
+# The mapping to which a CSV column with this prefix adds an entry.
 MAPPINGS = {
     "hp.": "hyperparameters",
     "env.": "environment",
@@ -33,25 +33,25 @@ _FROM_THE_DEPLOYMENT = re.compile(
 
 
 def is_header(cells: list[str]) -> bool:
-    """Return whether the cells of a file's first line are the names of columns."""
+    """Return True if the cells of a file's first line are column names."""
     names = {cell.lower() for cell in cells}
     return bool(names & {"region", "s3_uri"} or any(name.startswith(tuple(MAPPINGS)) for name in names))
 
 
 def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | None], list[LineError]]:
-    """Return field and entry of every column, None for one that cannot be used, and why.
+    """Return the field and entry of every column (None for an invalid column), and the errors of the columns.
 
     Raises:
-        ManifestError: Columns are missing or stand there twice, so that no row can be understood.
+        ManifestError: A column is missing or repeated, so that no row can be read.
     """
     if len(cells) > MAX_COLUMNS:
-        raise file_error(f"its header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
+        raise file_error(f"the header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
     cells = [cell.lower() if cell.lower() in FIELDS else cell for cell in cells]
     (column, times), *_ = Counter(cells).most_common(1)
     if times > 1:
-        raise file_error(f"its header has the column {shown(column)} {times} times", "Keep one of them.")
+        raise file_error(f"the header has the column {shown(column)} {times} times", "Keep one of them.")
     if "region" not in cells:
-        raise file_error("its header has no column region", "Add one: every job needs its Region.")
+        raise file_error("the header has no column region", "Add it: every job requires a Region.")
     columns: list[tuple[str, str] | None] = []
     errors: list[LineError] = []
     for cell in cells:
@@ -67,17 +67,17 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
 
 
 def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
-    """Return the error of a field or column that no job has, with the nearest that there is."""
+    """Return the error for an unknown field or column, with the most similar known name."""
     prefix = next((prefix for prefix, mapping in MAPPINGS.items() if mapping == name), None)
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
-        reason = "it is decided by the deployment, and a manifest cannot say it"
-        next_step = "Take it away; roles, networks and keys are those that `cdk deploy` made."
+        reason = "the deployment sets this, and a manifest cannot override it"
+        next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
     elif prefix and csv_form:
-        reason, next_step = "a column holds one entry of it", f"Write a column {prefix}NAME for each entry."
+        reason, next_step = "a column holds only one entry of it", f"Write a column {prefix}NAME for each entry."
     else:
         known = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
         known += MAPPINGS if csv_form else ()
         near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), known, n=1)
-        reason = "there is no such field"
-        next_step = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+        reason = "unknown field"
+        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

@@ -1,4 +1,4 @@
-"""What is wrong in a manifest: one record per error, all of them in one report."""
+"""Manifest errors: one record per error, collected in one report."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass
 
 from traingrid.errors import TraingridError
 
-# A report of more errors than this helps nobody; their total is always given.
+# A report lists at most this many errors, and always gives their total.
 MAX_REPORTED_ERRORS = 1_000
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineError:
-    """One thing that is wrong in a manifest.
+    """One error in a manifest.
 
     Attributes:
-        line: The line as an editor counts it, from 1; 0 where the file as a whole is meant.
+        line: The line number, from 1 as in an editor; 0 if the error is about the whole file.
         field: The field's name, or "line" or "file".
-        value: What stands there, as `shown` shows it; empty where the whole line or file is meant.
-        reason: Why it cannot be accepted.
-        next_step: What to write instead, a sentence.
+        value: The invalid value as `shown` returns it; empty if the error is about a whole line or file.
+        reason: Why the value is invalid.
+        next_step: A sentence that tells the user how to correct it.
     """
 
     line: int
@@ -37,11 +37,11 @@ class LineError:
 
 
 class ManifestError(TraingridError):
-    """A manifest is rejected, with every reason for it.
+    """A manifest was rejected, for the errors it lists.
 
     Args:
-        errors: What is wrong, in the order of the file.
-        total: How much there is, where `errors` are the first of them only.
+        errors: The errors, in the file's order.
+        total: The number of all errors, if `errors` holds only the first of them.
     """
 
     exit_code = 2
@@ -52,33 +52,33 @@ class ManifestError(TraingridError):
         super().__init__("\n".join(str(error) for error in self.errors))
 
     def as_dicts(self) -> list[dict[str, str | int]]:
-        """Return the errors as a report's JSON holds them."""
+        """Return the errors in the form of a report's JSON."""
         return [asdict(error) for error in self.errors]
 
 
 class ErrorReport:
-    """Errors as they are found: the first of them, and how many there are, because a file can have millions."""
+    """Collects the first errors of a file and counts all of them, because a file can have millions."""
 
     def __init__(self) -> None:
         self.kept: list[LineError] = []
         self.total = 0
 
     def add(self, errors: list[LineError]) -> None:
-        """Add what was found next."""
+        """Append errors."""
         self.total += len(errors)
         self.kept += errors[: MAX_REPORTED_ERRORS - len(self.kept)]
 
     def add_first(self, errors: list[LineError]) -> None:
-        """Add what stands before everything that was found so far."""
+        """Insert errors before all that were added so far."""
         self.total += len(errors)
         self.kept = [*errors, *self.kept][:MAX_REPORTED_ERRORS]
 
 
 def escaped_cell(text: str) -> str:
-    """Return a text as a cell of an exported CSV file, in which no spreadsheet takes it for a formula.
+    """Return a text as a cell of an exported CSV file that no spreadsheet evaluates as a formula.
 
-    What starts with `=`, `+`, `-`, `@`, a tab or a line end gets an apostrophe in front, unless it is a number
-    (https://owasp.org/www-community/attacks/CSV_Injection). Control characters are shown as escapes.
+    A text that starts with `=`, `+`, `-`, `@`, a tab or a line end is prefixed with an apostrophe, unless it is a
+    number (https://owasp.org/www-community/attacks/CSV_Injection). Control characters become escapes.
     """
     safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
     dangerous = text.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") or text[:1] in ("\t", "\r", "\n")
@@ -86,10 +86,10 @@ def escaped_cell(text: str) -> str:
 
 
 def shown(value: str, width: int = 120) -> str:
-    """Return a cell as a log or terminal may show it: quoted, shortened, control characters escaped."""
+    """Return a value that is safe in a log or terminal: quoted, shortened, with control characters escaped."""
     return ascii(value if len(value) <= width else value[: width - 1] + "…")
 
 
 def file_error(reason: str, next_step: str) -> ManifestError:
-    """Return the error that rejects a file as a whole."""
+    """Return an error about the whole file."""
     return ManifestError([LineError(line=0, field="file", value="", reason=reason, next_step=next_step)])

@@ -1,7 +1,7 @@
-"""SageMaker's own limits on what a manifest line may say, read from botocore's service model at run time.
+"""Limits of SageMaker: the lengths, patterns and numbers that its API allows, read from botocore's service model.
 
-botocore itself checks neither lengths nor patterns before it sends a request, so a line that breaks one would be
-refused by SageMaker hours later, when its child starts. A limit that AWS changes is new here as soon as botocore is.
+botocore checks neither lengths nor patterns before it sends a request. Without this check, SageMaker would reject an
+invalid line hours later, when the line's child starts. An update of botocore updates these limits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from botocore.loaders import Loader
 
 # The greatest value of the model's 32-bit "integer" (https://smithy.io/2.0/spec/simple-types.html#integer).
 MAX_INTEGER = 2**31 - 1
-# What Python's re does not know of the model's patterns, which are Java's. \w is letters, numbers and the underscore,
-# and \p{Z} the separators, in Unicode's categories (https://www.unicode.org/reports/tr44/#General_Category_Values).
+# The model's patterns have Java's syntax. These are the classes that Python's re lacks. \w is letters, numbers and the
+# underscore, and \p{Z} the separators, in Unicode's categories
+# (https://www.unicode.org/reports/tr44/#General_Category_Values).
 _JAVA_CLASSES = {
     r"\p{L}": r"\w",
     r"\p{N}": r"\w",
@@ -34,7 +35,7 @@ def _shapes() -> dict[str, dict[str, Any]]:
 
 @cache
 def most(shape: str) -> int:
-    """Return the greatest length, number of entries or number that a shape of the service model allows."""
+    """Return the maximum length, number of entries or value that a shape of the service model allows."""
     return int(_shapes()[shape].get("max", MAX_INTEGER))
 
 
@@ -59,28 +60,28 @@ def _limit(shape: str) -> _Limit:
     for java, ours in _JAVA_CLASSES.items():
         translated = translated.replace(java, ours)
     anything = pattern in ("", ".*", ".+", r"[\S\s]*")
-    least = max(int(_shapes()[shape].get("min", 0)), shape.endswith("Key"))  # no map has an entry without a name
+    least = max(int(_shapes()[shape].get("min", 0)), shape.endswith("Key"))  # a key is never empty
     compiled = None if anything else re.compile(translated)
     return _Limit(least, most(shape), pattern, compiled, one_line=pattern in (".*", ".+"))
 
 
 def broken_limit(shape: str, text: str) -> str | None:
-    """Return which limit of a shape a text breaks, as the end of a sentence, or None if it breaks none.
+    """Return the reason why a text violates a shape's limits, or None if it does not.
 
-    Control characters but tabs and line ends are refused everywhere, because every such text may reach a terminal.
+    Control characters other than tabs and line ends are always rejected, because any text may reach a terminal.
     """
     limit = _limit(shape)
     if len(text) > limit.greatest:
-        return f"it has {len(text):,} characters and SageMaker takes at most {limit.greatest:,}"
+        return f"must have at most {limit.greatest:,} characters, SageMaker's limit; got {len(text):,}"
     if len(text) < limit.least:
-        return "it is empty"
+        return "must not be empty"
     if limit.one_line and _LINE_ENDS.search(text):
-        return "it has more than one line"
+        return "must be a single line"
     if not text.isprintable() and _CONTROLS.search(text):
-        return "it has control characters"
+        return "must not contain control characters"
     if limit.compiled and not limit.compiled.fullmatch(text):
-        return f"it does not have the form {limit.pattern}"
-    return None if text.isascii() or _is_unicode(text) else "it has half of a surrogate pair, which is no character"
+        return f"must match the pattern {limit.pattern}"
+    return None if text.isascii() or _is_unicode(text) else "must not contain half of a surrogate pair"
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A checked line of a manifest, and the job that it becomes once the grid's defaults are filled in."""
+"""Manifest lines: a validated line, and its conversion to a job with the grid's defaults."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
 MAX_NAME_CHARACTERS = 128
-# Spot: how much longer than the training itself a job may wait for capacity unless its line says so.
+# Spot: how much longer than max_runtime a job may wait for capacity, unless its line sets max_wait.
 _WAIT_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One checked line of a manifest: what it says, and nothing that it leaves to the grid.
+    """One validated line of a manifest, without the grid's defaults.
 
     Attributes:
-        number: The line as an editor counts it, from 1.
+        number: The line number, from 1 as in an editor.
         region: A training Region of the grid.
-        name: What the user calls the job; the last part of where its data lies where they did not say.
-        data: The folder above the grid's channels; None where the line names its channels itself.
-        inputs: The channels that the line names itself; what it does not say of them is not set in them.
-        settings: The job fields that it sets, by their names in a manifest, with checked values.
-        replicas: By Region: the folder, or the channels, of the same data there.
+        name: The job's name; by default the last part of its data's path.
+        data: The folder above the grid's channels; None if the line defines its own channels.
+        inputs: The channels that the line defines; keys that it omits are unset.
+        settings: The job fields that the line sets, by their names in a manifest, with validated values.
+        replicas: The folder or the channels of the same data in other Regions, by Region.
     """
 
     number: int
@@ -47,16 +47,16 @@ class Line:
     replicas: Mapping[str, S3Uri | Inputs] = field(default_factory=dict)
 
     def priority(self) -> int:
-        """Return how early the job starts, compared with the others of its submission."""
+        """Return the job's priority in its submission; a higher priority starts earlier."""
         return int(self.settings.get("priority", 0))
 
     def setting(self, name: str, defaults: JobDefaults) -> Any:
-        """Return a field's value, the grid's where the line leaves it out."""
+        """Return a field's value, or the grid's default if the line omits it."""
         return setting(self.settings, name, defaults)
 
 
 def in_order(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return lines in the order of their jobs' indexes: by priority, and else as they stand in the file.
+    """Return the lines in the order of their jobs' indexes: by priority, then by line number.
 
     AWS Batch starts the children of an array by their index as room for them becomes free.
     """
@@ -66,24 +66,24 @@ def in_order(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def jobs_of_lines(lines: Sequence[Line], deployment: Deployment, submission: str) -> list[Job]:
-    """Return the jobs of a manifest's lines, by index, every default of the grid filled in."""
+    """Return the jobs of a manifest's lines, by index, with the grid's defaults."""
     return list(iter_jobs(lines, deployment, submission))
 
 
 def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) -> Iterator[Job]:
-    """Yield the jobs of a manifest's lines, by index, every default of the grid filled in.
+    """Yield the jobs of a manifest's lines, by index, with the grid's defaults.
 
     Args:
         lines: All lines of the manifest.
         deployment: The grid.
-        submission: The submission's id, which is part of where results go.
+        submission: The submission's id, which is part of the output path.
     """
     for index, line in enumerate(in_order(lines)):
         yield job_of_line(line, index, deployment, submission)
 
 
 def job_of_line(line: Line, index: int, deployment: Deployment, submission: str) -> Job:
-    """Return the job of one line; `index` is its place in the submission."""
+    """Return the job of one line; `index` is its index in the submission."""
     defaults = deployment.grid.job
     runtime, spot = line.setting("max_runtime", defaults), bool(line.settings.get("spot", False))
     algorithm = is_algorithm(line.settings, deployment.grid)
@@ -123,7 +123,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
 
 
 def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
-    """Return whether a job's image is the grid's own training image, which writes TensorBoard data where it is told."""
+    """Return True if a job uses the grid's own training image, which writes TensorBoard data to a configured path."""
     if "algorithm" in settings:
         return False
     image = grid.images.get(settings.get("image", grid.job.image))
@@ -131,13 +131,13 @@ def is_ours(settings: Mapping[str, Any], grid: Grid) -> bool:
 
 
 def is_algorithm(settings: Mapping[str, Any], grid: Grid) -> bool:
-    """Return whether a job trains an algorithm of somebody else's: a resource, or one of SageMaker's built-in ones."""
+    """Return True if a job trains an algorithm resource or one of SageMaker's built-in algorithms."""
     image = grid.images.get(settings.get("image", grid.job.image))
     return "algorithm" in settings or (image is not None and image.algorithm is not None)
 
 
 def hyperparameters(settings: Mapping[str, Any], grid: Grid) -> dict[str, str]:
-    """Return a job's hyperparameters. An algorithm that is not the grid's default knows none of the grid's own."""
+    """Return a job's hyperparameters; the grid's defaults do not apply to an algorithm other than the default one."""
     own: dict[str, str] = settings.get("hyperparameters", {})
     default = "algorithm" not in settings and settings.get("image", grid.job.image) == grid.job.image
     return own if is_algorithm(settings, grid) and not default else {**grid.job.hyperparameters, **own}
@@ -149,7 +149,7 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
 
 
 def _place(line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]) -> Replica:
-    """Return what of a job depends on the Region in which it runs."""
+    """Return the fields of a job that depend on its Region."""
     grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
     own = output = names.output_prefix(grid.name, account, region, *identity)
     if "output" in settings:

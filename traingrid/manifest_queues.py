@@ -1,4 +1,4 @@
-"""Checking what a line says of queues: whose job it is, and whether the service queues of its Regions can carry it."""
+"""Queue validation: checks a line's share, and its job against the service queues of its Regions."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ if TYPE_CHECKING:
     from traingrid.manifest_errors import LineError
     from traingrid.manifest_line import Line
 
-# As long as any: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
+# The longest possible name: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
 _LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)
 
 
 def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
-    """Yield what is wrong with a line that is good but for its place in a queue."""
+    """Yield the errors of a line's share and launch; its other fields are valid."""
     grid = deployment.grid
     share, launch = line.setting("share", grid.job), line.setting("launch", grid.job)
     if share is None and grid.shares:
-        yield "share", "", RefusedError("it is missing", f"Write {', '.join(grid.shares)}, or `share` in grid.yaml.")
+        next_step = f"Write {', '.join(grid.shares)}, or set `share` in grid.yaml."
+        yield "share", "", RefusedError("a value is required", next_step)
     elif share is not None and share not in grid.shares:
-        known = ", ".join(grid.shares) or "none; `shares` in grid.yaml names them"
-        yield "share", share, RefusedError("it is no share of this grid", f"There are {known}.")
+        known = ", ".join(grid.shares) or "defined by `shares` in grid.yaml, which has none"
+        yield "share", share, RefusedError("not a share of this grid", f"The shares are {known}.")
     elif launch == "queued":
         for region in (line.region, *line.replicas):
             yield from _wrong_in(region, line, share or "", deployment)
 
 
 def different_shares(lines: Sequence[Line], grid: Grid) -> list[LineError]:
-    """Return what is wrong with a file whose lines are of more than one share: a submission waits as one array."""
+    """Return an error if the lines have more than one share, because a submission is queued as one array job."""
     shares = dict.fromkeys(line.setting("share", grid.job) for line in lines) if grid.shares else {}
     if len(shares) < 2:
         return []
-    reason = f"its lines are of the shares {', '.join(map(str, shares))}, and a submission is one share's"
-    return file_error(reason, "Write a file for each.").errors
+    reason = f"its lines have the shares {', '.join(map(str, shares))}, and a submission may have only one share"
+    return file_error(reason, "Write one file for each share.").errors
 
 
 def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> Iterator[Wrong]:
@@ -59,20 +60,20 @@ def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> It
     wanted, instance_type = line.setting("instance_count", grid.job), line.setting("instance_type", grid.job)
     most = queue.most(share, instance_type)
     if wanted > most:
-        reason = f"the service queue of {region} never runs more than {most} of {instance_type} at once for it"
-        next_step = "Write at most as many, or direct; the limit is service_queue in grid.yaml."
+        reason = f"the service queue of {region} runs at most {most} of {instance_type} at once for this job"
+        next_step = "Reduce it, or write launch direct; service_queue in grid.yaml sets the limit."
         yield "instance_count", str(wanted), RefusedError(reason, next_step)
     size = _payload_bytes(
         in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region), deployment
     )
     if size > MAX_PAYLOAD_BYTES:
-        reason = f"the job's request has {size:,} bytes, and a service queue carries at most {MAX_PAYLOAD_BYTES:,}"
+        reason = f"the job's request has {size:,} bytes, and a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
         next_step = "Write direct, or fewer and shorter hyperparameters, environment variables and metrics."
         yield "launch", "queued", RefusedError(reason, next_step)
 
 
 def _payload_bytes(job: Job, deployment: Deployment) -> int:
-    """Return how long the request is that a child will make of a job."""
+    """Return the size of the request that a child will send for a job."""
     grid = deployment.grid
     name = names.training_job(grid.name, _LATEST.submission, job.index, _LATEST.attempt)
     request = training_job_request(name, job, deployment.execution_role_arn(job.region), {})

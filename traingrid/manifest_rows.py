@@ -1,7 +1,6 @@
-"""The three forms of a manifest, read line by line into rows that all look alike.
+"""Manifest rows: reads the three forms of a manifest line by line into rows of one type.
 
-A row is what one line says, by field, as it stands there: text from CSV, JSON's values from JSON Lines. What the values
-may be is not decided here.
+A row holds the unchecked values of one line, by field: text from CSV, JSON values from JSON Lines.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Most bytes of a manifest: 50,000 lines of 670 bytes. The intake holds what its lines say in a Lambda's memory."""
+"""The maximum size of a manifest in bytes: 50,000 lines of 670 bytes. The intake function holds it in memory."""
 MAX_LINE_BYTES = 512 * 1024
-"""Most bytes of a line; 100 hyperparameters of SageMaker's greatest length take 276,000 characters."""
+"""The maximum size of a line in bytes; 100 hyperparameters of SageMaker's maximum length take 276,000 characters."""
 PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
 
 _DECLARED = re.compile(r"\s*#\s*jobs\s*:\s*(\d{1,9})\s*", re.ASCII)
@@ -29,12 +28,12 @@ _DECLARED = re.compile(r"\s*#\s*jobs\s*:\s*(\d{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What one line says.
+    """The values of one line.
 
     Attributes:
-        number: The line as an editor counts it, from 1.
-        values: Value by field; mappings are nested. Empty cells are left out.
-        csv: Whether it stood in CSV, whose columns for the entries of a mapping are called `hp.epochs` and so on.
+        number: The line number, from 1 as in an editor.
+        values: The values by field; mappings are nested. Empty cells are omitted.
+        csv: True for CSV, in which a mapping's entries are columns such as `hp.epochs`.
     """
 
     number: int
@@ -47,10 +46,10 @@ class Rows:
     """The rows of a manifest, to be iterated over once.
 
     Attributes:
-        chunks: The file's bytes, in pieces of any size.
-        declared: How many jobs a remark `# jobs: 4` promises; None without one. Known when the rows have been read.
-        ended: Whether the last line has its end; a file that was cut off seldom has.
-        header_errors: What is wrong with the columns of a header.
+        chunks: The file's bytes, in chunks of any size.
+        declared: The number of jobs in a comment `# jobs: 4`, or None. Set when the rows have been read.
+        ended: True if the last line has a line end; a truncated file seldom has one.
+        header_errors: The errors of the header's columns.
     """
 
     chunks: Iterable[bytes]
@@ -59,10 +58,10 @@ class Rows:
     header_errors: list[LineError] = field(default_factory=list, init=False)
 
     def __iter__(self) -> Iterator[Row | list[LineError]]:
-        """Yield for each line that is not blank, a remark or a header its row, or what is wrong with it.
+        """Yield the row or the errors of each line, except blank lines, comments and the header.
 
         Raises:
-            ManifestError: The file is too large, or no text at all.
+            ManifestError: The file is too large or is not text.
         """
         form: _Form | None = None
         for number, line in enumerate(self._lines(), start=1):
@@ -82,7 +81,7 @@ class Rows:
                 yield form.read(number, text)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield lines with their ends, of which those too long are cut. A line ends by LF, CRLF or CR."""
+        """Yield lines with their line ends (LF, CRLF or CR); truncate lines that are too long."""
         rest, total = b"", 0
         for chunk in self.chunks:
             if not total:
@@ -106,30 +105,31 @@ class Rows:
 
 
 def too_large(size: int) -> ManifestError:
-    """Return the error of a file of `size` bytes, which is more than a manifest may have."""
+    """Return the error for a file of `size` bytes, which exceeds the maximum size of a manifest."""
     return file_error(
-        f"it has {size:,} bytes or more, and a manifest has at most {MAX_BYTES:,}", "Split it into several files."
+        f"the file has {size:,} bytes or more, and a manifest may have at most {MAX_BYTES:,}",
+        "Split it into several files.",
     )
 
 
 def _refuse_other_formats(start: bytes) -> None:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise file_error("it is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
+        raise file_error("the file is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
-        raise file_error("it is compressed, or a spreadsheet's own format", "Upload it as CSV or JSON Lines text.")
+        raise file_error("the file is compressed or in a spreadsheet's format", "Upload it as CSV or JSON Lines text.")
 
 
 def _text(number: int, line: bytes) -> str | LineError:
     """Return a line's text.
 
     Raises:
-        ManifestError: It has a NUL byte: the file is no text, and its other lines would only say so again.
+        ManifestError: The line has a NUL byte. The file is not text, and its other lines would repeat the error.
     """
     if b"\0" in line:
-        reason = f"line {number} has a NUL byte, so it is not UTF-8 text"
+        reason = f"line {number} has a NUL byte, so the file is not UTF-8 text"
         raise file_error(reason, "Save it as UTF-8 text ('CSV UTF-8' in a spreadsheet).")
     if len(line) > MAX_LINE_BYTES:
-        reason = f"it is longer than the {MAX_LINE_BYTES:,} bytes that a line has at most"
+        reason = f"a line may have at most {MAX_LINE_BYTES:,} bytes, and this one is longer"
         return _line_error(number, line[:200].decode(errors="replace"), reason, "Write one job per line.")
     try:
         return line.decode()
@@ -150,7 +150,7 @@ class _Form:
 
 
 def _form_of(number: int, text: str) -> tuple[_Form, list[LineError]]:
-    """Return the form that the first line with anything on it shows, and what is wrong with it if it is a header."""
+    """Return the form of the file, from its first line that is not blank or a comment, and the errors of a header."""
     if text.lstrip().startswith(("{", "[")):
         return _Form(read=_json_row), []
     cells = _cells(number, text)
@@ -168,7 +168,7 @@ def _cells(number: int, text: str) -> list[str] | LineError:
     try:
         return [cell.strip() for cell in next(csv.reader([text], strict=True))]
     except csv.Error as error:
-        reason = f"it is not CSV ({error})"
+        reason = f"invalid CSV ({error})"
         return _line_error(
             number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
         )
@@ -179,11 +179,7 @@ def _plain_row(number: int, text: str) -> Row | list[LineError]:
     if isinstance(cells, LineError):
         return [cells]
     if not 2 <= len(cells) <= 3:
-        return [
-            _line_error(
-                number, text, f"it has {len(cells)} field{'s' * (len(cells) != 1)} where 2 or 3 belong", PLAIN_FORM
-            )
-        ]
+        return [_line_error(number, text, f"a line must have 2 or 3 fields, and this one has {len(cells)}", PLAIN_FORM)]
     region, uri, *name = cells
     return Row(
         number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
@@ -195,8 +191,8 @@ def _row_of_columns(number: int, text: str, columns: list[tuple[str, str] | None
     if isinstance(cells, LineError):
         return [cells]
     if len(cells) != len(columns):
-        reason = f"it has {len(cells)} cells and the header has {len(columns)}"
-        return [_line_error(number, text, reason, "Give every column a cell, an empty one for the default.")]
+        reason = f"the line has {len(cells)} cells, and the header has {len(columns)}"
+        return [_line_error(number, text, reason, "Write a cell for every column; leave it empty for the default.")]
     values: dict[str, Any] = {}
     for column, cell in zip(columns, cells, strict=True):
         if column is None or not cell:
@@ -216,13 +212,13 @@ def _json_row(number: int, text: str) -> Row | list[LineError]:
             text, object_pairs_hook=_unrepeated, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
-        return [_line_error(number, text, f"it is not JSON: {error.msg} at character {error.pos + 1}", example)]
+        return [_line_error(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", example)]
     except ValueError as error:
         return [_line_error(number, text, str(error), example)]
     except RecursionError:
-        return [_line_error(number, text, "it is nested too deeply", example)]
+        return [_line_error(number, text, "the JSON is nested too deeply", example)]
     if not isinstance(values, dict):
-        return [_line_error(number, text, "it is JSON, but no object", example)]
+        return [_line_error(number, text, "the line must be a JSON object", example)]
     return Row(number=number, values=values, csv=False)
 
 
@@ -231,22 +227,22 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {shown(twice)} stands there twice")
+        raise ValueError(f"the key {shown(twice)} occurs twice")
     return found
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{shown(text, 20)} is too large a number")
+        raise ValueError(f"the number {shown(text, 20)} is too large")
     return number
 
 
 def _integer(text: str) -> int:
     if len(text) > 20:
-        raise ValueError(f"{shown(text, 20)} is too large a number")
+        raise ValueError(f"the number {shown(text, 20)} is too large")
     return int(text)

@@ -1,6 +1,6 @@
-"""What a manifest may name: Regions, buckets, instance types, images and algorithms of one deployment, and no others.
+"""Manifest rules: the allow-lists of Regions, buckets, instance types, images and algorithms of one deployment.
 
-All of these are allow-lists. Roles, networks and keys are not among them: no manifest can name one.
+A manifest cannot specify roles, networks or keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
 )
 _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
-# Encoded dots and slashes: nobody names data so, but a reader that decodes them would leave the folder.
+# Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
 
 
@@ -36,13 +36,13 @@ def _nearest(word: str, choices: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Rules:
-    """The allow-lists of a deployment. Every method raises RefusedError for what is not on one."""
+    """The allow-lists of a deployment. Every method raises RefusedError for a value that is not on its list."""
 
     deployment: Deployment
 
     @property
     def grid(self) -> Grid:
-        """The grid that the lists are from."""
+        """The grid that defines the lists."""
         return self.deployment.grid
 
     @cached_property
@@ -64,36 +64,36 @@ class Rules:
             return region
         near = _nearest(str(region), self.regions)
         raise RefusedError(
-            "it is not a training Region of this grid",
-            f"{near}The grid has {', '.join(self.regions)}; a Region more is one line in grid.yaml.",
+            "not a training Region of this grid",
+            f"{near}The grid has {', '.join(self.regions)}; add other Regions in grid.yaml.",
         )
 
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
-        """Return where data lies that jobs in `region` may read; any place if `region` is none of the grid's."""
+        """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
         parsed = _parsed(uri, next_step)
         actual = self._buckets.get(parsed.bucket)
         if actual == region or region not in self.grid.regions:
             return parsed
         if actual:
-            reason = f"the bucket {parsed.bucket} is in {actual} and the line says {region}"
+            reason = f"the bucket {parsed.bucket} is in {actual}, but the line's Region is {region}"
             raise RefusedError(
-                f"{reason}; SageMaker reads from its own Region",
-                f"Write {actual}, or the copy of the data in {region}.",
+                f"{reason}; SageMaker reads only from its own Region",
+                f"Write {actual}, or use a copy of the data in {region}.",
             )
         raise RefusedError(
-            f"the bucket {parsed.bucket} is not one that this grid may read",
+            f"this grid may not read the bucket {parsed.bucket}",
             f"Add it to data_buckets of {region} in grid.yaml and deploy, or use the grid's own data bucket.",
         )
 
     def output(self, uri: object, region: str) -> str:
-        """Return the key, below the output bucket of `region`, that a URI there names."""
+        """Return the key of a URI in the output bucket of `region`."""
         bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
-        next_step = f"Write s3://{bucket}/folder, or leave it out."
+        next_step = f"Write s3://{bucket}/folder, or omit it."
         parsed = _parsed(uri, next_step)
         if parsed.bucket != bucket:
-            raise RefusedError(f"the execution role of {region} writes to the bucket {bucket} alone", next_step)
+            raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
-            raise RefusedError("it is the whole bucket", next_step)
+            raise RefusedError("must name a folder in the bucket", next_step)
         return parsed.key
 
     def instance_type(self, name: object) -> str:
@@ -102,34 +102,34 @@ class Rules:
             return name
         near = _nearest(str(name), self._instance_types)
         raise RefusedError(
-            "it is not an instance type that this grid allows",
-            f"{near}It allows {', '.join(self._instance_types)}; one more is an entry of instance_types in grid.yaml.",
+            "this grid does not allow this instance type",
+            f"{near}It allows {', '.join(self._instance_types)}; add others to instance_types in grid.yaml.",
         )
 
     def image(self, image: object, region: str) -> str:
-        """Return the URI, in `region`, of an image's alias or of an image in an allowed registry."""
+        """Return the URI in `region` of an image, given by its alias or by its URI in an allowed registry."""
         aliases = tuple(self.grid.images)
         if not isinstance(image, str) or ("/" not in image and image not in aliases):
             near = _nearest(str(image), aliases)
-            raise RefusedError("it is no image of this grid", f"{near}The grid has {', '.join(aliases)}.")
+            raise RefusedError("not an image of this grid", f"{near}The grid has {', '.join(aliases)}.")
         uri = self.deployment.image_uri(image, region)
         if image in aliases:
             return uri
         broken = broken_limit("AlgorithmImage", uri)
         if broken or not _IMAGE.fullmatch(image):
             raise RefusedError(
-                broken or "it is no image's URI", "Write registry/repository:tag, or an alias of grid.yaml."
+                broken or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
             )
         where = _ECR_REGION.match(uri)
         if where and where[1] != region and region in self.grid.regions:
-            reason = f"the image is in {where[1]} and the job in {region}; SageMaker pulls from its own Region"
+            reason = f"the image is in {where[1]}, but the job is in {region}; SageMaker pulls only from its own Region"
             raise RefusedError(reason, "Write {region} in place of the Region.")
         if not any(
             uri.startswith((f"{allowed}/", f"{allowed}:", f"{allowed}@"))
             for allowed in self._registries.get(region, ())
         ):
             next_step = "Write an alias of grid.yaml, or add the registry to image_registries there and deploy."
-            raise RefusedError("it is in no registry that this grid allows", next_step)
+            raise RefusedError("this grid does not allow the image's registry", next_step)
         return uri
 
     def algorithm(self, name: object, region: str) -> str:
@@ -137,8 +137,8 @@ class Rules:
         if isinstance(name, str) and name in self.grid.algorithms:
             return name.replace("{region}", region)
         allowed = ", ".join(self.grid.algorithms) or "none"
-        next_step = f"It allows {allowed}; one more is an entry of algorithms in grid.yaml."
-        raise RefusedError("it is not an algorithm that this grid allows", next_step)
+        next_step = f"It allows {allowed}; add others to algorithms in grid.yaml."
+        raise RefusedError("this grid does not allow this algorithm", next_step)
 
     @cached_property
     def _registries(self) -> dict[str, tuple[str, ...]]:
@@ -154,11 +154,11 @@ class Rules:
 
 def _parsed(uri: object, next_step: str) -> S3Uri:
     if not isinstance(uri, str):
-        raise RefusedError("it is no text", next_step)
+        raise RefusedError("must be text", next_step)
     try:
         parsed = S3Uri.parse(uri)
     except ValueError as error:
         raise RefusedError(str(error), next_step) from None
     if _ENCODED.search(parsed.key):
-        raise RefusedError("its key has an encoded dot or slash", next_step)
+        raise RefusedError("the key must not contain an encoded dot or slash", next_step)
     return parsed

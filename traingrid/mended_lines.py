@@ -1,4 +1,4 @@
-"""A submission's manifest with some lines mended: whose job each line is, and what of it has changed."""
+"""Corrected manifests: maps each line of a corrected manifest to its job, and finds the jobs that changed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from traingrid.deployment import Deployment
     from traingrid.manifest_line import Line
 
-# Not of the line's making: where it stands, and what a version of this program asks for beside it.
+# Fields that do not come from the line's content: its line number, and a field that this program's version sets.
 _NO_CHANGE = {"line", "tensorboard"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mended:
-    """A job that a mended manifest makes something else of.
+    """A job that a corrected manifest changes.
 
     Attributes:
-        job: The job as it is now.
-        fields: What of it has changed, by the names of a job's fields. The grid's defaults are those of today, so a
-            field that no line sets may be among them.
+        job: The changed job.
+        fields: The names of the job's changed fields. The job has the grid's current defaults, so they may include a
+            field that no line sets.
     """
 
     job: Job
@@ -40,24 +40,24 @@ def mended_jobs(
     deployment: Deployment,
     submission: str,
 ) -> dict[int, Mended]:
-    """Return the jobs that have changed, by their index, which they keep.
+    """Return the changed jobs by their index, which does not change.
 
-    The first line of the file is that of the job whose line was the first, and so on; blank lines, comments and another
-    priority move no line to another job.
+    The file's first line belongs to the job of the original first line, and so on. Blank lines, comments and changed
+    priorities do not move a line to another job.
 
     Args:
-        lines: The mended manifest.
-        submitted: The submission's jobs as the intake has submitted them.
-        latest: By index, each job as it was submitted last.
+        lines: The corrected manifest.
+        submitted: The submission's jobs as the intake submitted them.
+        latest: Each job as it was last submitted, by index.
         deployment: The grid.
         submission: The submission's id.
 
     Raises:
-        UsageError: There are more or fewer lines than jobs, or rows were moved.
+        UsageError: The number of lines differs from the number of jobs, or rows were reordered.
     """
     if len(lines) != len(submitted):
-        text = f"The manifest has {len(lines)} lines and submission {submission} has {len(submitted)} jobs."
-        raise UsageError(text, "Nothing was changed. Submit new lines as a manifest of their own: traingrid submit.")
+        text = f"The manifest has {len(lines)} lines, but submission {submission} has {len(submitted)} jobs."
+        raise UsageError(text, "Nothing was changed. Submit new lines in a separate manifest: traingrid submit.")
     order = [job.index for job in sorted(submitted, key=lambda job: job.line)]
     pairs = zip(lines, order, strict=True)
     mended = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
@@ -76,18 +76,18 @@ def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[i
 
 
 def _refuse_moved(mended: Mapping[int, Mended], latest: Mapping[int, Job], submission: str) -> None:
-    """Raise where a line has become that of another job: then no line can be told to be whose it was."""
+    """Raise UsageError if a line now describes another job; then lines cannot be mapped to jobs reliably."""
     former = {_trained(job, submission): index for index, job in latest.items()}
     for index, now in mended.items():
         other = former.get(_trained(now.job, submission))
         if other is not None:
-            text = f"Line {now.job.line} is that of job {other} of submission {submission}, and stands where that of "
-            text += f"job {index} was: rows were moved, and what is to be tried again cannot be told."
-            step = "Nothing was changed. Bring the rows into the order in which they were submitted; what is to train "
-            raise UsageError(text, step + "the same as another line does is a manifest of its own: traingrid submit.")
+            text = f"Line {now.job.line} now describes job {other} of submission {submission}, but job {index} was on "
+            text += "this line. Rows cannot be reordered in a retry."
+            step = "Nothing was changed. Restore the original order. To train the same job twice, submit its line in a "
+            raise UsageError(text, step + "separate manifest: traingrid submit.")
 
 
 def _trained(job: Job, submission: str) -> str:
-    """Return what a job is, whichever index it has: results go to folders that are called after the index."""
+    """Return a job's content independently of its index, which is part of its output paths."""
     text = job.model_dump_json(exclude={"index", *_NO_CHANGE})
     return text.replace(f"/{submission}/{job.index}/", f"/{submission}/")

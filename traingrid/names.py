@@ -1,7 +1,7 @@
-"""The names of everything traingrid creates in AWS: pure functions of the grid's name, so that no process looks one up.
+"""Names: computes the name of every AWS resource of a grid from the grid's name, so that no lookup is necessary.
 
-`grid` is always the grid's name (the key `name` of grid.yaml). `account` may be a CDK token at synth, so nothing here
-inspects it. The longest names decide how long a grid's name may be; see `traingrid.grid.NAME_LIMIT`.
+`grid` is always the grid's name (the key `name` of grid.yaml). `account` may be a CDK token at synth, so these
+functions do not inspect it. The longest names limit the length of a grid's name; see `traingrid.grid.NAME_LIMIT`.
 """
 
 import re
@@ -9,68 +9,68 @@ from dataclasses import dataclass
 from typing import Literal
 
 MANIFEST_PREFIX = "manifests/"
-"""Where users drop manifests in the manifest bucket; only an object under it starts a submission."""
+"""The prefix in the manifest bucket for manifests; only an object under this prefix starts a submission."""
 
 BY_HAND_PREFIX = "by-hand/"
-"""Where users put a manifest in the manifest bucket whose job they submit to Batch themselves. Nothing else may happen
-to an object under it: the intake would train every line once more."""
+"""The prefix in the manifest bucket for manifests that users submit to Batch themselves. The intake must not process
+these objects, because it would train every line a second time."""
 
 SUBMISSION_PREFIX = "submissions/"
-"""Where the intake writes the normalised submissions that Batch children read."""
+"""The prefix of the normalised submissions, which the intake writes and Batch children read."""
 
 SOURCE_PREFIX = "sources/"
-"""Where `traingrid submit` puts packed scripts in a Region's data bucket, named by their SHA-256."""
+"""The prefix in a Region's data bucket for the source archives that `traingrid submit` uploads, named by SHA-256."""
 
 REPORT_SUFFIX = ".report.json"
-"""What the intake puts behind a manifest's key to write its report next to it. Never a manifest itself."""
+"""The suffix that the intake appends to a manifest's key to name its report. A key with it is never a manifest."""
 
 TRAINING_REPOSITORY = "training"
-"""What grid.yaml calls the ECR repository, the same in every training Region, of the training image."""
+"""The name in grid.yaml of the training image's ECR repository, the same in every training Region."""
 
 BUILT_TAG = "built"
-"""How the tags of images begin that a deployment has built; a target, where there are some, and a hash follow."""
+"""The prefix of the tags of images that a deployment built; the target, if any, and a hash follow."""
 
 BUILD_EVENTS = "traingrid.builds"
-"""Source of the event with which the script of an image build reports that it ends."""
+"""The source of the event by which an image build's script reports its end."""
 
 REGIONS_QUESTION, JOBS_QUESTION = "Custom::TrainingRegions", "Custom::RunningJobs"
-"""Types of the two resources by which CloudFormation asks whether jobs have yet to end: in a Region that an update
-removes, and in a grid that is destroyed."""
+"""The types of the two custom resources by which CloudFormation checks for unfinished jobs: in a Region that an update
+removes, and in a grid that is being destroyed."""
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-"""The parameter in which `cdk bootstrap` says its version, hnb659fds being the qualifier that the CDK takes by default
+"""The parameter in which `cdk bootstrap` stores its version; hnb659fds is the CDK's default qualifier
 (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
 TAG_GRID = "traingrid:grid"
 TAG_SUBMISSION = "traingrid:submission"
 TAG_JOB = "traingrid:job"
 TAG_IMAGE = "traingrid:image"
-"""Which image a job definition runs, by its tag."""
+"""The tag of the image that a job definition runs."""
 TAG_FINGERPRINT = "traingrid:fingerprint"
-"""What a training job was asked for, as a hash: AWS may describe it in other words than those of the request."""
+"""A hash of the training job's request; a description by AWS may differ in form from the request."""
 
 Part = Literal["launch", "record", "sweep", "use"]
-"""What somebody of the home Region's account does in another: a child launches, the recorder of events looks how jobs
-ended, the reconciler sweeps, and a person at the command line uses data, results and logs."""
+"""The parts of traingrid that act in other accounts than the home Region's: a child launches, the event recorder reads
+how jobs ended, the reconciler sweeps, and a user of the command line uses data, results and logs."""
 
 _HOME_ROLES: dict[Part, str] = {"launch": "child", "record": "recorder", "sweep": "reconciler"}
-"""What the roles of the control plane are called; a person has one of their own."""
+"""The names of the control plane's roles; a user has a different role."""
 QUEUED_PREFIXES = ("AWSBatch", "awsbatch")
-"""How AWS Batch begins the names of its training jobs, and how an ARN may spell that (`queued_training_jobs`)."""
+"""The prefix of the training job names that AWS Batch creates, and its spelling in an ARN (`queued_training_jobs`)."""
 _QUEUED_CHARACTERS = 63 - 32
 
 RESERVED_ENDING = re.compile(
     r"-(control|images|builds|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII
 )
-"""How no grid's name may end: what these functions put behind the name of another grid, for things that are called by
-their whole names (stacks, queues, keys), or what comes first in the names of its training jobs."""
+"""Reserved suffixes of a grid's name. They prevent collisions: these functions append them to a grid's name to name
+its stacks, queues and keys, and a training job's name starts with the grid's name and eight hexadecimal digits."""
 
 _TRAINING_JOB = re.compile(r"(?P<submission>[0-9a-f]{8})-(?P<index>\d+)-(?P<attempt>\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJobName:
-    """What the name of a training job says: which line of which submission it is, and which attempt at it."""
+    """The parts of a training job's name: the submission, the index of the line, and the attempt."""
 
     submission: str
     index: int
@@ -103,22 +103,22 @@ def build_log(grid: str) -> str:
 
 
 def registry_stack(grid: str, region: str) -> str:
-    """Return the name of the stack of image repositories in a training Region beside the home Region."""
+    """Return the name of the stack of image repositories in a training Region other than the home Region."""
     return f"{grid}-registry-{region}"
 
 
 def guard_stack(grid: str) -> str:
-    """Return the name of the stack in the home Region that is destroyed first, unless jobs have yet to end."""
+    """Return the name of the stack in the home Region that is destroyed first; unfinished jobs prevent that."""
     return f"{grid}-guard"
 
 
 def guard_function(grid: str) -> str:
-    """Return the name of the function that answers for it; another stack's, so it must be known beforehand."""
+    """Return the name of the guard's function; it is fixed because another stack creates the function."""
     return f"{grid}-guard-regions"
 
 
 def manifest_bucket(grid: str, account: str, region: str) -> str:
-    """Return the name of the bucket that users drop manifests into; `region` is the home Region."""
+    """Return the name of the bucket for manifests; `region` is the home Region."""
     return f"{grid}-manifests-{account}-{region}"
 
 
@@ -138,44 +138,44 @@ def output_bucket(grid: str, account: str, region: str) -> str:
 
 
 def output_prefix(grid: str, account: str, region: str, submission: str, index: int) -> str:
-    """Return the S3 URI, with a slash at its end, below which job `index` of a submission leaves its artifacts."""
+    """Return the S3 URI, with a trailing slash, under which job `index` of a submission stores its artifacts."""
     return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
 
 
 def control_key(grid: str) -> str:
-    """Return the alias of the KMS key that the control plane's own things are encrypted with."""
+    """Return the alias of the KMS key that encrypts the control plane's data."""
     return f"alias/{grid}-control"
 
 
 def data_key(grid: str) -> str:
-    """Return the alias, the same in every training Region, of the KMS key that data and results are encrypted with."""
+    """Return the alias, the same in every training Region, of the KMS key that encrypts data and results."""
     return f"alias/{grid}"
 
 
 def images_key(grid: str) -> str:
-    """Return the alias of the home Region's KMS key for the logs and lost events of image builds."""
+    """Return the alias of the home Region's KMS key for the logs and undelivered events of image builds."""
     return f"alias/{grid}-images"
 
 
 def event_bus(grid: str) -> str:
-    """Return the name of the home Region's event bus, which training Regions forward state changes to."""
+    """Return the name of the home Region's event bus, to which training Regions forward state changes."""
     return grid
 
 
 def job_queue(grid: str, *, shared: bool = False) -> str:
     """Return the name of the Batch job queue.
 
-    One that is shared by weights has a name of its own: Batch makes neither kind of the other
-    (https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateJobQueue.html), so it is another queue.
+    A queue that is shared by weights has a different name, because Batch cannot convert one kind of queue to the other
+    (https://docs.aws.amazon.com/batch/latest/APIReference/API_CreateJobQueue.html).
     """
     return f"{grid}-shared" if shared else grid
 
 
 def service_queue(grid: str, *, quota: bool = False) -> str:
-    """Return the name, the same in every training Region, of the queue that training jobs wait in.
+    """Return the name, the same in every training Region, of the service queue for training jobs.
 
-    Also that of its service environment and scheduling policy, which Batch keeps apart. One with quota shares is never
-    made of one without, nor the other way round, and so has another name.
+    Its service environment and scheduling policy have the same name. A queue with quota shares has a different name,
+    because Batch cannot convert one kind of queue to the other.
     """
     return f"{grid}-training-quota" if quota else f"{grid}-training"
 
@@ -185,9 +185,9 @@ def queued_training_jobs(grid: str) -> list[str]:
 
     A name is "AWSBatch", the requested name and an id of 32 digits, as the examples in
     https://docs.aws.amazon.com/batch/latest/userguide/getting-started-sagemaker.html show. That is longer than the 63
-    characters of a name, and the documentation does not specify which part is cut, so the prefix has only what fits in
-    any case. The second spelling is the lower case that SageMaker's ARNs have had for names with upper case
-    (https://github.com/boto/boto3/issues/4606); IAM compares ARNs with regard to case.
+    characters of a name, and the documentation does not specify which part is truncated, so the prefix has only the
+    part that always fits. The second spelling is the lower case that SageMaker's ARNs have had for names with upper
+    case (https://github.com/boto/boto3/issues/4606); IAM compares ARNs case-sensitively.
     """
     return [f"{prefix}{grid}-"[:_QUEUED_CHARACTERS] for prefix in QUEUED_PREFIXES]
 
@@ -198,7 +198,7 @@ def job_definition(grid: str) -> str:
 
 
 def repository(grid: str, name: str) -> str:
-    """Return the full name of an ECR repository that grid.yaml calls `name`."""
+    """Return the full name of the ECR repository with the given name in grid.yaml."""
     return f"{grid}/{name}"
 
 
@@ -213,7 +213,7 @@ def orchestrator_repository(grid: str) -> str:
 
 
 def repository_uri(account: str, region: str, repository_name: str) -> str:
-    """Return the URI, without a tag, that images are pushed to; `repository_name` is the full name."""
+    """Return the URI, without a tag, to which images are pushed; `repository_name` is the full name."""
     return f"{registry_uri(account, region)}/{repository_name}"
 
 
@@ -223,21 +223,21 @@ def registry_uri(account: str, region: str) -> str:
 
 
 def image_uri(account: str, region: str, repository_name: str, tag: str) -> str:
-    """Return the URI under which Batch and SageMaker pull an image; `repository_name` is the full name."""
+    """Return the URI from which Batch and SageMaker pull an image; `repository_name` is the full name."""
     return f"{repository_uri(account, region, repository_name)}:{tag}"
 
 
 def image_of_digest(account: str, region: str, repository_name: str, digest: str) -> str:
-    """Return the URI of exactly one image, whatever tags come to be; `digest` begins with "sha256:"."""
+    """Return the URI of one image, independently of its tags; `digest` begins with "sha256:"."""
     return f"{repository_uri(account, region, repository_name)}@{digest}"
 
 
 def execution_role(grid: str, region: str) -> str:
     """Return the name of the role that SageMaker assumes in a training Region.
 
-    It has a fixed name, as all roles that are named in another Region or account: the home Region must be allowed to
-    pass exactly these roles, and cannot look up what CloudFormation called them elsewhere. IAM is global, so the Region
-    in the name keeps two Regions of one account from colliding.
+    Its name is fixed, like that of every role that policies of another Region or account name: the home Region must be
+    allowed to pass exactly these roles, and cannot look up names that CloudFormation generated elsewhere. IAM is
+    global, so the name contains the Region to keep two Regions of one account from colliding.
     """
     return f"{grid}-execution-{region}"
 
@@ -248,34 +248,34 @@ def execution_role_arn(grid: str, account: str, region: str) -> str:
 
 
 def home_role(grid: str, part: Part) -> str:
-    """Return the name of the role that a part of the control plane has.
+    """Return the name of the role of a part of the control plane.
 
-    Other accounts trust it. It is the same without other accounts: a role whose name changes is another role, and
-    running arrays would keep a job definition whose role CloudFormation deletes.
+    Other accounts trust this role. A grid without other accounts uses the same name: renaming a role replaces it, and
+    running arrays would keep a job definition whose role CloudFormation deleted.
     """
     return f"{grid}-{_HOME_ROLES[part]}"
 
 
 def acting_role(grid: str, part: Part, region: str) -> str:
-    """Return the name of the role that a part takes on to act in a training Region of another account."""
+    """Return the name of the role that a part assumes to act in a training Region of another account."""
     return f"{grid}-{part}-{region}"
 
 
 def forwarding_role(grid: str, region: str) -> str:
-    """Return the name of the role with which a training Region sends events home."""
+    """Return the name of the role with which a training Region sends events to the home Region."""
     return f"{grid}-events-{region}"
 
 
 def forwarding_rules(grid: str) -> dict[Literal["training", "queued"], str]:
-    """Return the names of the rules that send state changes home: of training jobs, and of jobs in service queues.
+    """Return the names of the rules that forward state changes of training jobs and of jobs in service queues.
 
-    The role's trust policy names them, and CloudFormation shortens the names that it chooses itself.
+    The names are fixed because the role's trust policy names the rules, and CloudFormation truncates generated names.
     """
     return {"training": f"{grid}-forward", "queued": f"{grid}-forward-queued"}
 
 
 def replication_role(grid: str) -> str:
-    """Return the name of the role that waits until images are replicated; registries of other accounts let it look."""
+    """Return the name of the role that waits for image replication; registries of other accounts grant it access."""
     return f"{grid}-replication"
 
 
@@ -287,26 +287,27 @@ def role_arn(account: str, role: str) -> str:
 def training_job(grid: str, submission: str, index: int, attempt: int) -> str:
     """Return the name of the training job of line `index` (from 0) of a submission, at attempt `attempt`.
 
-    The name is the idempotency token: SageMaker accepts a name once per account and Region, as long as nobody deletes
-    the training job (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeleteTrainingJob.html).
+    The name is the idempotency token: SageMaker accepts a name once per account and Region, unless the training job is
+    deleted (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeleteTrainingJob.html).
     """
     return f"{grid}-{submission}-{index}-{attempt}"
 
 
 def training_job_pattern(grid: str) -> str:
-    """Return what all names of a grid's training jobs are like, as IAM writes it.
+    """Return the IAM pattern that matches the names of a grid's training jobs.
 
-    It has as many characters as a submission's id: `traingrid-*` would be those of a grid called traingrid-eu, too.
-    It still is of a grid whose name goes on with eight characters; IAM knows no narrower pattern.
+    It has as many wildcards as a submission's id has characters: `traingrid-*` would also match the training jobs of a
+    grid named traingrid-eu. It still matches those of a grid whose name adds eight characters; IAM has no narrower
+    pattern.
     """
     return f"{grid}-????????-*"
 
 
 def parse_training_job(grid: str, name: str) -> TrainingJobName | None:
-    """Return what `training_job` made a name of, or None for a name that it cannot have made."""
+    """Return the parts of a name that `training_job` returned, or None for any other name."""
     match = _TRAINING_JOB.fullmatch(name.removeprefix(f"{grid}-")) if name.startswith(f"{grid}-") else None
     if match is None:
         return None
     parsed = TrainingJobName(submission=match["submission"], index=int(match["index"]), attempt=int(match["attempt"]))
     written = training_job(grid, parsed.submission, parsed.index, parsed.attempt)
-    return parsed if written == name else None  # "007" is a number, but not one that we wrote
+    return parsed if written == name else None  # "007" is a number, but `training_job` never writes it

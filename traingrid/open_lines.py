@@ -1,4 +1,4 @@
-"""Which lines of a grid have not ended, and where each may still train: also those that no child has opened yet."""
+"""Open lines: finds a grid's unfinished lines, including those that no child has opened, and their possible Regions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class OpenLine:
 
     Attributes:
         submission: Its submission.
-        regions: Where it trains, or may train next: a line without capacity goes on in the next Region of its data, and
-            round again. Empty where only a child that has yet to begin will know.
+        regions: The Regions in which it trains or may train next: without capacity, a line moves to the next Region of
+            its data, cyclically. Empty if they are unknown until a child starts.
     """
 
     submission: str
     regions: frozenset[str]
 
     def may_be_in(self, region: str) -> bool:
-        """Return whether the line trains in a Region, or may still go there."""
+        """Return True if the line trains in a Region or may still move there."""
         return not self.regions or region in self.regions
 
 
@@ -44,9 +44,9 @@ class OpenLines:
 
     Attributes:
         ledger: The ledger.
-        storage: Where the submissions lie.
+        storage: Reads the submissions.
         bucket: The manifest bucket.
-        batch_status: Gives Batch's status of a job by its id; empty for one that Batch has forgotten.
+        batch_status: Returns Batch's status of a job by its id; empty if Batch no longer knows the job.
     """
 
     ledger: Ledger
@@ -63,7 +63,7 @@ class OpenLines:
             yield from self._unopened(submission)
 
     def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
-        """Yield the lines that no child has opened: of an array that waits, or that the intake is just submitting."""
+        """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
         head = submission.head
         if head is None or len(submission.opened) >= head["jobs"]:
             return

@@ -1,8 +1,7 @@
-"""The orchestrator: what one child of the array does, from its environment to its exit code.
+"""Orchestrator: runs one child of the array, from its environment to its exit code.
 
-A child ends before its job does in three cases only: it is told to (SIGTERM), the line cannot be run, or an error that
-waiting does not mend. What waiting mends is waited for in this process (traingrid/outage.py), because Batch tries a
-child ten times and no more.
+A child ends before its job only in three cases: it receives SIGTERM, its line cannot be run, or an error is permanent.
+The child waits out temporary errors itself (traingrid/outage.py), because Batch makes at most ten attempts per child.
 """
 
 from __future__ import annotations
@@ -42,9 +41,10 @@ if TYPE_CHECKING:
     from traingrid.log_lines import Say
 
 FAREWELL_SECONDS = 4.0
-"""What a child that is told to end may take to see whether it is cancelled, and to stop its training job if so. SIGKILL
-follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html), but Fargate may take
-its host away sooner, and nothing depends on this: whoever cancels stops what runs, and so does the reconciler."""
+"""The time in which a child that receives SIGTERM checks for a cancellation and stops its training job if cancelled.
+SIGKILL follows SIGTERM after 30 s (https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html), but Fargate
+may reclaim the host sooner. Correctness does not depend on this: the cancel command and the reconciler also stop
+training jobs."""
 
 _AGAIN_SECONDS = 0.5
 
@@ -52,8 +52,8 @@ _AGAIN_SECONDS = 0.5
 def run_child(environment: Mapping[str, str]) -> int:
     """Run one child and return its exit code.
 
-    An error that nobody foresaw ends the process with TRY_AGAIN: Python's own exit status 1 would say that the training
-    job failed, and it may well go on.
+    An unexpected error ends the process with TRY_AGAIN. Python's exit status 1 would mean that the training job
+    failed, but it may still be running.
     """
     sys.excepthook = _try_again
     signal.signal(signal.SIGTERM, _let_go)
@@ -73,12 +73,12 @@ def run_child(environment: Mapping[str, str]) -> int:
     except TraingridError as error:
         return _give_up(error, str(error), error.exit_code, say)
     except (BotoCoreError, ClientError) as error:
-        said = f"AWS does not do what is asked: {error}. Batch tries again by itself."
+        said = f"AWS request failed: {error}. Batch will retry this child automatically."
         return _give_up(error, said, TRY_AGAIN, say)
 
 
 def exit_code(item: Item, array_file: str = "") -> int:
-    """Return what a child ends with: TRAINED also if its job runs and nobody needs to watch it, or is another array's.
+    """Return a child's exit code: TRAINED also for a job that needs no more watching or belongs to another array.
 
     Args:
         item: The job's item.
@@ -118,23 +118,23 @@ def _supervisor(child: Child, deployment: Deployment, say: Say) -> Supervisor:
 
 
 def _farewell(supervisor: Supervisor | None, say: Say) -> int:
-    """Stop the training job if it is cancelled, else leave it alone; in either case within FAREWELL_SECONDS."""
-    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # ends a call that waits for AWS
+    """Stop the training job if it is cancelled; take at most FAREWELL_SECONDS in any case."""
+    signal.setitimer(signal.ITIMER_REAL, FAREWELL_SECONDS, _AGAIN_SECONDS)  # interrupts a call that waits for AWS
     try:
         if supervisor and supervisor.let_go():
-            say("told to end, and the job is cancelled", event="told_to_end")
+            say("received SIGTERM; the job is cancelled", event="told_to_end")
             return STOPPED
     except (LetGoError, TraingridError, BotoCoreError, ClientError):
-        say("told to end, and AWS does not say in time whether the job is cancelled", event="told_to_end")
+        say("received SIGTERM; AWS did not answer in time whether the job is cancelled", event="told_to_end")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    say("told to end: what trains already trains on, and a retry of this child attaches to it", event="told_to_end")
-    return TRY_AGAIN  # Batch does not retry what a user has terminated, and retries everything else that ends so
+    say("received SIGTERM; the training job continues, and a retry of this child attaches to it", event="told_to_end")
+    return TRY_AGAIN  # Batch retries a child with this exit code unless a user has terminated it
 
 
 def _let_go(_number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: a second one must not end the ending
-    # Python drops what is raised while it runs a finalizer or a callback of a weak reference: so it is raised again.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second SIGTERM must not interrupt the shutdown
+    # Python discards an exception raised in a finalizer or a weak reference's callback, so the timer raises it again.
     signal.signal(signal.SIGALRM, _let_go)
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS, _AGAIN_SECONDS)
     raise LetGoError
@@ -156,5 +156,5 @@ def _say_cost(size: Orchestrator, seconds: float, say: Say) -> None:
 
 
 def _say(sentence: str, **facts: Any) -> None:
-    """Say something in a line of the log, which is both streams of the container together."""
+    """Write a log line; both streams of the container form one log."""
     print(log_line(sentence, **facts), file=sys.stderr if facts.get("level") == "ERROR" else sys.stdout, flush=True)

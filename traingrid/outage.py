@@ -1,7 +1,7 @@
-"""Outages: AWS throttles, does not answer, cannot be reached, or the credentials have run out.
+"""Outages: retries calls while AWS throttles, does not answer or cannot be reached, or credentials have expired.
 
-None of that is the fault of a job, and Batch tries a child ten times at most. So a child waits such an outage out in
-its own process, however long it takes; Batch's timeout of the child is the only bound.
+A job does not cause these errors, and Batch makes at most ten attempts per child. So a child waits out an outage in its
+own process, with no limit other than Batch's timeout of the child.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from traingrid.log_lines import Say
 
 T = TypeVar("T")
-# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the words of S3 and DynamoDB
+# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the codes of S3 and DynamoDB
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 
 
 def is_expired(error: Exception) -> bool:
-    """Return whether a call failed only because the credentials have run out."""
+    """Return True if a call failed only because the credentials have expired."""
     return isinstance(error, ClientError) and error.response["Error"]["Code"] in _EXPIRED
 
 
 def is_outage(error: Exception) -> bool:
-    """Return whether the same call may succeed later without anybody doing anything."""
+    """Return True if the same call may succeed later without intervention."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         failure = of_refusal(error.response["Error"]["Code"])
         return is_expired(error) or failure is THROTTLED or (failure is SERVICE_ERROR and status >= 500)
-    # No connection, one that was closed or too slow, and credentials that the container's endpoint did not hand out.
+    # A connection that failed, closed or timed out, or credentials that the container's endpoint did not return.
     return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError)
 
 
@@ -70,24 +70,24 @@ class _Patient(Generic[T]):
             renew()
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
-        if tries > 1:  # once may happen every hour
-            said = f"AWS cannot be asked now: {error}. Asking again in {seconds:.0f} s."
+        if tries > 1:  # a single failure may happen every hour, when credentials expire
+            said = f"AWS is not available: {error}. Retrying in {seconds:.0f} s."
             self._say(said, event="outage", failure=code_of(error), seconds=seconds)
         self._sleep(seconds)
 
 
 def code_of(error: Exception) -> str:
-    """Return what an error is called: AWS's code for it, or the library's where AWS said nothing."""
+    """Return an error's code from AWS, or the exception's class name if AWS did not answer."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
 def patient(make: Callable[[], T], say: Say, sleep: Callable[[float], None] = time.sleep) -> T:
-    """Return an object whose methods are called again, after a while, for as long as AWS cannot be asked.
+    """Return an object whose methods are retried with a backoff during an outage of AWS.
 
     Args:
-        make: Makes the object, with clients of its own; called again when the credentials have run out. Its methods may
-            be called twice: what they do is conditional or idempotent, as everything is that a child does.
-        say: Takes lines for the person who reads the log.
-        sleep: Waits so many seconds.
+        make: Makes the object with its own clients; called again when the credentials have expired. The object's
+            methods may be called twice, so they must be conditional or idempotent, like all actions of a child.
+        say: Writes a log line.
+        sleep: Waits for a number of seconds.
     """
     return cast("T", _Patient(make, say, sleep))

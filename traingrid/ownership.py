@@ -1,8 +1,8 @@
-"""Whose a training job is that has the name of one of ours.
+"""Ownership: decides whether a training job with one of our names was created by this grid.
 
-Its fingerprint tells it first: a hash of what it was asked for, compared with what we would ask for. AWS does not
-promise to describe a training job in the words of its request, though; where they differ its tags decide, which hold
-our fingerprint as it was.
+The first evidence is the fingerprint, a hash of the request: that of the description is compared with that of our
+request. AWS does not guarantee that a description has the form of the request. If the fingerprints differ, the tags
+decide, which hold the original fingerprint.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from traingrid.failures import Failure
 
 UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
-"""SageMaker's answers to a name or ARN that it does not know: the first ("Requested resource not found."), though the
-second is what its API reference names. Nothing else can be invalid: they are all we send, and we make legal ones."""
+"""SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although
+its API reference documents the second. No other cause is possible: we send only a valid name or ARN."""
 
 
 def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[str, str]:
@@ -36,11 +36,11 @@ def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[st
 
 
 def tags_at(sagemaker: Any, arn: str) -> dict[str, str] | None:
-    """Return the tags of a training job; None if it is not known (yet, or any more).
+    """Return the tags of a training job, or None if SageMaker does not know it (yet or any longer).
 
     Args:
-        sagemaker: boto3's client of its Region.
-        arn: Its ARN.
+        sagemaker: The boto3 client of the training job's Region.
+        arn: The training job's ARN.
     """
     try:
         pages = list(sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn))
@@ -52,27 +52,27 @@ def tags_at(sagemaker: Any, arn: str) -> dict[str, str] | None:
 
 
 def is_of_grid(tags: Mapping[str, str] | None, grid: str) -> bool:
-    """Return whether a training job was made by this grid, and not by somebody who chose such a name."""
+    """Return True if the tags show that this grid created the training job."""
     return tags is not None and tags.get(names.TAG_GRID) == grid
 
 
 def tagged_fingerprint(tags: Mapping[str, str] | None, grid: str, job: names.TrainingJobName) -> str:
-    """Return the fingerprint that a training job of ours bears; empty if it is not this job's, or bears none."""
+    """Return the fingerprint in a training job's tags; empty if it has none or the tags are not this job's."""
     found = (tags or {}).get(names.TAG_FINGERPRINT, "")
     return found if found and tags_of(grid, job.submission, job.index, found).items() <= (tags or {}).items() else ""
 
 
 def conflict(grid: str, tags: Mapping[str, str], seen: Seen, wanted: str) -> tuple[Failure, str]:
-    """Return what it means that our name is that of another training job, and say so.
+    """Classify a name collision: return the failure and a message for the user.
 
     Args:
         grid: The grid's name.
-        tags: The training job's.
-        seen: The training job.
-        wanted: The fingerprint of the one that should be there.
+        tags: The tags of the existing training job.
+        seen: The existing training job.
+        wanted: The fingerprint of the expected training job.
     """
     if not is_of_grid(tags, grid):
-        return CONFLICT, f"The training job {seen.arn} exists, and it is not this job."
+        return CONFLICT, f"The training job {seen.arn} has this name, but this grid did not create it."
     theirs = tags.get(names.TAG_FINGERPRINT) or seen.fingerprint
-    what = f"was asked for something else: its fingerprint is {theirs}, this job's is {wanted or 'not known'}."
-    return OTHER_REQUEST, f"The training job {seen.arn} is of this grid, and {what}"
+    what = f"but has another request: its fingerprint is {theirs}, and this job's is {wanted or 'not known'}."
+    return OTHER_REQUEST, f"The training job {seen.arn} belongs to this grid, {what}"

@@ -1,4 +1,4 @@
-"""What a manifest would do if it were submitted: checked and filled in as the intake does, and nothing written."""
+"""Planning: shows the jobs that a manifest would create, validated as by the intake; writes nothing."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 NO_SUBMISSION = "00000000"
 
 
-# What S3 and ECR answer where something does not exist; whatever else they answer says nothing of it.
+# The error codes of S3 and ECR for missing resources. Other errors leave it open whether a resource exists.
 _MISSING = ("NoSuchBucket", "ImageNotFoundException", "RepositoryNotFoundException")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a look at a job's data and images has found.
+    """The result of checking a job's data and images.
 
     Attributes:
-        trouble: Why it would fail as things are now; empty where nothing is known to be in its way.
-        unchecked: What could not be looked at, and in brackets why.
+        trouble: Why the job would fail in the present state; empty if no problem is known.
+        unchecked: The resources that could not be checked, each with the reason in brackets.
     """
 
     trouble: str = ""
@@ -47,11 +47,11 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What one line would become.
+    """The job that one line would create.
 
     Attributes:
-        job: The job, every default filled in.
-        found: What is known of its data and images.
+        job: The job with the grid's defaults.
+        found: The result of checking its data and images.
     """
 
     job: Job
@@ -59,17 +59,17 @@ class Planned:
 
     @property
     def would_fail(self) -> bool:
-        """Whether something is known to be in its way."""
+        """True if a problem is known."""
         return bool(self.found.trouble)
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether nothing is known to be in its way only because it could not be looked at."""
+        """True if no problem is known, but some resources could not be checked."""
         return bool(self.found.unchecked) and not self.would_fail
 
     @property
     def outcome(self) -> str:
-        """What would happen, in words."""
+        """The expected outcome as text."""
         if self.would_fail:
             return f"would fail: {self.found.trouble}"
         if self.is_unchecked:
@@ -84,12 +84,12 @@ class Planned:
 def planned(
     lines: Sequence[Line], deployment: Deployment, look: Callable[[Job], Found] | None = None
 ) -> Iterator[Planned]:
-    """Yield what the lines of a manifest would become, by index.
+    """Yield the jobs that the lines of a manifest would create, by index.
 
     Args:
-        lines: The manifest's lines, checked.
+        lines: The manifest's validated lines.
         deployment: The grid.
-        look: Says what a job would find; that of `looking` where none is given.
+        look: Checks a job's data and images; by default the function that `looking` returns.
     """
     look = look or looking(deployment)
     for job in iter_jobs(lines, deployment, NO_SUBMISSION):
@@ -97,7 +97,7 @@ def planned(
 
 
 def image_request(uri: str) -> dict[str, Any]:
-    """Return the arguments of ECR's DescribeImages for an image in ECR, given by its URI with a tag or a digest."""
+    """Return the arguments of DescribeImages for an image in ECR, given by its URI with a tag or a digest."""
     registry, _, name = uri.partition("/")
     repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
     wanted = {"imageDigest" if "@" in name else "imageTag": tag}
@@ -105,10 +105,10 @@ def image_request(uri: str) -> dict[str, Any]:
 
 
 def looking(deployment: Deployment) -> Callable[[Job], Found]:
-    """Return a function that asks S3 and ECR what of a job does not exist, in all of its Regions.
+    """Return a function that checks in S3 and ECR whether a job's data and images exist, in all of its Regions.
 
-    Each data set and image is asked for once. What the caller may not see is neither there nor missing: roles of the
-    grid see other things than a person does.
+    It checks each data set and image once. A resource that the caller may not read counts as unchecked, because the
+    grid's roles have other permissions than the user.
     """
 
     def asking(service: str) -> Callable[[str], Any]:
@@ -140,7 +140,7 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             many = {uri: objects(region, uri, here.ranks) for uri in shared}
             trouble = _trouble(images, uris, many, here.ranks)
             if trouble:
-                troubles.append(trouble if region == job.region else f"in {region}, without capacity before: {trouble}")
+                troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
             seen = {**many, **uris, **images}
             unchecked += [f"{what} ({one.unknown})" for what, one in seen.items() if one.unknown]
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
@@ -149,23 +149,23 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
 
 
 def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mapping[str, _Seen], ranks: int) -> str:
-    """Return what of a job in one Region is missing, in words."""
+    """Return a description of the job's missing resources in one Region."""
     if absent := [uri for uri, seen in images.items() if seen.is_missing]:
-        return f"there is no image {', '.join(absent)}"
+        return f"the image {', '.join(absent)} does not exist"
     if empty := [uri for uri, seen in data.items() if seen.is_missing]:
-        return f"there is no data under {', '.join(empty)}"
+        return f"no data found under {', '.join(empty)}"
     few = [uri for uri, seen in many.items() if seen.is_missing]
-    return f"there are fewer objects than the {ranks} ranks under {', '.join(few)}" if few else ""
+    return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
     is_missing: bool = False
-    unknown: str = ""  # why it is not known
+    unknown: str = ""  # why it could not be checked
 
 
 def _seen(look: Callable[[], Any]) -> _Seen:
-    """Return whether something is there, as far as the caller may know."""
+    """Return whether a resource exists, or why the caller cannot find out."""
     try:
         return _Seen(is_missing=not look())
     except ClientError as error:

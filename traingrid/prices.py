@@ -1,7 +1,7 @@
-"""AWS's list prices, in US dollars and of us-east-1, for what a grid costs while it does nothing. Other Regions differ.
+"""Prices: AWS's list prices in us-east-1, in US dollars, of an idle grid's resources. Other Regions differ.
 
-Free tiers are left out: whether they are used up is the account's business. A month has 730 hours, as in AWS's own
-calculator.
+Free tiers are ignored, because the account may already use them up. A month has 730 hours, as in the AWS Pricing
+Calculator.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HOURS = 730.0
-"""Of a month."""
+"""Hours in a month."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one of something costs.
+    """The price of one unit.
 
     Attributes:
-        dollars: For one, in a month unless `of` says otherwise.
-        of: One what.
-        source: The page that says so.
+        dollars: The price of one unit, per month unless `of` specifies another period.
+        of: The unit.
+        source: The page with the price.
     """
 
     dollars: float

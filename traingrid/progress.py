@@ -1,4 +1,4 @@
-"""Progress of a training, read from its log lines by the metrics' regular expressions."""
+"""Training progress: reads metrics from log lines by their regular expressions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Progress:
     """The last value of each metric.
 
     Args:
-        metrics: Metric name to a regular expression whose first group is the value, as SageMaker takes them.
+        metrics: Metric name to a regular expression whose first group is the value, in SageMaker's form.
 
     Attributes:
-        values: Metric name to its last value; names that were not seen yet are missing.
+        values: Metric name to its last value, for the metrics that were seen.
     """
 
     def __init__(self, metrics: Mapping[str, str]) -> None:
@@ -24,7 +24,7 @@ class Progress:
         self.values: dict[str, float] = {}
 
     def read(self, line: str) -> bool:
-        """Take the values out of a log line; return whether there were any."""
+        """Read the metrics in a log line; return True if it contains any."""
         found = {name: match for name, pattern in self._patterns.items() if (match := pattern.search(line))}
         for name, match in found.items():
             try:

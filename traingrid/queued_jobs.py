@@ -1,4 +1,4 @@
-"""The training jobs of a grid in a Region with a service queue: those that a child has created, and those that wait."""
+"""Queued jobs: lists a grid's training jobs in a Region with a service queue, both created and waiting ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SERVICE_JOB = ":service-job/"
 
 
 class QueuedTrainingJobs(TrainingJobs):
-    """Training jobs under their names, and service jobs under theirs, which mean the same lines.
+    """Training jobs and service jobs of a Region, each under its own name; both represent lines.
 
     Args:
         deployment: The grid.
@@ -36,11 +36,11 @@ class QueuedTrainingJobs(TrainingJobs):
         self._queued: dict[str, str] = {}
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """See `TrainingJobs.listed`; a service job that waits is InProgress."""
+        """See `TrainingJobs.listed`; a waiting service job is InProgress."""
         return chain(super().listed(state, submission), self._service_jobs(state, submission))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
-        # What waits has ended as soon as it is told to. Of one submission it is one list by its name, in any state.
+        # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.
         statuses = {"InProgress": ACTIVE, "Stopping": STARTED}.get(state, ()) if not submission else ()
         for job in self._jobs.summaries(f"{self._grid}-{submission}", statuses):
             identity = names.parse_training_job(self._grid, job["jobName"])
@@ -58,7 +58,7 @@ class QueuedTrainingJobs(TrainingJobs):
             )
 
     def described(self, name: str) -> Mapping[str, Any] | None:
-        """See `TrainingJobs.described`: of one that waits, no more than its state."""
+        """See `TrainingJobs.described`; for a waiting job, return only its state."""
         if name not in self._queued:
             return super().described(name)
         job = self._jobs.described(self._queued[name])
@@ -74,7 +74,7 @@ class QueuedTrainingJobs(TrainingJobs):
         return is_of_grid(self._jobs.described(arn).get("tags", {}), self._grid)
 
     def stop(self, name: str) -> bool:
-        """See `TrainingJobs.stop`; a service job that has ended may be ended again."""
+        """See `TrainingJobs.stop`; terminating an ended service job again is allowed."""
         if name not in self._queued:
             return super().stop(name)
         self._jobs.terminate(self._queued[name])
@@ -82,6 +82,6 @@ class QueuedTrainingJobs(TrainingJobs):
 
 
 def training_jobs_in(deployment: Deployment, region: str, make: Maker = gentle) -> TrainingJobs:
-    """Return the training jobs of a grid in a Region, which may be one that it has no more."""
+    """Return the training jobs of a grid in a Region, which may have left the grid."""
     queue = deployment.grid.service_queue(region)
     return QueuedTrainingJobs(deployment, region, queue, make) if queue else TrainingJobs(deployment, region, make)

@@ -1,13 +1,12 @@
-"""A stream for each rank: one ManifestFile for each, so that no object is copied or moved.
+"""Rank manifests: shards a channel's objects by rank, with one ManifestFile per rank, without copying objects.
 
-SageMaker shards a channel by host and not by rank. So the objects of a channel are dealt to the ranks here, and each
-rank gets a channel of its own that lists its objects.
+SageMaker shards a channel by host, not by rank. So this module distributes the objects of a channel among the ranks,
+and each rank reads a separate channel that lists its objects.
 
-Before a training job is created, everybody who may create it writes its ManifestFiles, and all must write the same,
-though the objects under the prefix may change meanwhile. So the shares of all ranks are written first, as one object
-that nobody replaces: whoever comes later, after a death or at the same time, takes those. The ManifestFiles are made of
-nothing else. They are the training job's own, as its name is: another attempt, or a replica in another Region, lists
-anew what is there then.
+Every process that may create a training job writes its ManifestFiles first. All processes must write the same content,
+although the objects under the prefix may change meanwhile. So the first process writes the shards of all ranks as one
+object that is never replaced, and any other process reads that object. The ManifestFiles contain only these shards.
+They belong to one training job: another attempt, or a replica in another Region, lists the objects again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from traingrid.s3_uri import S3Uri
 
     class Objects(Protocol):
-        """What is needed of `traingrid.storage.Storage`."""
+        """The methods of `traingrid.storage.Storage` that this module uses."""
 
         def sizes(self, prefix: S3Uri) -> Iterable[tuple[str, int]]:
             """See `Storage.sizes`."""
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
 
 ManifestFile = list[dict[str, str] | str]
-"""What https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html says of ManifestFile: the prefix
-of all keys, and the rest of each."""
+"""A ManifestFile: the prefix of all keys, then the rest of each key
+(https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html)."""
 
 _SHARES = ".shares"
 _JSON = "application/json"
@@ -53,17 +52,17 @@ class TooFewObjectsError(UsageError):
 
 
 def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
-    """Write the ManifestFiles of a training job, or leave those that are there.
+    """Write the ManifestFiles of a training job, unless they exist.
 
-    Killed anywhere and run again, or run twice at once, it leaves the same objects.
+    The result is the same if the function is interrupted and repeated, or runs twice at once.
 
     Args:
         objects: S3 in the job's Region.
-        job: What to train.
+        job: The job.
         training_job: The training job's name.
 
     Raises:
-        TooFewObjectsError: A rank would have nothing to read.
+        TooFewObjectsError: A rank would have no object to read.
     """
     for name in by_rank(job.inputs, job.streams):
         shares = _agreed(objects, job, training_job, name)
@@ -72,7 +71,7 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
 
 
 def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[ManifestFile]:
-    """Return the ManifestFile of each rank, as whoever was first has written them."""
+    """Return the ManifestFile of each rank, as the first process wrote them."""
     uri = manifest_uri(job, training_job, f"{name}{_SHARES}")
     written = objects.read_if_exists(uri)
     if written is None:
@@ -88,32 +87,32 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
     sizes = dict(data_objects(objects, prefix))
     if len(sizes) < job.ranks:
         what = (
-            f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, and each of its {job.ranks} ranks"
+            f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, fewer than its {job.ranks} ranks."
         )
         next_step = "Split the data into more objects, train on fewer ranks, or write streams host in the manifest."
-        raise TooFewObjectsError(f"{what} reads a stream of its own.", next_step)
+        raise TooFewObjectsError(what, next_step)
     folder = prefix.key[: prefix.key.rfind("/") + 1]
     start = {"prefix": f"s3://{prefix.bucket}/{folder}"}
     return [[start, *(key[len(folder) :] for key in share)] for share in shares_by_bytes(sizes, job.ranks)]
 
 
 def data_objects(objects: Objects, prefix: S3Uri) -> Iterator[tuple[str, int]]:
-    """Yield key and bytes of the objects that hold records: no marker of a folder, none empty, none hidden (`_OK`)."""
+    """Yield key and size of the objects with records: not folder markers, empty or hidden objects (`_OK`)."""
     for key, size in objects.sizes(prefix):
         if size > 0 and not key.endswith("/") and not key.rpartition("/")[2].startswith(("_", ".")):
             yield key, size
 
 
 def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
-    """Return the objects of each rank: those of the most bytes first, each to the rank with the fewest bytes so far.
+    """Return the objects of each rank: assign the largest object first, always to the rank with the fewest bytes.
 
-    The fullest rank has at most 4/3 of the bytes that the fullest one has in the best distribution there is (R. L.
-    Graham, Bounds on Multiprocessing Timing Anomalies, 1969). The trainer deals the files of File mode by the same
-    rule, so that both train on the same shares.
+    The largest shard has at most 4/3 of the bytes of the largest shard in an optimal distribution (R. L. Graham,
+    Bounds on Multiprocessing Timing Anomalies, 1969). The trainer shards the files of File mode by the same rule, so
+    that both modes train on the same shards.
 
     Args:
-        sizes: Bytes of each object, by key.
-        ranks: How many ranks there are.
+        sizes: The size of each object in bytes, by key.
+        ranks: The number of ranks.
     """
     shares: list[list[str]] = [[] for _ in range(ranks)]
     fewest = [(0, rank) for rank in range(ranks)]

@@ -1,4 +1,4 @@
-"""What of the grid a sweep reaches: what fails of one line, or in one Region, is written down, and the rest goes on."""
+"""Reach: records errors of single lines and Regions during a sweep, so that the rest of the sweep continues."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from traingrid.sweep import Sweep
 
 _PATIENCE = 3
-"""After so many refusals a Region is asked no more by this sweep; after one call that it does not answer, at once."""
+"""The number of refusals after which this sweep skips a Region. A single unanswered call has the same effect."""
 
 _SHOWN = 5
 
 _FAILURES = (BotoCoreError, ClientError, TraingridError, ValueError)
-"""The last one is raised of what nobody can read, because another version has written it."""
+"""Errors that do not end a sweep. ValueError is raised for data in the format of another version."""
 
 
 class UnreachedError(TraingridError):
-    """Not all could be looked at.
+    """A sweep could not process all Regions and submissions.
 
     Args:
-        done: What was done nevertheless.
+        done: What the sweep did.
         next_step: What a person can do about the rest.
     """
 
     def __init__(self, done: Sweep, next_step: str) -> None:
         said = [f"{where}: {why}" for where, why in done.unreachable.items()]
         more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
-        super().__init__(f"Not all could be looked at: {'; '.join(said[:_SHOWN])}{more}.", next_step)
+        super().__init__(f"The sweep is incomplete: {'; '.join(said[:_SHOWN])}{more}.", next_step)
         self.done = done
 
 
 class Reach:
-    """What can be reached, and what cannot.
+    """Records which Regions and submissions a sweep cannot reach.
 
     Args:
-        regions: The training Regions of the grid. Lines may be in others, which it once had.
-        done: Where to write down what went wrong, by Region or submission.
+        regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
+        done: The sweep in which errors are recorded, by Region or submission.
     """
 
     def __init__(self, regions: Collection[str], done: Sweep) -> None:
@@ -53,16 +53,16 @@ class Reach:
         self._failures: Counter[str] = Counter()
 
     def given_up(self, region: str) -> bool:
-        """Return whether a Region is asked no more."""
+        """Return True if this sweep makes no more calls in a Region."""
         return self._failures[region] >= _PATIENCE
 
     @contextmanager
     def of_region(self, region: str, *, whole: bool = False) -> Iterator[None]:
-        """Do something in a Region that may fail.
+        """Record errors of the block as errors of a Region.
 
         Args:
             region: The Region.
-            whole: Whether all else in the Region depends on it.
+            whole: Whether all other work in the Region depends on the block.
         """
         try:
             yield
@@ -72,18 +72,18 @@ class Reach:
 
     @contextmanager
     def of_submission(self, submission: str) -> Iterator[None]:
-        """Do something with a submission that may fail."""
+        """Record errors of the block as errors of a submission."""
         try:
             yield
         except _FAILURES as error:
             self._note(f"submission {submission}", str(error))
 
     def too_slow(self, region: str, listed: int) -> None:
-        """Write down that a Region has not listed all that runs there; what it has listed is looked after."""
-        self._note(region, f"It took too long to list what runs there; {listed} training jobs were seen")
+        """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
+        self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
 
     def raise_failures(self) -> None:
-        """Raise UnreachedError if anything could not be reached."""
+        """Raise UnreachedError if a Region or submission could not be reached."""
         if self._done.unreachable:
             raise UnreachedError(self._done, self._next_step())
 
@@ -93,8 +93,8 @@ class Reach:
     def _next_step(self) -> str:
         once_ours = sorted(region for region in self._failures if region not in self._regions)
         if not once_ours:
-            return "The next sweep asks again."
+            return "The next sweep retries this."
         return (
-            f"Jobs run in {', '.join(once_ours)}, which grid.yaml no longer has, so nobody may look after them: put it "
-            "back and deploy, and take it out again when `traingrid status` shows nothing there that has not ended."
+            f"Jobs run in {', '.join(once_ours)}, which is no longer in grid.yaml, so the reconciler has no access to "
+            "it: add it again and deploy, and remove it when `traingrid status` shows no unfinished jobs there."
         )

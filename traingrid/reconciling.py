@@ -1,12 +1,13 @@
-"""The reconciler: closes what nobody watches any more, and stops what nobody wants. It creates nothing.
+"""Reconciler: closes lines that no child watches, and stops orphaned and cancelled training jobs. It creates nothing.
 
-Children and events do all of this sooner. They may die, be dropped or come late; what they leave is found here by
-comparing the ledger with SageMaker and Batch, every `SWEEP_SECONDS`. A sweep may be killed anywhere, run twice, or run
-beside another: what it does is decided by conditional writes and by stops that may be repeated.
+Children and events normally do this work sooner. But children may die, and events may be lost or late. So a sweep
+compares the ledger with SageMaker and Batch every `SWEEP_SECONDS`. A sweep may be interrupted, repeated or run
+concurrently with another: it acts only by conditional writes and by stop requests, which may be repeated.
 
-Order matters: what runs is read before the ledger, and a child writes into the ledger before it creates. So a training
-job that runs and has no living line when the ledger is asked has none. What runs and is not wanted costs money, so it
-is stopped before anything else is done; looking at lines, which may take longer than there is time, comes last.
+The order of the steps matters. A child writes to the ledger before it creates a training job, and a sweep lists
+training jobs before it reads the ledger. So a running training job without an open line in the ledger has none. An
+unwanted training job costs money, so the sweep stops those first. It checks the lines last, because that may take
+longer than the time limit.
 """
 
 from __future__ import annotations
@@ -48,43 +49,43 @@ if TYPE_CHECKING:
     from traingrid.world import TrainingJob
 
 GRACE_SECONDS = 120.0
-"""Nothing is closed or stopped that is younger than this.
+"""The minimum age of a line or training job that the reconciler closes or stops.
 
-A child that dies may have sent a create that SageMaker has not answered yet (the client gives up after 10 s to connect
-and 60 s to read, traingrid/clients.py), a training job just created may not be found yet, and a retry opens its lines
-before its array exists (`retrying.SLICE_SECONDS`). Less than the time between two sweeps, so that the second one acts
-at the latest.
+A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
+and 60 s to read, traingrid/clients.py). A new training job may not be visible yet. A retry opens its lines before its
+array exists (`retrying.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
+sweep acts at the latest.
 """
 
 
 _FOR_LOOKING = 0.75
-"""After this share of its time a sweep begins nothing new: what it has begun, and its report, take some time too."""
+"""After this fraction of its time a sweep starts no new work, to leave time for the work in progress and its report."""
 _FOR_LISTING = 0.5
-"""After this share of its time a Region that still lists what runs there is too slow: what it has said must do."""
+"""After this fraction of its time a sweep stops listing training jobs in a Region and uses those listed so far."""
 
 
 def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
-    """Do something in all Regions at once, and return what came of it in their order."""
+    """Call a function for all Regions concurrently, and return the results in the order of the Regions."""
     with ThreadPoolExecutor(max(len(regions), 1)) as threads:
         return list(threads.map(work, regions))
 
 
 @dataclass(kw_only=True)
 class Reconciler:
-    """Looks after all submissions of a grid.
+    """Reconciles all submissions of a grid.
 
     Attributes:
         grid: The grid's name.
         bucket: The manifest bucket.
         ledger: The ledger.
-        storage: Where the submissions lie.
+        storage: Reads the submissions.
         children: Batch's children.
-        batch: The job queue; nothing is submitted to it.
-        regions: The training Regions of the grid. Lines may be in others, which it once had.
-        training_jobs: Gives the training jobs of a Region.
-        backend: Gives the service of a Region.
+        batch: The job queue; the reconciler submits nothing to it.
+        regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
+        training_jobs: Returns the training jobs of a Region.
+        backend: Returns the service of a Region.
         grace_seconds: See `GRACE_SECONDS`.
-        in_regions: Does something in each Region.
+        in_regions: Calls a function for each Region.
     """
 
     grid: str
@@ -117,17 +118,17 @@ class Reconciler:
         )
 
     def sweep(self, within: float = math.inf) -> Sweep:
-        """Look at everything once and put right what can be put right now.
+        """Compare the ledger with SageMaker and Batch once, and correct differences.
 
         Args:
-            within: Seconds after which the caller has ended, whatever happens. What there is no time for is left to the
-                next sweeps, of which each begins elsewhere.
+            within: The seconds after which the caller is terminated. Work without time is left to the next sweeps,
+                each of which starts at another line.
 
         Returns:
-            What was done.
+            What the sweep did.
 
         Raises:
-            UnreachedError: A Region or a submission could not be looked at. What could be done elsewhere is done.
+            UnreachedError: A Region or a submission could not be processed. All others were.
         """
         done, began = Sweep(), time.time()
         reach, until, listed_by = (
@@ -148,10 +149,10 @@ class Reconciler:
         return done
 
     def _active(self, regions: Collection[str], reach: Reach, until: float) -> list[TrainingJob]:
-        """Return what runs in the Regions that answer."""
+        """Return the active training jobs of the Regions that answer."""
         for region in regions:
             with reach.of_region(region, whole=True):
-                self.training_jobs(region)  # boto3 makes clients in one thread only
+                self.training_jobs(region)  # creates the clients; boto3 cannot do that in several threads
         asked = [region for region in regions if not reach.given_up(region)]
         return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
 
@@ -175,7 +176,7 @@ class Reconciler:
     ) -> None:
         for job in active:
             if time.time() >= until:
-                return  # what is stopped by now is none of the next sweep's
+                return  # the next sweep stops the rest
             if reach.given_up(job.region):
                 continue
             with reach.of_region(job.region):
@@ -191,7 +192,7 @@ class Reconciler:
         until: float,
         done: Sweep,
     ) -> None:
-        """Ask Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
+        """Query Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
         sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[Line](), (time.time() + until) / 2
         for name, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
             if time.time() >= asking_until:
@@ -210,7 +211,7 @@ class Reconciler:
                 self._closer.look_at(line, done)
 
     def _adopt(self, submission: Submission, done: Sweep) -> None:
-        """Write down the Batch jobs of a submission whose intake died between submitting them and saying so."""
+        """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
         head = submission.head
         if not head or head["state"] == "Submitted" or not self._closer.is_old(head):
             return
@@ -226,7 +227,7 @@ class Reconciler:
             done.recorded.append(head["submission"])
 
     def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
-        """Yield the lines of a submission that may have to be closed."""
+        """Yield the lines of a submission that the sweep must check."""
         asked: dict[int, Item | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (asked and submission.head):
             return
@@ -254,11 +255,11 @@ class Reconciler:
                 )
 
     def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
-        """Return whether a training job is cancelled, or nobody's, and ours to stop."""
+        """Return True if a training job of this grid is cancelled or orphaned, and must be stopped."""
         index = job.identity.index
         item = submission.live.get(index)
         if not owns(item, job):
-            item = self.ledger.job(*job.line)  # what the sweep has read of it may be older than the training job
+            item = self.ledger.job(*job.line)  # the sweep's copy may be older than the training job
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
         else:

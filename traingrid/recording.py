@@ -1,7 +1,8 @@
-"""Writing into the ledger what a service says of a training job, from wherever it was seen.
+"""Recording: writes the state of a training job, as the service describes it, to the ledger.
 
-Events repeat, come late and in any order; nothing here believes them. The service is asked, and an end that is recorded
-stays. One end is left open: of a failure that traingrid tries again by itself, as long as a child watches the job.
+Events may be repeated, late or out of order. So this module does not use their content, but asks the service. A final
+state in the ledger does not change. If traingrid retries a failure automatically and a child watches the job, the
+module records the failure but not a final state.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
-    """Ask the service about a training job and record its answer.
+    """Describe a training job and record its state.
 
     Args:
         grid: The grid's name.
-        ledger: Where to record.
+        ledger: The ledger.
         backend: The service, in the training job's Region.
-        training_job: The training job's name; one that is not of this grid is left alone.
-        watched: Whether the child that says that it watches the job may be believed; False once it is known to be gone.
+        training_job: The training job's name; a name of another grid is ignored.
+        watched: Whether the child that the ledger names as watching the job may still exist; False if it is gone.
 
     Returns:
-        Whether anything was recorded: not for a job that has ended in the ledger already, or that it does not know, nor
-        for a training job that was not asked for by the child that the ledger says has claimed the name.
+        True if the ledger changed. False if the job is unknown, already final, or its fingerprint does not match the
+        claim.
     """
     parsed = names.parse_training_job(grid, training_job)
     seen = backend.describe(training_job) if parsed else None
@@ -41,7 +42,7 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
     record = partial(ledger.record_job, parsed.submission, parsed.index, parsed.attempt)
     if _recorded(partial(record, fingerprint=seen.fingerprint), training_job, seen, watched=watched):
         return True
-    # It may be another training job than the ledger's, or the ledger's in the service's own words.
+    # It is another training job than the ledger's, or the service describes the ledger's in a different form.
     tagged = tagged_fingerprint(backend.tags(seen), grid, parsed)
     if tagged in ("", seen.fingerprint):
         return False
@@ -49,13 +50,13 @@ def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, 
 
 
 def deleted(training_job: str) -> Item:
-    """Return the facts of a job whose training job was there, and is not known any more."""
-    reason = f"SageMaker does not know the training job {training_job} any more."
+    """Return the facts of a job whose training job existed, but is no longer known."""
+    reason = f"The training job {training_job} no longer exists in SageMaker."
     return {"state": "Failed", "phase": "", "failure": DELETED.name, "reason": reason}
 
 
 def _recorded(record: Callable[..., bool], training_job: str, seen: Seen, *, watched: bool) -> bool:
-    # The name too: the child may have died between creating the training job and recording that.
+    # The name is included because the child may have died between creating the training job and recording it.
     facts, failure = {**seen.facts(), "training_job": training_job}, of_end(seen)
     if failure is None:
         return record(facts)
@@ -64,5 +65,5 @@ def _recorded(record: Callable[..., bool], training_job: str, seen: Seen, *, wat
         return record(facts)
     if record(facts, unless_watched=True):
         return True
-    # Whether this is the end, or another attempt follows, is for the child to decide; `failure` makes it look.
+    # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
     return record({name: value for name, value in facts.items() if name != "state"})

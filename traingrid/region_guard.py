@@ -1,8 +1,8 @@
-"""What a deployment may not take away: a Region in which jobs of the grid have not ended, or the grid around them.
+"""Region guard: prevents a deployment from removing a Region or a grid that has unfinished jobs.
 
-CloudFormation asks before it changes anything (stacks/region_guard.py, stacks/guard_stack.py), and a refusal is the
-deployment's error. It is asked on its way back, too, and then nothing is refused: a rollback that fails leaves a stack
-that nobody can deploy.
+CloudFormation calls the guard before it changes anything (stacks/region_guard.py, stacks/guard_stack.py); a refusal
+fails the deployment. CloudFormation also calls it during a rollback. Then the guard refuses nothing, because a failed
+rollback leaves a stack that cannot be deployed.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from traingrid.training_jobs import TrainingJobs
 
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
-_SHOWN = 3  # submissions in a sentence: an answer has 4,096 bytes at most
+_SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
 
 
 @dataclass(frozen=True)
 class Left:
-    """What has not ended.
+    """The unfinished lines and running training jobs.
 
     Attributes:
-        lines: How many lines, by submission.
-        training_jobs: The names of training jobs that run; most are those of the lines.
+        lines: The number of unfinished lines by submission.
+        training_jobs: The names of running training jobs; most belong to these lines.
     """
 
     lines: Counter[str] = field(default_factory=Counter)
@@ -61,22 +61,22 @@ class Left:
 
     @property
     def submission(self) -> str:
-        """A submission to name in a command."""
+        """The submission to use in a suggested command."""
         found = self.lines.most_common(1)
         return found[0][0] if found else "SUBMISSION"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegionGuard:
-    """Answers CloudFormation.
+    """Answers the requests of CloudFormation.
 
     Attributes:
         grid: The grid's name.
         home: Its home Region.
         regions: Its training Regions.
-        open_lines: Gives the lines that have not ended.
-        training_jobs: Gives the training jobs of a Region.
-        stack_status: Gives the status of a stack by its id.
+        open_lines: Returns the unfinished lines.
+        training_jobs: Returns the training jobs of a Region.
+        stack_status: Returns the status of a stack by its id.
     """
 
     grid: str
@@ -107,12 +107,12 @@ class RegionGuard:
         )
 
     def answer(self, event: Mapping[str, Any]) -> None:
-        """Answer a request of CloudFormation: that all is well, or why not and what to do."""
+        """Answer a request of CloudFormation with success, or with the reason of a refusal and the next step."""
         try:
             refusal = self.refusal(event)
         except (ClientError, BotoCoreError) as error:
             refusal = (
-                f"It could not be found out whether jobs of {self.grid} have yet to end: {error}. "
+                f"The check for unfinished jobs of {self.grid} failed: {error}. "
                 f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
             )
         name = f"{self.grid}-{event['LogicalResourceId']}"
@@ -120,14 +120,14 @@ class RegionGuard:
         answer(request, "FAILED" if refusal else "SUCCESS", reason=refusal)
 
     def refusal(self, event: Mapping[str, Any]) -> str:
-        """Return why a deployment may not go on, as sentences; empty if it may.
+        """Return why a deployment may not continue, as sentences; empty if it may.
 
         Args:
             event: The request
                 (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html).
 
         Raises:
-            ClientError, BotoCoreError: The ledger or CloudFormation does not say.
+            ClientError, BotoCoreError: The ledger or CloudFormation did not answer.
         """
         asked = event["ResourceType"], event["RequestType"]
         if asked == (names.REGIONS_QUESTION, "Update"):
@@ -144,7 +144,7 @@ class RegionGuard:
         return self.stack_status(event["StackId"]) in _ON_THE_WAY
 
     def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
-        """Return why Regions cannot leave the grid, and why the rest cannot change."""
+        """Return why Regions cannot leave the grid, and why other settings cannot change."""
         lines = list(self.open_lines())
         said = [_of_a_change(change, lines) for change in changes]
         return " ".join(filter(None, [*said, *self._of_regions(removed, lines)]))
@@ -156,65 +156,65 @@ class RegionGuard:
             found = Counter(line.submission for line in lines if line.may_be_in(region))
             if left := Left(found, self._running(region)):
                 said.append(
-                    f"{region} cannot leave the grid: {left}, there or with {region} as a Region still to go to. Put "
-                    f"it back into grid.yaml and wait (`traingrid status`), or end them (`traingrid cancel "
-                    f"{left.submission}`), and deploy again. If the Region itself is lost: `abandoned_regions: "
-                    f"[{region}]` in grid.yaml."
+                    f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
+                    f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
+                    f"{left.submission}`), and deploy again. If the Region is permanently lost, set "
+                    f"`abandoned_regions: [{region}]` in grid.yaml."
                 )
         return said
 
     def _of_the_grid(self, event: Mapping[str, Any]) -> str:
-        """Return why the grid cannot go."""
+        """Return why the grid cannot be destroyed."""
         lines = Counter(line.submission for line in self.open_lines())
         left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
         if not left:
             return ""
         return (
-            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or end "
-            f"them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
+            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or "
+            f"cancel them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
         )
 
     def _by_force(self, event: Mapping[str, Any]) -> str:
         if event["ResourceType"] != names.JOBS_QUESTION:
             return ""
-        return f" To destroy it around them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
+        return f" To destroy it despite them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
 
     def _running(self, region: str) -> list[str]:
-        """Return the training jobs that run in a Region. One that does not answer has what the ledger says it has.
+        """Return the training jobs that run in a Region; empty if it does not answer, so that only the ledger counts.
 
-        So has one of another account, in which the guard has no role.
+        The same applies to a Region of another account, in which the guard has no role.
         """
         try:
             active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
             return [job.name for job in active]
         except (ClientError, BotoCoreError) as error:
-            sentence = f"{region} is judged by the ledger alone: SageMaker does not say what runs there: {error}"
+            sentence = f"{region} is checked by the ledger only, because SageMaker does not list its jobs: {error}"
             print(log_line(sentence, level="ERROR", event="unreachable", region=region))
             return []
 
 
 def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
-    """Return why the control plane cannot change; "" if no job needs it as it is."""
+    """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
     if change.always:
         return f"{change.what}: {change.why}. {change.way_back}."
     left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
     if not left:
         return ""
     return (
-        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or end them "
+        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or cancel them "
         f"(`traingrid cancel {left.submission}`), and deploy again."
     )
 
 
 def removed_by_force(stack: str, region: str) -> str:
-    """Return the command that removes a stack in which something refuses to be deleted, and leaves that something
+    """Return the command that deletes a stack and retains the resources that cannot be deleted
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
     command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
 
 
 def _removed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return the Regions that leave the grid, or the account that they are in."""
+    """Return the Regions that leave the grid or move to another account."""
     accounts, others = before.get("Elsewhere") or {}, wanted.get("Elsewhere") or {}
     stay = {region for region in wanted["Regions"] if accounts.get(region) == others.get(region)}
     return [region for region in before["Regions"] if region not in {*stay, *wanted.get("Abandoned", ())}]

@@ -1,7 +1,8 @@
-"""What outlives the stacks of a grid: buckets, the ledger and keys, found with nothing but its name.
+"""Retained resources: finds the buckets, ledger and keys that remain when a grid's stacks are destroyed.
 
-`cdk destroy` removes everything else and says nothing of these. They are found by their names, and keys, which have
-none, by the grid's tag; so also after the stacks are gone, and in Regions that the grid has no more.
+`cdk destroy` removes all other resources and does not list these. This module finds them by their names, and keys,
+which have no names, by the grid's tag. So it also finds them after the stacks are gone, and in Regions that have left
+the grid.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.grid import Grid
 
 _GB = 2**30
-_MEASURED = timedelta(days=3)  # CloudWatch gets the sizes of buckets once a day, and a day late
+_MEASURED = timedelta(days=3)  # CloudWatch receives the sizes of buckets once a day, one day late
 _STORAGE_CLASSES = (
     "StandardStorage",
     "IntelligentTieringFAStorage",
@@ -35,16 +36,16 @@ _STORAGE_CLASSES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Retained:
-    """Something that is kept when its stack goes.
+    """A resource that is retained when its stack is deleted.
 
     Attributes:
-        region: Where it is.
-        kind: What it is: bucket, table or key.
-        name: What it is called; of a key the ARN.
-        holds: What it is for.
-        gigabytes: How much is in it; None where nobody knows yet.
-        dollars: What that costs in a month, at the list prices of us-east-1; None where nobody knows.
-        remove: The command that removes it for good.
+        region: Its Region.
+        kind: Its type: bucket, table or key.
+        name: Its name; the ARN of a key.
+        holds: Its purpose.
+        gigabytes: Its size; None if it is not known yet.
+        dollars: Its monthly cost at the list prices of us-east-1; None if it is not known.
+        remove: The command that deletes it permanently.
     """
 
     region: str
@@ -57,19 +58,19 @@ class Retained:
 
 
 def retained(grid: Grid, account: str) -> list[Retained]:
-    """Return what of a grid is kept when its stacks go, or was kept when they went.
+    """Return the resources of a grid that are or were retained when its stacks are destroyed.
 
     Args:
-        grid: The grid; of it only the name and the Regions, to which those are added in which it has buckets.
+        grid: The grid; only its name and Regions are used, and the Regions of its buckets are added.
         account: The account of the credentials.
 
     Raises:
-        ClientError: AWS does not let the caller look, or knows a Region that is switched off.
+        ClientError: The caller lacks a permission, or a Region is disabled.
     """
     buckets = sorted(_buckets(grid, account))
     regions = sorted({grid.home, *grid.regions, *(region for _, region, _ in buckets)})
     for region in regions:
-        client("resourcegroupstaggingapi", region)  # boto3 makes clients in one thread only
+        client("resourcegroupstaggingapi", region)  # boto3 cannot create clients in several threads
     with ThreadPoolExecutor(len(regions)) as pool:
         measured = pool.map(lambda bucket: _bucket(*bucket), buckets)
         keys = chain.from_iterable(pool.map(lambda region: list(_keys(grid, region)), regions))
@@ -77,10 +78,10 @@ def retained(grid: Grid, account: str) -> list[Retained]:
 
 
 def _buckets(grid: Grid, account: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, Region and purpose of every bucket that is called as this grid calls its own."""
+    """Yield name, Region and purpose of every bucket with a name of this grid."""
     purposes = {
         names.manifest_bucket: "manifests, reports and submissions",
-        names.data_bucket: "data that was uploaded",
+        names.data_bucket: "uploaded data",
         names.output_bucket: "models, checkpoints and logs of training",
     }
     called = {
@@ -109,7 +110,7 @@ def _bucket(name: str, region: str, holds: str) -> Retained:
 
 
 def _size(bucket: str, region: str) -> float | None:
-    """Return the last size of a bucket that CloudWatch was told, old versions included; None before the first time
+    """Return the last size of a bucket in CloudWatch, including old versions; None before the first measurement
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/metrics-dimensions.html)."""
     queries = [
         {
@@ -154,7 +155,7 @@ def _ledger(grid: Grid) -> Iterable[Retained]:
             region=region,
             kind="table",
             name=table,
-            holds="the ledger: what ran and what came of it",
+            holds="the ledger: all jobs and their results",
             gigabytes=size,
             dollars=size * (prices.TABLE_STORAGE.dollars + prices.TABLE_RECOVERY.dollars),
             remove=f"{unprotected} && {command.format('delete-table')}",
@@ -163,7 +164,7 @@ def _ledger(grid: Grid) -> Iterable[Retained]:
 
 
 def _keys(grid: Grid, region: str) -> Iterator[Retained]:
-    """Yield the keys that the grid's stacks have made. Of keys of one's own the grid is no owner."""
+    """Yield the keys that the grid's stacks created; customer keys given in grid.yaml do not belong to the grid."""
     pages = (
         client("resourcegroupstaggingapi", region)
         .get_paginator("get_resources")
@@ -176,7 +177,7 @@ def _keys(grid: Grid, region: str) -> Iterator[Retained]:
                 region=region,
                 kind="key",
                 name=arn,
-                holds=f"what was encrypted as {described.get('Description') or 'the grid'}",
+                holds=f"encryption key: {described.get('Description') or 'the grid'}",
                 dollars=prices.KEY.dollars,
                 remove=f"aws kms schedule-key-deletion --region {region} --key-id {arn.rpartition('/')[2]}",
             )

@@ -1,4 +1,4 @@
-"""What a retry is to do: which jobs of a submission failed or were stopped and may be tried again. Reads only."""
+"""Retry plan: decides which failed or stopped jobs of a submission may be retried. Reads only."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from traingrid.manifest_line import Line
     from traingrid.storage import Storage
 
-_LATE = "its Batch child has failed, and the reconciler has yet to find out whether the job has"
+_LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToRetry:
-    """What a retry is about to do; nothing is written yet.
+    """The plan of a retry; nothing is written yet.
 
     Attributes:
         submission: The submission.
-        jobs: The jobs to try again, as they are to be, by index.
-        ended: What the ledger knows of the jobs that failed or were stopped, by index.
-        left: Why other failed, stopped or changed jobs are not tried again, by their index.
-        late: Those of them that can be tried again once the reconciler has closed them: their children have failed, and
-            nobody has written down yet what came of it.
-        changed: With a mended manifest: which fields of a job to try again its line has changed, by index.
+        jobs: The jobs to retry, with all changes, by index.
+        ended: The ledger's items of the failed and stopped jobs, by index.
+        left: The reasons why other failed, stopped or changed jobs are not retried, by index.
+        late: The indexes in `left` that can be retried once the reconciler has closed the jobs: their children have
+            failed, but no outcome is recorded yet.
+        changed: With a corrected manifest: the changed fields of each job to retry, by index.
     """
 
     submission: str
@@ -53,13 +53,13 @@ class ToRetry:
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPlan:
-    """Says what a retry is to do.
+    """Plans retries.
 
     Attributes:
         deployment: The grid.
         ledger: The ledger.
-        storage: Where a submission's lines lie.
-        children: What became of the children that they had.
+        storage: Reads a submission's lines.
+        children: Returns the states of the lines' Batch children.
     """
 
     deployment: Deployment
@@ -68,15 +68,15 @@ class RetryPlan:
     children: Children
 
     def of(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
-        """Return what is to be tried again.
+        """Return the plan of a retry.
 
         Args:
             submission: The submission's id.
-            lines: The submission's manifest as it should have been, if it was mended.
+            lines: The lines of a corrected manifest, if one is given.
 
         Raises:
-            TraingridError: There is no such submission, it is not submitted yet, or no intake has written its lines.
-            UsageError: The mended manifest has more or fewer lines, or in another order.
+            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            UsageError: The corrected manifest has another number or order of lines.
         """
         head = self._head(submission)
         known = {index_of(item): item for item in self.ledger.jobs(submission)}
@@ -107,24 +107,24 @@ class RetryPlan:
         head = self.ledger.submission(submission)
         if head is None:
             text = f"There is no submission {submission}."
-            raise UsageError(text, "`traingrid status` lists those there are.")
+            raise UsageError(text, "`traingrid status` lists all submissions.")
         if is_by_hand(head):
             raise self._by_hand(head)
         if not arrays(head):
-            raise TraingridError(f"Submission {submission} is being submitted.", "Try again in a minute.")
+            raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return head
 
     def _by_hand(self, head: Item) -> TraingridError:
-        """Return why a submission by hand is not retried: its lines are in the file that Batch was given alone.
+        """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
 
-        That file may be another one by now, and a line of it is read with the grid's present defaults.
+        That file may have changed, and its lines would be read with the grid's current defaults.
         """
         submission, manifest = head["submission"], head["manifest"].partition("?")[0]
         ended = [index_of(item) for item in self.ledger.jobs(submission) if item["state"] in ("Failed", "Stopped")]
         listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
         text = (
             f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head['batch_job']}), without the "
-            f"intake, which keeps the lines that a retry reads.{listed}"
+            f"intake, which stores the lines that a retry needs.{listed}"
         )
         version = f" --version-id {head['version']}" if head.get("version") else ""
         bucket, _, key = manifest.removeprefix("s3://").partition("/")
@@ -135,7 +135,7 @@ class RetryPlan:
         )
 
     def _late(self, head: Item, known: Mapping[int, Item], jobs: Mapping[int, Job]) -> list[int]:
-        """Return the jobs whose children have failed before there was a training job, as far as the ledger knows."""
+        """Return the jobs whose children failed before the ledger recorded a training job."""
         lines = {index: known.get(index) for index in jobs}
         waiting = {index: item for index, item in lines.items() if not item or item["state"] in (PENDING, WAITING)}
         cancels = self.ledger.cancels(head["submission"])
@@ -147,19 +147,19 @@ class RetryPlan:
         ]
 
     def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
-        """Return the jobs that must not be tried again, and why."""
+        """Return the jobs that must not be retried, with the reasons."""
         cancels = self.ledger.cancels(submission)
         running = self._running(submission, ended)
         left = {}
         for index, item in ended.items():
             if is_cancelled(cancels, index, item["region"]):
-                left[index] = "it was cancelled, which is for good; submit its line again"
+                left[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:
                 left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
         return left
 
     def _running(self, submission: str, ended: Mapping[int, Item]) -> dict[int, str]:
-        """Return the training jobs of a submission that run, whatever the ledger says of them."""
+        """Return the active training jobs of a submission, independently of the ledger."""
         grid = self.deployment.grid
         return {
             job.identity.index: job.name
@@ -171,4 +171,4 @@ class RetryPlan:
 
 def _not_ended(fields: Sequence[str]) -> str:
     changed = ", ".join(fields)
-    return f"its line has changed ({changed}), but it has not failed; submit the line as a manifest of its own"
+    return f"its line has changed ({changed}), but it has not failed; submit the line in a separate manifest"

@@ -1,9 +1,9 @@
-"""Retrying: a person wants the jobs of a submission that failed or were stopped to be tried once more.
+"""Retrying: starts new attempts of a submission's failed and stopped jobs, at a user's request.
 
-Each job is moved to its next attempt by one conditional write, so of two people who retry at once one gets it. Then an
-array is submitted for the jobs that were got, over a file of exactly their lines. Whoever dies in between leaves jobs
-that wait for nobody; the reconciler closes them, and they can be retried again. It would close those of many lines on a
-slow network too, so they go in slices, each an array of its own.
+One conditional write moves each job to its next attempt, so that only one of two concurrent retries gets it. Then the
+retry submits an array for the jobs that it got, with a file of their lines. If the retry dies in between, these jobs
+have no child; the reconciler closes them, and they can be retried again. With many lines on a slow network, the
+reconciler might close jobs of a live retry. So the jobs are retried in slices, each with a separate array.
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 SLICE_SECONDS = 45.0
-"""A slice is submitted once its first line has been open for so long.
+"""The time after which a slice is submitted, counted from its first line.
 
-Until its array is written down, an open line is one that everybody has forgotten, and the reconciler closes those after
-`reconciling.GRACE_SECONDS`. The rest of them is for the array: SubmitJob alone may take 70 (traingrid/clients.py).
+Until the array is recorded, an open line looks abandoned, and the reconciler closes abandoned lines after
+`reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
+(traingrid/clients.py).
 """
-# After these another Region of the line's own is worth more than the same one again.
+# After these failures a retry moves the job to the next Region of its data.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
-_CLOSED = "it was closed before its Batch job was there: the network is slow, or the clock of this machine"
+_CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
 _KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retried:
-    """What came of a retry.
+    """The result of a retry.
 
     Attributes:
         batch_jobs: The ids of the new Batch jobs.
-        indices: The jobs that are tried again.
-        left: Why other failed or stopped jobs are not, by their index.
-        late: Those of them that a later retry takes up.
+        indices: The indexes of the retried jobs.
+        left: The reasons why other failed or stopped jobs were not retried, by index.
+        late: The indexes in `left` that a later retry can retry.
     """
 
     batch_jobs: list[str]
@@ -74,10 +75,10 @@ class Retrier:
     Attributes:
         deployment: The grid.
         ledger: The ledger.
-        storage: Where a submission's lines lie.
-        batch: Where they are submitted.
-        children: What became of the children that they had.
-        at_once: How many lines are reopened at the same time.
+        storage: Reads and writes a submission's lines.
+        batch: The job queue.
+        children: Returns the states of the lines' Batch children.
+        at_once: The number of lines that are reopened concurrently.
     """
 
     deployment: Deployment
@@ -88,34 +89,34 @@ class Retrier:
     at_once: int = CALLS_AT_ONCE
 
     def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None) -> Retried:
-        """Try again what failed or was stopped: `run` what is `planned`."""
+        """Retry failed and stopped jobs: `run` the plan that `planned` returns."""
         return self.run(self.planned(submission, lines), by)
 
     def planned(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
-        """Return what is to be tried again. Reads only.
+        """Return the plan of a retry. Reads only.
 
         Args:
             submission: The submission's id.
-            lines: The submission's manifest as it should have been; then only what it has changed is tried again. All
-                that failed or was stopped, as it was, where none is given.
+            lines: The lines of a corrected manifest; then only changed jobs are retried. Without it, all failed and
+                stopped jobs are retried unchanged.
 
         Raises:
-            TraingridError: There is no such submission, it is not submitted yet, or no intake has written its lines.
-            UsageError: The mended manifest has more or fewer lines, or in another order.
+            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            UsageError: The corrected manifest has another number or order of lines.
         """
         plan = RetryPlan(deployment=self.deployment, ledger=self.ledger, storage=self.storage, children=self.children)
         return plan.of(submission, lines)
 
     def run(self, todo: ToRetry, by: str, on_array: Callable[[str, int], None] = lambda *_: None) -> Retried:
-        """Try jobs again.
+        """Retry the jobs of a plan.
 
         Args:
-            todo: Which.
-            by: Who wants it.
-            on_array: Told the id of each Batch job as soon as it is submitted, and how many jobs it has.
+            todo: The plan.
+            by: The user who requests the retry.
+            on_array: Called with the id and the number of jobs of each Batch job as soon as it is submitted.
 
         Raises:
-            TraingridError: AWS has refused something, or does not answer. What was submitted until then goes on.
+            TraingridError: AWS refused a request or did not answer. Jobs that were submitted before continue.
         """
         done = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
         waiting = deque(todo.jobs)
@@ -129,14 +130,14 @@ class Retrier:
                         done.indices.extend(job.index for job in got)
                         on_array(done.batch_jobs[-1], len(got))
         except (SubmitFailedError, BotoCoreError, ClientError) as error:
-            what = error.what if isinstance(error, SubmitFailedError) else f"AWS answers: {error}."
-            text = f"{len(done.indices)} of {len(todo.jobs)} jobs are tried again, and then it broke off. {what}"
-            step = "What was reopened for no child is closed by the reconciler within two sweeps (10 minutes)."
-            raise TraingridError(text, f"{step} Then try the rest: the same command again.") from error
+            what = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
+            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {what}"
+            step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
+            raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
         return self._without_closed(todo.submission, done) if done.indices else done
 
     def _without_closed(self, submission: str, done: Retried) -> Retried:
-        """Return what came of a retry, less the jobs that were closed before their array was there: no child failed."""
+        """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
         ours = set(done.indices)
         failed = {
             index_of(item)
@@ -154,7 +155,7 @@ class Retrier:
     def _reopened_slice(
         self, todo: ToRetry, number: int, waiting: deque[Job], pool: ThreadPoolExecutor, done: Retried
     ) -> list[Job]:
-        """Reopen waiting jobs for array `number`, until it is full or has to be submitted, and return what was got."""
+        """Reopen waiting jobs for array `number` until it is full or must be submitted, and return these jobs."""
         got: list[Job] = []
         began, tried = time.monotonic(), 0
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
@@ -164,16 +165,16 @@ class Retrier:
                 if is_got:
                     got.append(job)
                 else:
-                    done.left[job.index] = "somebody else retries it"
+                    done.left[job.index] = "another retry has started it"
         return got
 
     def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
-        """Move a job to its next attempt, for array `number`, unless somebody else was faster."""
+        """Move a job to its next attempt, for array `number`; return False if another retry was faster."""
         item = todo.ended[job.index]
         tried = {name: item[name] for name in _KEPT if name in item}
         elsewhere = item.get("failure") in _ELSEWHERE
         region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
-        region = region if region in job.regions else job.region  # the changed line may be for other Regions
+        region = region if region in job.regions else job.region  # the corrected line may have other Regions
         file = array_file(retry_key(todo.submission, number))
         return self.ledger.next_attempt(
             todo.submission, job.index, tried, region, reopen=f"retry-{number}", array_file=file

@@ -1,9 +1,9 @@
-"""In which order a sweep looks at lines that it may not have the time to look at all of.
+"""Rotation: decides the order in which sweeps check lines, because one sweep may not have time for all lines.
 
-Nobody remembers where the last sweep has stopped: every sweep begins somewhere else, and the number of the sweep says
-where. Lines stand on a circle, and one sweep after the other begins a golden section of the circle further on. Such
-beginnings never crowd: when each sweep comes as far as a share `f` of the circle, every line has had its turn after
-3 / `f` sweeps (https://en.wikipedia.org/wiki/Three-gap_theorem).
+No state records where the last sweep stopped. Instead, the number of the sweep decides where it starts. The lines form
+a circle, and each sweep starts a golden section of the circle after the previous one. Such starting points are evenly
+spread: if each sweep covers a fraction `f` of the circle, every line is checked within 3 / `f` sweeps
+(https://en.wikipedia.org/wiki/Three-gap_theorem).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def rotated(things: Iterable[Thing], key: Callable[[Thing], Any], sweep: int) -> list[Thing]:
-    """Return things in the order in which a sweep looks at them.
+    """Return things in the order in which a sweep checks them.
 
     Args:
         things: The things, in any order.
-        key: Returns by what to put them into an order that is always the same.
+        key: Returns the sort key of a thing, so that the circle is always the same.
         sweep: The number of the sweep.
     """
     ordered = sorted(things, key=key)

@@ -1,4 +1,4 @@
-"""S3 URIs, parsed once."""
+"""S3 URIs: parses and formats the URIs of objects, prefixes and object versions."""
 
 from __future__ import annotations
 
@@ -33,37 +33,37 @@ class S3Uri:
         """Parse `s3://bucket/prefix`.
 
         Raises:
-            ValueError: The text is no S3 URI; the message says which rule it breaks.
+            ValueError: The text is not an S3 URI; the message names the violated rule.
         """
         scheme, separator, rest = text.partition("://")
         if not separator or scheme != "s3":
-            raise ValueError("it does not start with s3://")
+            raise ValueError("the URI must start with s3://")
         bucket, _, key = rest.partition("/")
         if not _BUCKET.match(bucket):
-            raise ValueError("what follows s3:// is not a legal bucket name")
+            raise ValueError("the bucket name after s3:// is invalid")
         key = key.rstrip("/")
         if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
-            raise ValueError("its key has an empty, '.' or '..' part")
+            raise ValueError("the key must not have an empty, '.' or '..' part")
         if not key.isprintable():
-            raise ValueError("its key has a control character")
+            raise ValueError("the key must not contain control characters")
         if len(key.encode()) > _MAX_KEY_BYTES:
-            raise ValueError(f"its key is longer than {_MAX_KEY_BYTES} bytes")
+            raise ValueError(f"the key must have at most {_MAX_KEY_BYTES} bytes")
         return cls(bucket, key)
 
     def __truediv__(self, part: str) -> S3Uri:
         return S3Uri(self.bucket, f"{self.key}/{part}" if self.key else part)
 
     def __str__(self) -> str:
-        """Return the URI as it is written, and in a key that no `parse` has seen control characters as escapes."""
+        """Return the URI; control characters, which a key from another source than `parse` may have, become escapes."""
         text = f"s3://{self.bucket}/{self.key}"
         return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def prefix_of(text: str) -> S3Uri:
-    """Return the prefix that `s3://bucket/prefix` names: as it stands there, with a slash at its end if it has one.
+    """Return the prefix in `s3://bucket/prefix`, unchanged, including a trailing slash.
 
     Raises:
-        ValueError: The text is no S3 URI.
+        ValueError: The text is not an S3 URI.
     """
     uri = S3Uri.parse(text)
     return S3Uri(uri.bucket, uri.key + "/" * bool(uri.key and text.endswith("/")))
@@ -71,10 +71,10 @@ def prefix_of(text: str) -> S3Uri:
 
 @dataclass(frozen=True)
 class ObjectVersion(S3Uri):
-    """One version of an object: what was read under it once is what is read ever after.
+    """One version of an object, whose content never changes.
 
     Attributes:
-        version: S3's version id; empty for whatever is there now.
+        version: S3's version id; empty for the current version.
     """
 
     version: str = ""
@@ -84,7 +84,7 @@ class ObjectVersion(S3Uri):
         """Parse `s3://bucket/key` or `s3://bucket/key?versionId=...`.
 
         Raises:
-            ValueError: The text is no S3 URI; the message says which rule it breaks.
+            ValueError: The text is not an S3 URI; the message names the violated rule.
         """
         match = _VERSIONED.fullmatch(text)
         uri = S3Uri.parse(match[1] if match else text)

@@ -1,4 +1,4 @@
-"""Service jobs of AWS Batch: the queue of one Region, in which training jobs wait for room."""
+"""Service jobs: reads and terminates the service jobs in a Region's AWS Batch queue for training jobs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 WAITING, STARTED = ("SUBMITTED", "PENDING", "RUNNABLE"), ("SCHEDULED", "STARTING", "RUNNING")
 ACTIVE = (*WAITING, *STARTED)
-"""Statuses of a service job that has not ended: before it was handed to SageMaker, and since
+"""Statuses of a service job that has not ended: before Batch sends it to SageMaker, and after
 (https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html)."""
 
 _FROM_SAGEMAKER = "Received status from SageMaker: "
-"""How Batch begins what SageMaker has said (https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html)."""
-_ENDED = "Ended by traingrid: cancelled, or wanted by nobody"
+"""Batch's prefix of a status reason from SageMaker
+(https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html)."""
+_ENDED = "Terminated by traingrid: cancelled or orphaned"
 
 
 class ServiceJobs:
-    """The service jobs of a queue. Who may submit one does so with a request of `service_job_request`.
+    """The service jobs of a queue. `service_job_request` returns the requests that submit one.
 
     Args:
         queue: The queue's name.
@@ -39,9 +40,9 @@ class ServiceJobs:
         self._ids: dict[str, str] = {}
 
     def find(self, name: str) -> str | None:
-        """Return the id of the service job of a name, or None if none is known (yet, or any more)."""
+        """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
         if name not in self._ids:
-            # The filter takes upper and lower case for the same; of two, the first that was submitted is the one.
+            # The filter ignores case. If two jobs have the name, the first submitted one is used.
             found = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
             if not found:
                 return None
@@ -53,23 +54,23 @@ class ServiceJobs:
         return dict(self._batch.describe_service_job(jobId=job))
 
     def summaries(self, prefix: str, statuses: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield what ListServiceJobs says of the service jobs whose names begin so.
+        """Yield ListServiceJobs' summaries of the service jobs with a name prefix.
 
         Args:
-            prefix: How the names begin.
-            statuses: Only those in one of these statuses; all that Batch still knows where none are given.
+            prefix: The prefix of the names.
+            statuses: Return only jobs in these statuses; by default all that Batch still knows.
         """
         by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
         seen = set()
         for which in lists:
             for job in self._listed(**which):
-                if job["jobName"].startswith(prefix) and job["jobId"] not in seen:  # it may move on between two lists
+                if job["jobName"].startswith(prefix) and job["jobId"] not in seen:  # its status may change meanwhile
                     seen.add(job["jobId"])
                     yield job
 
     def terminate(self, job: str) -> None:
-        """End a service job; its training job, if there is one, is stopped. One that has ended stays as it is."""
+        """Terminate a service job, which stops its training job; no effect on an ended service job."""
         self._batch.terminate_service_job(jobId=job, reason=_ENDED)
 
     def _listed(self, **which: Any) -> Iterator[dict[str, Any]]:
@@ -78,10 +79,10 @@ class ServiceJobs:
 
 
 def training_job_names(job: Mapping[str, Any]) -> list[str]:
-    """Return the possible names of a service job's last training job, that of its ARN first; empty if there is none.
+    """Return the possible names of a service job's last training job, the one in its ARN first; empty without one.
 
-    SageMaker has written names in ARNs in lower case (https://github.com/boto/boto3/issues/4606). In our names only
-    AWS Batch's prefix has upper case, so it is the only part to restore.
+    SageMaker has changed names in ARNs to lower case (https://github.com/boto/boto3/issues/4606). In our names only
+    AWS Batch's prefix has upper case, so only this prefix must be restored.
 
     Args:
         job: The service job, as Batch describes or lists it.
@@ -93,7 +94,7 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(job: Mapping[str, Any]) -> str:
-    """Return the state of a service job in SageMaker's words."""
+    """Return the state of a service job as a SageMaker status."""
     terminated = bool(job.get("isTerminated"))
     if job["status"] == "SUCCEEDED":
         return "Completed"
@@ -103,20 +104,20 @@ def state_of(job: Mapping[str, Any]) -> str:
 
 
 def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
-    """Return what is known of a training job that is queued.
+    """Return the known state of a queued training job.
 
-    What has failed or was stopped is no end before Batch says so: a training job without instances, or one that had to
-    make room for another share, is followed by the next one of the same service job.
+    A failed or stopped training job is not final until the service job has ended: if it got no instances or was
+    preempted for another share, Batch creates the next training job of the same service job.
 
     Args:
         job: DescribeServiceJob's reply.
-        trained: What SageMaker says of the last training job; None where there is none, or none is known.
+        trained: SageMaker's description of the last training job; None if none is known.
     """
     asked = job.get("serviceRequestPayload", "")
     wanted, state, over = fingerprint(json.loads(asked)) if asked else "", state_of(job), job["status"] not in ACTIVE
     service_job = str(job["jobId"])
     if trained and (over or not trained.ended or trained.state == "Completed"):
-        # That SageMaker describes it in other words than those of the request does not matter: Batch keeps the request.
+        # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=wanted or trained.fingerprint, service_job=service_job)
     reason = str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != "Completed" else ""
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"

@@ -1,4 +1,4 @@
-"""What a submission's jobs are doing: the ledger's word, and AWS Batch's for jobs that it has not started yet."""
+"""Submission status: combines the ledger's state of each job with AWS Batch's state of jobs that have not started."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ if TYPE_CHECKING:
     from traingrid.storage import Storage
 
 CHILD_FAILED = "child failed, closed within two sweeps"
-"""The phase of a job that the ledger does not call failed yet, so that it cannot be retried yet either."""
+"""The phase of a job whose child has failed, but which the ledger does not record as failed yet. It cannot be retried
+before that."""
 
 NEVER_STARTED = "never started"
-"""The phase of a line, submitted by hand, that no child has opened and none will."""
+"""The phase of a line of a submission by hand that no child has opened or will open."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """One job as a person sees it.
+    """The status of one job, for users.
 
     Attributes:
         index: The array index.
         region: The training Region.
-        name: What the user calls it.
-        state: SageMaker's status; Pending before there is a training job, Waiting while a quota keeps it from one.
-        phase: SageMaker's secondary status. Before there is a training job Batch's status of the child, or
-            `CHILD_FAILED` where it has failed and nobody has looked yet for what it left.
-        training_job: The training job's name; empty before one is asked for.
-        created: Whether the service has been seen to have that training job; one that it refuses has no log.
+        name: The job's name in the manifest.
+        state: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.
+        phase: SageMaker's secondary status. Before a training job exists, Batch's status of the child, or
+            `CHILD_FAILED` if the child failed and the reconciler has not closed the job yet.
+        training_job: The training job's name; empty before it is requested.
+        created: Whether the training job is known to exist; a rejected one has no log.
         ranks: The world size.
-        attempt: Which attempt this is.
+        attempt: The number of the attempt.
         reason: Why it failed, or why it cannot start yet.
         artifact: The S3 URI of the model.
         seconds: Seconds of training, once it has ended.
         metrics: Last value of each metric.
-        tried: The former attempts: Region and, in brackets, what came of it.
-        cancelled: Whether a person has cancelled it.
+        tried: The previous attempts: the Region and, in brackets, the outcome.
+        cancelled: Whether a user has cancelled it.
     """
 
     index: int
@@ -66,7 +67,7 @@ class JobStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it will never change again."""
+        """True if the state is final."""
         return self.state in FINAL_STATES
 
 
@@ -82,34 +83,34 @@ class SubmissionStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it was submitted, every job has ended, and Batch has seen that."""
+        """True if it was submitted, every job has ended, and its Batch job has ended."""
         jobs_ended = all(job.ended for job in self.jobs)
         return self.batch_job != "" and jobs_ended and self.batch_state in ("SUCCEEDED", "FAILED", "")
 
 
-# Up to so many jobs, Batch is asked about the child of each one; of more, only whether any has ended.
+# For at most this many jobs, Batch describes each child; for more, Batch only lists the children that have ended.
 _ASKED_ABOUT_EACH = 500
 
 
 def submission_status(
     submission: str, bucket: str, ledger: Ledger, children: Children, storage: Storage
 ) -> SubmissionStatus:
-    """Return what is known of a submission now.
+    """Return the current status of a submission.
 
     Args:
-        submission: Its id.
+        submission: The submission's id.
         bucket: The manifest bucket.
         ledger: The ledger.
-        children: Batch.
+        children: Reads the Batch children.
         storage: S3.
 
     Raises:
-        UsageError: There is no such submission.
+        UsageError: The submission does not exist.
     """
     items = {item["item"]: item for item in ledger.items(submission)}
     head = items.pop(SUBMISSION, None)
     if head is None:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
     known = {int(key.partition("#")[2]): item for key, item in items.items()}
     statuses = {index: _from_item(index, item) for index, item in known.items()}
     if len(known) < head["jobs"]:
@@ -152,7 +153,7 @@ def _from_item(index: int, item: Item) -> JobStatus:
 
 
 def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
-    """Return all jobs as they were submitted: what is known of one that no child has opened in the ledger."""
+    """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
     return {
         job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
         for job in submitted_jobs(storage, bucket, head)
@@ -160,16 +161,16 @@ def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]
 
 
 def _unopened_by_hand(head: Item) -> dict[int, JobStatus]:
-    """Return all jobs of a submission by hand, of which nothing is known but their index until a child opens them."""
+    """Return all jobs of a submission by hand; only their indexes are known until a child opens them."""
     return {
         index: JobStatus(index=index, region="", name=f"job {index}", state=PENDING) for index in range(head["jobs"])
     }
 
 
 def _never_started(job: JobStatus, head: Item, child: ChildStatus) -> JobStatus:
-    """Return a line of a submission by hand as failed if its child has ended, or there never was one.
+    """Return a line of a submission by hand as failed if its child has ended or never existed.
 
-    The reconciler does not close it: it has no copy of the line.
+    The reconciler does not close such a line, because it has no copy of the line.
     """
     if not child.gone or job.ended:
         return job
@@ -181,10 +182,10 @@ def _never_started(job: JobStatus, head: Item, child: ChildStatus) -> JobStatus:
 
 
 def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:
-    """Add what Batch says of a job that has no training job yet.
+    """Add Batch's state of the child to a job without a training job.
 
-    One whose child has failed is not a failed job yet: its training job may have been created by the child's last call.
-    The reconciler finds out.
+    A job with a failed child is not failed yet, because the child's last call may have created the training job.
+    The reconciler determines this.
     """
     if child.status != "FAILED":
         return job if job.state == WAITING or child.gone else replace(job, phase=child.status)

@@ -1,4 +1,4 @@
-"""S3: reading manifests and submissions, writing submissions and reports."""
+"""Storage: reads manifests and submissions from S3, and writes submissions and reports."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _PIECE = 256 * 1024
 _UPLOADS = 5
-_MARK = "traingrid-upload"  # metadata of an object: which upload made this version
-_VERSIONS_LOOKED_AT = 20  # others may upload under the same key meanwhile
-# What S3 answers where asking again does not help; a missing key is AccessDenied to a reader that may not list
+_MARK = "traingrid-upload"  # metadata of an object: the id of the upload that created this version
+_VERSIONS_LOOKED_AT = 20  # other users may upload to the same key meanwhile
+# S3's permanent errors. A missing key causes AccessDenied for a reader without permission to list
 # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
 _WRONG = {"AccessDenied", "NoSuchBucket", "NoSuchKey", "NoSuchVersion"}
 
@@ -32,9 +32,9 @@ class Storage:
     """Objects in S3.
 
     Args:
-        region: The Region whose endpoint is asked; the environment's where none is given.
+        region: The Region of the endpoint; by default the environment's.
         make: Makes the client.
-        role: Whom it acts as, in another account.
+        role: The role to assume in another account.
     """
 
     def __init__(self, region: str | None = None, make: Maker = client, role: ActingRole | None = None) -> None:
@@ -46,12 +46,12 @@ class Storage:
         return once("s3", self._region, self._role)
 
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
-        """Return an object's bytes, at most one more than `limit` so that the caller sees that it is too large.
+        """Return an object's bytes, at most `limit` + 1, so that the caller can detect an object that is too large.
 
-        An `ObjectVersion` names the version itself.
+        An `ObjectVersion` contains the version.
 
         Raises:
-            UsageError: There is no such object or version, or the caller may not read it.
+            UsageError: The object or version does not exist, or the caller may not read it.
         """
         body = self._get(uri, **({"VersionId": version} if version else {}))["Body"]
         content: bytes = body.read() if limit is None else body.read(limit + 1)
@@ -59,16 +59,16 @@ class Storage:
         return content
 
     def pieces(self, uri: S3Uri, version: str) -> tuple[int, Iterator[bytes]]:
-        """Return an object's size in bytes and its content piece by piece, of which nothing is read before it is asked.
+        """Return an object's size in bytes and an iterator over its content, which reads chunks on demand.
 
         Raises:
-            UsageError: There is no such object or version, or the caller may not read it.
+            UsageError: The object or version does not exist, or the caller may not read it.
         """
         reply = self._get(uri, VersionId=version)
         return int(reply["ContentLength"]), reply["Body"].iter_chunks(_PIECE)
 
     def read_if_exists(self, uri: S3Uri) -> bytes | None:
-        """Return an object's bytes, or None if there is no such object."""
+        """Return an object's bytes, or None if the object does not exist."""
         try:
             content: bytes = self._s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read()
         except self._s3.exceptions.NoSuchKey:
@@ -76,17 +76,17 @@ class Storage:
         return content
 
     def read_versions(self, uri: S3Uri, most: int) -> Iterator[bytes]:
-        """Yield the contents of an object's last versions, newest first; none if there is no such object."""
+        """Yield the contents of an object's last versions, newest first; none if the object does not exist."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=most)
         for version in reply.get("Versions", []):
             if version["Key"] == uri.key:
                 yield self.read(uri, version["VersionId"])
 
     def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
-        """Return the bytes from `start` up to, not including, `end`; fewer where the object ends before.
+        """Return the bytes from `start` up to, not including, `end`; fewer if the object ends before.
 
         Raises:
-            UsageError: There is no such object, or the caller may not read it.
+            UsageError: The object does not exist, or the caller may not read it.
         """
         try:
             content: bytes = self._get(uri, Range=f"bytes={start}-{end - 1}")["Body"].read()
@@ -97,19 +97,19 @@ class Storage:
         return content
 
     def write(self, uri: S3Uri, content: bytes, content_type: str) -> str:
-        """Write an object and return its version (empty where the bucket keeps none)."""
+        """Write an object and return its version (empty in a bucket without versioning)."""
         reply = self._s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=content, ContentType=content_type)
         return str(reply.get("VersionId", ""))
 
     def write_new(self, uri: S3Uri, content: bytes, content_type: str) -> str:
-        """Write an object as exactly one new version, whatever becomes of the reply, and return that version.
+        """Write an object as exactly one new version, even if a reply is lost, and return that version.
 
-        botocore sends a PutObject again whose reply was lost, which makes two versions: of a manifest, two submissions.
-        So it is sent once, and what became of it is looked up before it is sent again.
+        botocore repeats a PutObject whose reply was lost. That creates two versions, and two versions of a manifest
+        cause two submissions. So this method sends the request once, and checks the result before it sends it again.
 
         Raises:
-            BotoCoreError: S3 has not answered, time and again.
-            ClientError: It refuses.
+            BotoCoreError: S3 repeatedly did not answer.
+            ClientError: S3 refused the request.
         """
         mark = uuid.uuid4().hex
         request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
@@ -130,9 +130,9 @@ class Storage:
                 raise lost
 
     def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
-        """Write an object unless there is one of this key, whoever wrote it; return False if there is.
+        """Write an object unless its key exists; return False if it does.
 
-        False also where this very call has written it and the reply was lost, because botocore sends it again.
+        Also return False if this call has written the object, but the reply was lost and botocore repeated the request.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         """
         request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
@@ -145,7 +145,7 @@ class Storage:
                 if code == "PreconditionFailed":
                     return False
                 tries += 1
-                if code != "ConditionalRequestConflict" or tries == _UPLOADS:  # another write of it is under way
+                if code != "ConditionalRequestConflict" or tries == _UPLOADS:  # a concurrent write of the same key
                     raise
                 time.sleep(backoff_seconds(tries, OUTAGE_CAP))
             else:
@@ -159,7 +159,7 @@ class Storage:
                 yield entry["Key"], entry["Size"]
 
     def _marked(self, uri: S3Uri, mark: str) -> str | None:
-        """Return the version of an object that bears a mark, if one of its last versions does."""
+        """Return the version of an object with the given mark, if one of its last versions has it."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
         for version in reply.get("Versions", []):
             if version["Key"] == uri.key:
@@ -169,7 +169,7 @@ class Storage:
         return None
 
     def write_json(self, uri: S3Uri, document: object) -> None:
-        """Write a JSON document that a person may read."""
+        """Write an indented JSON document."""
         self.write(uri, json.dumps(document, indent=2).encode() + b"\n", "application/json")
 
     def _get(self, uri: S3Uri, **request: str) -> Any:
@@ -182,4 +182,4 @@ class Storage:
             if code not in _WRONG:
                 raise
             message = f"{uri} cannot be read: {code}: {text}."
-            raise UsageError(message, "Check the path and who may read it.") from error
+            raise UsageError(message, "Check the path and the permissions.") from error

@@ -1,4 +1,4 @@
-"""Submissions: an accepted manifest version, normalised so that each child reads its own line and nothing else."""
+"""Submissions: stores an accepted manifest version in a normalised form, of which each child reads only its line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_ARRAY = 10_000
-"""Most children of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
+"""The maximum size of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
-# A line's entry in the index: where it ends, and its SHA-256.
+# A line's entry in the index: the offset of its end, and its SHA-256.
 _ENTRY = struct.Struct(">Q32s")
 _KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/(?:jobs(?:-[1-9]\d*)?|retry-[1-9]\d*)\.jsonl")
 
@@ -33,10 +33,10 @@ class RangeReader(Protocol):
 
 
 def submission_id(*identity: str) -> str:
-    """Return the id of a submission: 8 hexadecimal digits of SHA-256 over what makes it the one it is.
+    """Return the id of a submission: 8 hexadecimal digits of the SHA-256 of its identity.
 
     Args:
-        identity: For an object, its bucket, key and version; the same identity always gives the same id.
+        identity: The URI and version of a manifest; the same identity always gives the same id.
     """
     return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:8]
 
@@ -47,32 +47,32 @@ def jobs_key(submission: str, chunk: int = 0) -> str:
 
 
 def retry_key(submission: str, number: int) -> str:
-    """Return the key of the jobs that retry `number` of a submission, from 1, runs again."""
+    """Return the key of the jobs of retry `number` of a submission; the first retry has number 1."""
     return f"{names.SUBMISSION_PREFIX}{submission}/retry-{number}.jsonl"
 
 
 def chunks(jobs: int) -> list[int]:
-    """Return the sizes of the arrays that so many jobs become."""
+    """Return the sizes of the arrays into which a number of jobs is split."""
     return [min(MAX_ARRAY, jobs - start) for start in range(0, jobs, MAX_ARRAY)]
 
 
 def submission_of_key(key: str) -> str | None:
-    """Return the submission whose normalised jobs lie under this key, or None for any other object."""
+    """Return the submission whose normalised jobs have this key, or None for any other object."""
     match = _KEY.fullmatch(key)
     return match[1] if match else None
 
 
 def array_file(key: str) -> str:
-    """Return the ledger's word for the file that the children of one array read: jobs, jobs-1, retry-1; by hand x.csv.
+    """Return the ledger's name of the file that an array's children read: jobs, jobs-1, retry-1, or x.csv by hand.
 
     Args:
-        key: Its key.
+        key: The key of the file.
     """
     return key.rpartition("/")[2].removesuffix(".jsonl")
 
 
 def index_uri(jobs: S3Uri) -> S3Uri:
-    """Return where the line index of a normalised file lies: each line's end, 8 bytes big-endian, and its SHA-256."""
+    """Return the URI of a normalised file's line index: each line's end as 8 bytes big-endian, and its SHA-256."""
     return S3Uri(jobs.bucket, jobs.key.removesuffix(".jsonl") + ".index")
 
 
@@ -91,16 +91,16 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
 
 
 def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
-    """Read one job by two range requests, whose size does not depend on how many jobs there are.
+    """Read one job by two range requests, whose size does not depend on the number of jobs.
 
     Args:
         reader: Reads from S3.
         jobs: The normalised file, or the version of it that was submitted.
-        index: Which line of it, from 0: the array index, which is the job's own index in the first array only.
+        index: The line, from 0: the array index, which equals the job's index only in the first array.
 
     Raises:
         IndexError: The file has no such line.
-        UsageError: The line is not the one that was submitted.
+        UsageError: The line differs from the submitted one.
     """
     first = max(index - 1, 0)
     content = reader.read_range(index_uri(jobs), first * _ENTRY.size, (index + 1) * _ENTRY.size)
@@ -111,6 +111,6 @@ def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
     end, digest = entries[-1]
     line = reader.read_range(jobs, start, end)
     if hashlib.sha256(line).digest() != digest:
-        message = f"Line {index} of {jobs} is not the one that was submitted: its SHA-256 is another one."
+        message = f"Line {index} of {jobs} differs from the submitted line: its SHA-256 does not match."
         raise UsageError(message, "Submit the manifest again; nothing was started for this line.")
     return Job.model_validate_json(line)

@@ -1,4 +1,4 @@
-"""A submission's jobs as they were submitted, read as a whole: for a command or the reconciler, not for a child."""
+"""Submitted jobs: reads all jobs of a submission, for commands and the reconciler; a child reads only its own."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
     """Yield the jobs of a submission in the order of their index.
 
-    None before the intake has written them, and where there was no intake because somebody gave Batch the manifest
-    itself.
+    Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
 
     Args:
         storage: S3.
         bucket: The manifest bucket.
-        head: The submission's own item.
+        head: The submission's item.
     """
     for array in arrays(head) if not is_by_hand(head) else ():
         if not is_retry(array):
@@ -33,7 +32,7 @@ def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:
 
 
 def retried_jobs(storage: Storage, bucket: str, head: Item) -> dict[int, Job]:
-    """Return the jobs of a submission that were tried again, by index, each as it was submitted last."""
+    """Return the retried jobs of a submission, by index, each as it was last submitted."""
     jobs: dict[int, Job] = {}
     for array in arrays(head):
         if is_retry(array):

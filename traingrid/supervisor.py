@@ -1,11 +1,12 @@
-"""The supervisor: brings one job to its end, attempt by attempt, and keeps the ledger right.
+"""Supervisor: runs one job to its end, attempt by attempt, and records its state in the ledger.
 
-It may be killed anywhere and run again: the training job's name decides what exists, the ledger's conditional writes
-decide what is recorded and who goes on to the next attempt, and SIGTERM (`LetGoError`) only makes it let go.
+It may be interrupted anywhere and restarted. The training job's name identifies an existing training job, and the
+ledger's conditional writes decide which child records a state or starts the next attempt. On SIGTERM (`LetGoError`) the
+supervisor ends and leaves the training job running.
 
-Batch tries a child ten times at most, so nothing that passes by itself ends one: quotas, throttling, lost connections
-and expired credentials are waited out here (traingrid/launch.py, traingrid/outage.py). Batch's tries are left for lost
-hosts and for errors of our own.
+Batch makes at most ten attempts per child, so no temporary error may end a child. The supervisor waits out quotas,
+throttling, lost connections and expired credentials (traingrid/launch.py, traingrid/outage.py). Batch's attempts remain
+for lost hosts and for our own bugs.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class LetGoError(BaseException):
-    """The supervisor was told to end (SIGTERM) while the training job goes on.
+    """The supervisor received SIGTERM and must end, while the training job continues.
 
-    The signal's handler raises it wherever the program is, because a call that waits to be sent again can outlast the
-    seconds until SIGKILL. No Exception, so that no library takes it for a failed call and repeats that.
+    The signal handler raises it at any point of the program, because a call that waits for a retry can take longer than
+    the time until SIGKILL. It is not an Exception, so that no library handles it as a failed call and retries that.
     """
 
 
@@ -48,15 +49,15 @@ class Supervisor:
     Attributes:
         grid: The grid's name.
         submission: The submission's id.
-        job: What to train, as its own Region has it.
-        backend_in: Returns where to train in a Region.
-        ledger: Where to record it.
-        say: Takes lines for the person who reads the log.
-        batch_child: The id of the Batch child that this is; empty where there is none.
-        array_file: The file of its array, as `traingrid.submission.array_file` calls it; empty where there is none.
+        job: The job, in the form for its first Region.
+        backend_in: Returns the training service of a Region.
+        ledger: The ledger.
+        say: Writes a log line.
+        batch_child: The id of this Batch child; empty without one.
+        array_file: The file of its array, as named by `traingrid.submission.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
-        pace: How often AWS is asked.
-        clock: Time.
+        pace: The intervals between calls of AWS.
+        clock: The clock.
     """
 
     grid: str
@@ -74,10 +75,10 @@ class Supervisor:
     _current: Attempt | None = field(default=None, init=False)
 
     def run(self) -> Item:
-        """Bring the job to its end, or until it runs if nobody needs to watch it longer.
+        """Run the job to its end, or only until it starts if `until_started` is set.
 
-        A person may have submitted the line again, perhaps with other settings, while this child slept or waited in the
-        queue. Then the job is another array's, and this child, which knows the line as it was, leaves it alone.
+        A user may have retried the line, perhaps with other settings, while this child slept or waited in the queue.
+        Then the job belongs to another array, and this child, which has the old line, does not change it.
 
         Returns:
             The job's item in the ledger.
@@ -96,15 +97,17 @@ class Supervisor:
         if is_of_array(item, self.array_file):
             self.say(_ending(item), event="ended", **_facts(item))
         else:
-            said = f"line {self.job.line} was submitted again as {item['array_file']}; its child there goes on"
+            said = (
+                f"line {self.job.line} was submitted again as {item['array_file']}; the child of that array continues"
+            )
             self.say(said, event="submitted_again")
         return item
 
     def let_go(self) -> bool:
-        """Do what is to be done before the process ends because it was told to.
+        """Stop the training job if the job is cancelled, before the process ends on SIGTERM.
 
         Returns:
-            Whether the job is cancelled. Then its training job, if there is one, was told to stop; else it goes on.
+            True if the job is cancelled; its training job, if any, is stopping. False if the training job continues.
         """
         if self._current is None or not self._current.cancelled():
             return False
@@ -130,7 +133,7 @@ class Supervisor:
         )
 
     def _conclude(self, attempt: Attempt, seen: Seen) -> None:
-        """Record how an attempt ended, or go on to the next one: one conditional write either way."""
+        """Record the end of an attempt, or start the next one, by one conditional write."""
         failure, item = of_end(seen), attempt.item()
         if failure and self._may_try_again(failure, item) and not attempt.cancelled():
             self._go_on(attempt, seen, failure, item)
@@ -146,7 +149,7 @@ class Supervisor:
         what |= {"reason": seen.reason, "training_job": attempt.name, "billable_seconds": seen.billable_seconds}
         target = next_region(regions, here) if failure is CAPACITY else here
         if not self.ledger.next_attempt(self.submission, self.job.index, what, target):
-            return  # another child of this index was faster, or the job was ended meanwhile: the ledger says
+            return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
         again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         said = f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
@@ -155,7 +158,7 @@ class Supervisor:
 
 
 def _regions(item: Item) -> list[str]:
-    """Return where a job may train; only where it is, if it was opened by a version that did not know of replicas."""
+    """Return the Regions in which a job may train; only its current one if a version without replicas opened it."""
     return list(item.get("regions") or [item["region"]])
 
 
@@ -174,6 +177,6 @@ def _ending(item: Item) -> str:
 
 
 def _facts(item: Item) -> Item:
-    """Return what a log should know of how a job ended, or of how it is left."""
+    """Return the facts for the log about a job's end, or about its state when the child leaves it."""
     known = ("attempt", "training_job", "region", "state", "failure", "reason", "training_seconds", "artifact")
     return {name: item[name] for name in known if name in item}

@@ -1,4 +1,4 @@
-"""What a sweep of the reconciler needs of the ledger, and what it has done."""
+"""Sweep data: the submissions that a sweep of the reconciler reads from the ledger, and the sweep's results."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sweep:
-    """What one sweep has done, each by the names of training jobs.
+    """The results of one sweep; lists contain names of training jobs.
 
     Attributes:
-        recorded: Seen in SageMaker and written down; a submission's own id where its Batch jobs were.
-        closed: Lines that have ended without a training job, by the name that it would have had.
-        stopped: Training jobs told to stop.
-        unreachable: Regions and submissions with which not everything could be done, and why. A Region that did not
-            answer was left alone.
-        left: How many lines there was no time to look at; the next sweeps begin elsewhere.
-        lines: How many lines have not ended, by state, as the sweep has found them; one that waits in a service queue
-            is Waiting here, because nothing of it trains.
-        running: How many training jobs of the grid run.
+        recorded: Training jobs whose state was recorded; the submission's id if its Batch jobs were recorded.
+        closed: Lines that ended without a training job, by the name that it would have had.
+        stopped: Training jobs that the sweep stopped.
+        unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
+            a Region that does not answer.
+        left: The number of lines for which there was no time; the next sweeps start at other lines.
+        lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
+            Waiting, because it does not train.
+        running: The number of active training jobs of the grid.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Sweep:
     running: int = 0
 
     def counts(self) -> dict[str, float]:
-        """Return what is worth a graph or an alarm; `SWEPT` is there in every one, so its absence is an alarm too."""
+        """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""
         return {
             SWEPT: 1,
             "LinesPending": self.lines.get(PENDING, 0),
@@ -53,16 +53,17 @@ class Sweep:
         }
 
     def measured(self) -> dict[str, float]:
-        """Return what is sent to CloudWatch: of a grid at rest only what alarms miss when it is not there.
+        """Return the metrics for CloudWatch; for an idle grid, only those whose absence raises an alarm.
 
-        A metric is paid for in the hours in which it is sent, zero or not (https://aws.amazon.com/cloudwatch/pricing/).
+        CloudWatch charges for a metric in each hour in which it is sent, even if its value is zero
+        (https://aws.amazon.com/cloudwatch/pricing/).
         """
         counts = self.counts()
         at_rest = not any(value for name, value in counts.items() if name != SWEPT)
         return {name: counts[name] for name in (SWEPT, WAITING_LINES)} if at_rest else counts
 
     def sentence(self) -> str:
-        """Return what it has done, for the person who reads its log."""
+        """Return a summary of the sweep for the log."""
         done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
         said = ", ".join(f"{len(what)} {word}" for word, what in done.items())
         return f"swept: {said}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"
@@ -70,7 +71,7 @@ class Sweep:
 
 @dataclass
 class Submission:
-    """A submission as a sweep needs it: of the lines that have ended only the index."""
+    """The data of a submission that a sweep uses; for ended lines, only the index."""
 
     head: Item | None = None
     live: dict[int, Item] = field(default_factory=dict)
@@ -84,7 +85,7 @@ class Submission:
 
 
 def by_submission(items: Iterable[Item]) -> dict[str, Submission]:
-    """Sort the ledger's items by submission; of one that has none the answer is an empty one."""
+    """Group the ledger's items by submission; an unknown id has an empty submission."""
     found: dict[str, Submission] = defaultdict(Submission)
     for item in items:
         submission, (kind, _, rest) = found[item["submission"]], item["item"].partition("#")

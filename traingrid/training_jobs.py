@@ -1,4 +1,4 @@
-"""The training jobs of a grid in one Region, for whoever looks after all of them: listed, described, stopped."""
+"""Training jobs: lists, describes and stops the training jobs of a grid in one Region."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
 
-_PAGE = 100  # the most that ListTrainingJobs gives at once (API reference, MaxResults)
+_PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
 ACTIVE_STATES = ("InProgress", "Stopping")
 
 
 class TrainingJobs:
-    """The training jobs of a grid in one Region. It can create none.
+    """The training jobs of a grid in one Region. This class cannot create training jobs.
 
     Args:
         deployment: The grid.
@@ -36,11 +36,11 @@ class TrainingJobs:
         self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
 
     def listed(self, state: str = "", submission: str = "") -> Iterator[TrainingJob]:
-        """Yield the training jobs whose names are of this grid.
+        """Yield the training jobs with names of this grid.
 
         Args:
-            state: Only those in this state; all where none is given.
-            submission: Only those of this submission; of all where none is given.
+            state: Yield only training jobs in this state; by default in any state.
+            submission: Yield only training jobs of this submission; by default of all submissions.
         """
         request = {"NameContains": f"{self._grid}-{submission}", "PaginationConfig": {"PageSize": _PAGE}}
         request |= {"StatusEquals": state} if state else {}
@@ -59,7 +59,7 @@ class TrainingJobs:
                     )
 
     def described(self, name: str) -> Mapping[str, Any] | None:
-        """Return DescribeTrainingJob's reply for a training job that was listed; None if it was deleted since."""
+        """Return DescribeTrainingJob's reply for a listed training job; None if it has been deleted since."""
         try:
             return dict(self._sagemaker.describe_training_job(TrainingJobName=name))
         except ClientError as error:
@@ -68,29 +68,29 @@ class TrainingJobs:
             raise
 
     def bears_our_tag(self, arn: str) -> bool:
-        """Return whether a training job was made by this grid, and not by somebody who chose such a name."""
+        """Return True if the tags of a training job show that this grid created it."""
         return is_of_grid(tags_at(self._sagemaker, arn), self._grid)
 
     def is_ours(self, job: TrainingJob, item: Item | None) -> bool:
-        """Return whether a training job may be stopped: the ledger has seen it as its line's own, or its tag says so.
+        """Return True if the ledger records the ARN of a training job, or its tag shows that this grid created it.
 
         Args:
             job: The training job.
-            item: What the ledger knows of its line.
+            item: The ledger's item of its line.
         """
         known = attempts(item).get(job.identity.attempt, {})
         return known.get("training_job_arn") == job.arn or self.bears_our_tag(job.arn)
 
     def stop(self, name: str) -> bool:
-        """Stop a training job; one that is being stopped may be told so again.
+        """Stop a training job; repeated requests are allowed.
 
         Returns:
-            False if it has ended already, which is as good.
+            False if it has already ended.
         """
         try:
             self._sagemaker.stop_training_job(TrainingJobName=name)
         except ClientError as error:
-            # SageMaker answers so for a job in a final state, and for one that does not exist; neither costs money.
+            # SageMaker returns this for a job in a final state and for a job that does not exist; neither costs money.
             if error.response["Error"]["Code"] in UNKNOWN_CODES:
                 return False
             raise

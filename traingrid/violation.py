@@ -1,4 +1,4 @@
-"""What the audit finds."""
+"""Violations: the findings of the audit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Kind = Literal["duplicate", "orphan", "lost", "other"]
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """Something that must not be.
+    """A violated invariant.
 
     Attributes:
-        invariant: Which one is broken: I1 to I7 of `traingrid.audit`.
-        kind: What it counts as.
-        submission: The submission concerned; empty where it is unknown.
-        what: What was found and where, as a sentence.
+        invariant: The invariant: I1 to I7 of `traingrid.audit`.
+        kind: The category in which the violation is counted.
+        submission: The affected submission; empty if unknown.
+        what: A sentence that describes the violation and its place.
     """
 
     invariant: str
@@ -25,5 +25,5 @@ class Violation:
     what: str
 
     def __str__(self) -> str:
-        """Return it as a line of a report."""
+        """Return the violation as a line of a report."""
         return f"{self.invariant} {self.kind}: {self.what}"

@@ -1,7 +1,7 @@
-"""Watching an attempt's training job to its end, or until it runs.
+"""Watch: follows the training job of an attempt to its end, or until it runs.
 
-Its state comes from the ledger, where events bring it (lambda/record_job_event); SageMaker itself is asked rarely, and
-when something does not fit. The log is read now and then, of all hosts, and to its end when the job has ended.
+The state comes from the ledger, in which events record it (lambda/record_job_event). The watch calls SageMaker rarely,
+and if the ledger records a failure. It reads the logs of all hosts at intervals, and to their end after the job ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from traingrid.ledger import Item
 
 PROGRESS_INTERVAL_SECONDS = 15.0
-"""Between two writes of progress: a training may print a line a second, and nobody reads the ledger that often."""
+"""The interval between two writes of progress. A training may print a line per second; the ledger needs fewer
+updates."""
 # Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
 _NOT_RUNNING = {"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
 
@@ -35,8 +36,8 @@ class Watch:
     Attributes:
         attempt: The attempt.
         until_started: Whether to watch only until the training job runs.
-        asked_at: When the training job was first asked for, by the attempt's clock; None where that was not here.
-        pace: How often AWS is asked.
+        asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
+        pace: The intervals between calls of AWS.
     """
 
     attempt: Attempt
@@ -55,15 +56,15 @@ class Watch:
         self._log = LogFollower(attempt=self.attempt, pace=self.pace)
 
     def run(self) -> Seen | None:
-        """Watch.
+        """Watch the training job.
 
         Returns:
-            How the training job ended, its log and progress read to their end and nothing of that end recorded yet; or
-            None if the ledger has the end, the job is at another attempt, it runs and nobody needs to watch, or it was
-            deleted, which is recorded.
+            The ended training job, with its log and progress read to their end, before its end is recorded. None if
+            the ledger already has the end, the job is at another attempt, the training job runs and needs no more
+            watching, or it was deleted, which is recorded.
         """
         clock, started = self.attempt.clock, self.attempt.clock.now()
-        # A training job that was just asked for was looked up a moment ago.
+        # A training job that was just requested has been described a moment ago.
         describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
         while True:
             age = clock.now() - started
@@ -102,7 +103,7 @@ class Watch:
         if state != self._said:
             self._said = state
             facts: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
-            if self.asked_at is not None and _runs(item):  # once: how long that took
+            if self.asked_at is not None and _runs(item):  # record the launch time once
                 facts["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
                 self.asked_at = None
             self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})", **facts)
@@ -111,19 +112,19 @@ class Watch:
         return self.until_started and _runs(item)
 
     def _let_go(self) -> Seen | None:
-        """Leave the job to its events, and make sure that it did not end before they knew that it is theirs."""
+        """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
         self.attempt.record({"batch_child": ""})
         seen = self.attempt.backend.describe(self.attempt.name)
         return seen if seen and seen.ended else None
 
     def _stop_if_cancelled(self) -> None:
-        """Stop once. Whoever cancels stops what runs too, but may have looked before there was anything to stop."""
+        """Stop a cancelled training job once; the cancel command may have run before the training job existed."""
         if not self._stopped and self.attempt.cancelled():
             self._stopped = True
             self.attempt.stop()
 
     def _follow_log(self, *, last: bool) -> None:
-        """Say what is new in the log, and write progress into the ledger unless that was a moment ago."""
+        """Write new lines of the log, and record progress unless it was recorded a moment ago."""
         attempt, advanced = self.attempt, False
         for host, line in self._log.rest() if last else self._log.lines():
             said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
@@ -137,5 +138,5 @@ class Watch:
 
 
 def _runs(item: Item) -> bool:
-    """Return whether the training job has its instances."""
+    """Return True if the training job has its instances."""
     return item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING

@@ -1,6 +1,6 @@
-"""What there is: the ledger's items, the training jobs of every Region, Batch's children; all of it as one value.
+"""World: one value with the ledger's items, the training jobs of every Region and the states of Batch's children.
 
-`traingrid.world_reading` reads it, `traingrid.audit` judges it; nothing here calls anything.
+`traingrid.world_reading` reads it, and `traingrid.audit` checks it. This module makes no calls.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
 
 SETTLED_SECONDS = 2 * SWEEP_SECONDS
-"""What nobody else brings to its end, the reconciler does in two sweeps; before that it is late, not lost."""
+"""The reconciler closes abandoned lines within two sweeps. Before that, an open line is late, not lost."""
 
 GONE = frozenset({"SUCCEEDED", "FAILED", "UNKNOWN"})
-"""Batch's statuses of a child that will never do anything again, and our word for one that Batch does not know."""
+"""Batch's statuses of a terminated child, and UNKNOWN for a child that Batch does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """A training job whose name says that a grid made it.
+    """A training job with a name of a grid.
 
     Attributes:
         name: Its name.
-        identity: What the name says: submission, index, attempt.
-        region: Where it is.
+        identity: The parts of the name: submission, index, attempt.
+        region: Its Region.
         state: SageMaker's TrainingJobStatus.
         created_at: CreationTime in seconds since 1970.
         arn: Its ARN.
-        ended_at: TrainingEndTime in seconds since 1970; None while it runs, and for one that never began to train.
-        described: DescribeTrainingJob's reply, where the world was read with details.
-        ours: Whether it bears the grid's tag; None where that was not asked, because it fits its line.
+        ended_at: TrainingEndTime in seconds since 1970; None while it runs, and if it never started to train.
+        described: DescribeTrainingJob's reply, if the world was read with details.
+        ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
     """
 
     name: str
@@ -56,7 +56,7 @@ class TrainingJob:
 
     @property
     def active(self) -> bool:
-        """Whether it still costs money."""
+        """True if it may still cost money."""
         return self.state not in FINAL_STATES
 
     @property
@@ -67,10 +67,10 @@ class TrainingJob:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A grid as it was found at one moment.
+    """The state of a grid at one moment.
 
-    The training jobs are read before the ledger, and a child writes into the ledger before it creates: so whatever
-    training job is here, its line is here too, if it has one.
+    The training jobs are read before the ledger, and a child writes to the ledger before it creates a training job. So
+    if a training job in this value has a line, the line is in this value too.
 
     Attributes:
         grid: The grid's name.
@@ -78,15 +78,15 @@ class World:
         submissions: The ledger's submissions by their id.
         lines: The ledger's jobs.
         cancels: The recorded cancels by submission and scope, as `Ledger.cancels` returns them.
-        training_jobs: All training jobs of the grid's names, of every Region.
-        children: Batch's status of the child that answers for a line; one that Batch does not know is "UNKNOWN".
-        batch_jobs: The ids of all Batch jobs that bear a submission's name, by that name. More than one is too many.
+        training_jobs: All training jobs with names of the grid, in every Region.
+        children: Batch's status of the child of each line; "UNKNOWN" if Batch does not know the child.
+        batch_jobs: The ids of all Batch jobs with a submission's name, by that name. More than one is a violation.
         read_at: When it was read, in seconds since 1970.
         roles: The execution role's ARN by Region.
-        calls: Accepted calls that change something, oldest first, where somebody records them: each with `service`,
-            `action`, `region`, `parameters` and `time`. None where nobody does, as in AWS.
-        at_rest: Whether everything should have ended by now; then nothing may be on its way any more.
-        before: The world as it was read some time ago, to see that what had ended has stayed so.
+        calls: The accepted calls that change state, oldest first, if they were recorded: each with `service`,
+            `action`, `region`, `parameters` and `time`. None without a record, as in AWS.
+        at_rest: Whether all work should have ended; then nothing may be in progress.
+        before: The world as read earlier, to check that final states have not changed.
     """
 
     grid: str
@@ -105,7 +105,7 @@ class World:
 
 
 def is_by_hand(head: Item) -> bool:
-    """Return whether somebody gave Batch the manifest itself: then its first child has claimed the submission."""
+    """Return True if a user submitted the manifest to Batch; then its first child has claimed the submission."""
     return head.get("owner") is not None and head.get("owner") == head.get("batch_job")
 
 
@@ -122,7 +122,7 @@ def had_child(head: Item, index: int, status: str) -> bool:
 
 
 def owns(item: Item | None, job: TrainingJob) -> bool:
-    """Return whether a line, as the ledger has it, is alive and this training job is its current one.
+    """Return True if a line has not ended according to the ledger, and this training job is its current one.
 
     Args:
         item: The line's item in the ledger; None if there is none.
@@ -136,24 +136,24 @@ def owns(item: Item | None, job: TrainingJob) -> bool:
 
 
 def attempts(item: Item | None) -> dict[int, Item]:
-    """Return what the ledger says of each attempt of a line."""
+    """Return the ledger's facts of each attempt of a line."""
     if item is None:
         return {}
     return {**{tried["attempt"]: tried for tried in item.get("tried", [])}, item["attempt"]: item}
 
 
 def elsewhere(items: Iterable[Item], regions: Collection[str]) -> list[str]:
-    """Return the Regions in which lines are now though they are none of these: the grid had them once."""
+    """Return the Regions in which lines are now, other than the given ones; such Regions have left the grid."""
     return sorted({item["region"] for item in items}.difference(regions))
 
 
 def regions_of(items: Iterable[Item]) -> set[str]:
-    """Return the Regions in which lines have trained, or would, also those that the grid has no more."""
+    """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
     return {attempt["region"] for item in items for attempt in attempts(item).values()}
 
 
 def is_strangers(item: Item | None, job: TrainingJob) -> bool:
-    """Return whether a training job is somebody else's of the name of one of ours, as its tags say, else the ledger."""
+    """Return True if a training job with one of our names is not this grid's, by its tags or else by the ledger."""
     if job.ours is not None:
         return not job.ours
     return attempts(item).get(job.identity.attempt, {}).get("failure") == CONFLICT.name

@@ -1,4 +1,4 @@
-"""Reading the world: the ledger, SageMaker in every Region, and Batch; by pages, and gently."""
+"""World reading: reads the ledger, SageMaker in every Region, and Batch, in pages and at a low rate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from traingrid.world import Line, TrainingJob
 
 
-def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may know better
+def read_world(  # noqa: PLR0913  # one keyword for each independent option
     deployment: Deployment,
     *,
     submission: str = "",
@@ -36,18 +36,18 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
     calls: Sequence[Mapping[str, Any]] | None = None,
     before: World | None = None,
 ) -> World:
-    """Read a grid as it is now. Changes nothing.
+    """Read the current state of a grid. Changes nothing.
 
     Args:
         deployment: The grid.
-        submission: Only this submission and its training jobs; all where none is given.
-        details: Describe every training job that has ended too: its artifact, what it is billed for, its role.
+        submission: Read only this submission and its training jobs; by default all.
+        details: Also describe ended training jobs: artifact, billed seconds and role.
         at_rest: See `World`.
-        calls: See `World`; whoever records calls gives them.
+        calls: See `World`; given by a caller that has a record of calls.
         before: See `World`.
 
     Raises:
-        TraingridError: A Region that the grid has no more does not answer, and lines of the ledger have trained there.
+        TraingridError: Lines have trained in a Region that has left the grid, and that Region does not answer.
     """
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: training_jobs_in(deployment, region) for region in grid.regions}
@@ -60,7 +60,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
     }
     if elsewhere:
         jobs += [job for name, region in elsewhere.items() for job in _listed_elsewhere(name, region, submission)]
-        items = _read(ledger, submission)  # again, because what runs is read before the ledger
+        items = _read(ledger, submission)  # again, because training jobs must be read before the ledger
     regions, lines = regions | elsewhere, items[1]
     return World(
         grid=grid.name,
@@ -84,23 +84,23 @@ def read_world(  # noqa: PLR0913  # one keyword for each thing that a caller may
 
 
 def _listed_elsewhere(name: str, region: TrainingJobs, submission: str) -> list[TrainingJob]:
-    """Return the training jobs in a Region that the grid has no more."""
+    """Return the training jobs in a Region that has left the grid."""
     try:
         return list(region.listed(submission=submission))
     except (BotoCoreError, ClientError) as error:
-        what = f"Jobs have trained in {name}, which grid.yaml no longer has, and it does not list them: {error}."
+        what = f"Jobs have trained in {name}, which is no longer in grid.yaml, but listing them failed: {error}."
         raise TraingridError(
-            what, "Switch the Region on in the account, and allow sagemaker:ListTrainingJobs there."
+            what, "Enable the Region in the account, and allow sagemaker:ListTrainingJobs there."
         ) from error
 
 
 def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
-    """Return the calls that have created something of one submission."""
+    """Return the calls that created resources of one submission."""
     return [call for call in calls if submission_of(grid, created(call)) == submission]
 
 
 def _read(ledger: Ledger, submission: str) -> tuple[dict[str, Item], dict[Line, Item], dict[str, dict[str, Item]]]:
-    """Return submissions, lines and cancels: of one submission, or of all where none is given."""
+    """Return submissions, lines and cancels of one submission, or of all if none is given."""
     items = ledger.items(submission) if submission else ledger.everything()
     submissions: dict[str, Item] = {}
     lines: dict[Line, Item] = {}
@@ -117,10 +117,10 @@ def _read(ledger: Ledger, submission: str) -> tuple[dict[str, Item], dict[Line, 
 
 
 def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, details: bool) -> TrainingJob | None:
-    """Describe a training job where the list is not enough, and ask whose it is where it does not fit its line.
+    """Describe a training job if the list is not sufficient, and read its tags if it does not match its line.
 
-    One that was running when it was listed, and whose line has ended since, has most likely ended as well. None of one
-    that was deleted since.
+    A training job that was running when it was listed, but whose line has ended since, has probably ended too. Return
+    None for a training job that has been deleted since.
     """
     if details or (job.active and not owns(item, job)):
         described = region.described(job.name)
@@ -137,7 +137,7 @@ def _looked_at(job: TrainingJob, item: Item | None, region: TrainingJobs, *, det
 
 
 def _fits(job: TrainingJob, item: Item | None) -> bool:
-    """Return whether a training job is what its line says; then it is this grid's, and costs no call to find out."""
+    """Return True if a training job matches its line; then it is this grid's, and no call for its tags is needed."""
     if job.active:
         return owns(item, job)
     said = attempts(item).get(job.identity.attempt, {}).get("state")
@@ -156,7 +156,7 @@ def _children(submissions: Mapping[str, Item], lines: Mapping[Line, Item], child
 
 
 def _batch_jobs(deployment: Deployment, submission: str) -> dict[str, list[str]]:
-    """Return the ids of the queue's Batch jobs by their name, of those that bear the name of a submission."""
+    """Return the ids of the queue's Batch jobs with the name of a submission, by name."""
     found: dict[str, list[str]] = defaultdict(list)
     name = f"{deployment.grid.name}-{submission}*"
     pages = gentle("batch", deployment.grid.home).get_paginator("list_jobs")

@@ -1,4 +1,4 @@
-"""A YAML file with the line of every key, so that an error can say where to look. Needs PyYAML: not for Lambda."""
+"""YAML documents: reads a YAML file with the line of every key, for error messages. Needs PyYAML: not for Lambda."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class YamlDocument:
-    """What a YAML file holds.
+    """The content of a YAML file.
 
-    `data` is its content as `yaml.safe_load` gives it, `lines` the line (from 1) of every key and list entry, and
-    `duplicates` the path and line of every key that stands a second time in its mapping: YAML forbids that
-    (https://yaml.org/spec/1.2.2/#3213-node-comparison), PyYAML would silently keep the last.
+    `data` is the content as `yaml.safe_load` returns it, `lines` the line (from 1) of every key and list entry, and
+    `duplicates` the path and line of every repeated key of a mapping. YAML forbids repeated keys
+    (https://yaml.org/spec/1.2.2/#3213-node-comparison), but PyYAML silently keeps the last one.
     """
 
     data: object
@@ -24,14 +24,14 @@ class YamlDocument:
     duplicates: tuple[tuple[KeyPath, int], ...]
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of `path`, or, for a key that is not in the file, of the nearest key around it."""
+        """Return the line of `path`, or of its nearest enclosing key if `path` is not in the file."""
         while path not in self.lines and path:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 class YamlSyntaxError(ValueError):
-    """The text is not YAML; says on which line (from 1) and why."""
+    """The text is not YAML; gives the line (from 1) and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -42,7 +42,7 @@ class YamlSyntaxError(ValueError):
 def read_yaml(path: Path) -> YamlDocument:
     """Read a YAML file of plain values.
 
-    Raises YamlSyntaxError for text that is no YAML or no UTF-8, and OSError for a file that cannot be read.
+    Raises YamlSyntaxError for text that is not YAML or not UTF-8, and OSError for a file that cannot be read.
     """
     try:
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8-sig"))
@@ -57,7 +57,7 @@ def read_yaml(path: Path) -> YamlDocument:
         mark = error.problem_mark or error.context_mark
         raise YamlSyntaxError(mark.line + 1 if mark else 1, error.problem or "not YAML") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # Not only YAMLError: PyYAML lets through what Python says of 2026-02-30, which looks like a date.
+        # PyYAML does not convert every error to YAMLError: 2026-02-30, which looks like a date, raises ValueError.
         raise YamlSyntaxError(1, str(error).splitlines()[0]) from error
     lines: dict[KeyPath, int] = {}
     duplicates = []
@@ -69,7 +69,7 @@ def read_yaml(path: Path) -> YamlDocument:
 
 
 def _entries(node: yaml.Node, path: KeyPath, seen: set[int] | None = None) -> Iterator[tuple[KeyPath, int]]:
-    """Yield path and line of everything below `node`, duplicates included; what an alias repeats is left out."""
+    """Yield path and line of every entry below `node`, including duplicates, but not the entries of aliases."""
     seen = set() if seen is None else seen
     if id(node) in seen:
         return

@@ -72,6 +72,6 @@ def roaming(job: Job) -> Job:
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Grid:
-    """What the good grid.yaml says."""
+    """The grid of the valid grid.yaml."""
     (tmp_path / "grid.yaml").write_text(GOOD)
     return load_grid(tmp_path / "grid.yaml")

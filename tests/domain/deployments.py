@@ -1,11 +1,11 @@
-"""Deployments for tests, without any AWS."""
+"""Deployments: deployments for tests, without AWS."""
 
 from traingrid.deployment import Deployment
 from traingrid.grid import Grid
 
 ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1")
-# The buckets of the manifest in its plainest form that must always work, as it stands in the documentation.
+# The buckets of the documentation's plain manifest, which must always be accepted unchanged.
 SAMPLE_BUCKETS = dict(zip(REGIONS, ("ragab-ml", "ragab-ml-pdx", "ragab-ml-dub", "ragab-ml-fra"), strict=True))
 SAMPLE = """\
 us-east-1,s3://ragab-ml/imagenet2012/tf-imagenet/resized

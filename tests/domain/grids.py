@@ -1,4 +1,4 @@
-"""A good grid.yaml, what is said of one that is not, and a way from the one to the other."""
+"""Grids: a valid grid.yaml, functions that change it, and the errors of an invalid one."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ job:
 
 
 def problems(folder: Path, text: str) -> tuple[str, ...]:
-    """Return what load_grid says of a file with this text, without the folder."""
+    """Return load_grid's errors for a file with this text, without the folder."""
     path = folder / "grid.yaml"
     path.write_text(text)
     with pytest.raises(GridError) as raised:
@@ -31,6 +31,6 @@ def problems(folder: Path, text: str) -> tuple[str, ...]:
 
 
 def changed(old: str, new: str) -> str:
-    """Return the good grid.yaml with a part that it has replaced."""
+    """Return the valid grid.yaml with one part replaced."""
     assert old in GOOD
     return GOOD.replace(old, new)

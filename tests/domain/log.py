@@ -1,10 +1,10 @@
-"""A log that keeps what is said, and the facts beside it."""
+"""Log: a logger for tests that keeps sentences and facts."""
 
 from typing import Any
 
 
 class Log:
-    """What a process says, in order."""
+    """The log records of a process, in order."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""AWS Batch's service jobs and SageMaker's training jobs as a test says: a service that is played."""
+"""Fake queue: AWS Batch's service jobs and SageMaker's training jobs under the control of a test."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ def answer(code: str, operation: str = "SubmitServiceJob") -> ClientError:
 
 
 class FakeQueue:
-    """Service jobs: kept by their client token, and started, ended and described as a test says.
+    """A service queue: stores service jobs by client token, and starts, ends and describes them as the test decides.
 
     Attributes:
-        jobs: What was submitted, in order, each with what DescribeServiceJob adds.
-        requests: Every SubmitServiceJob, taken or not.
-        error: What a submission is answered, after it was taken if `takes`.
-        rejects: Whether the second request of a token is refused, as the API reference says, or given the first's id.
-        unseen: For so many lists a service job is not listed yet.
+        jobs: The submitted jobs, in order, each with the fields that DescribeServiceJob adds.
+        requests: Every SubmitServiceJob request, accepted or not.
+        error: The error of a submission, which is accepted nevertheless if `takes`.
+        rejects: Whether a repeated token is refused, as the API reference documents, or returns the first job's id.
+        unseen: The number of list calls that do not return a new service job yet.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class FakeQueue:
         return [{"jobSummaryList": [job]} for job in reversed(named) if jobStatus in ("", job["status"])]
 
     def becomes(self, training_job: str, status: str, **more: Any) -> None:
-        """The last service job has been started, as a training job of this name."""
+        """Start the last service job as a training job with this name."""
         arn = f"arn:aws:sagemaker:us-east-1:1:training-job/{training_job}"
         latest = {"latestAttempt": {"serviceResourceId": {"name": "TrainingJobArn", "value": arn}}}
         self.jobs[-1] |= {"status": status, **(latest if training_job else {}), **more}
@@ -75,7 +75,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 class FakeTraining:
-    """SageMaker, which knows the training jobs that a test has put there."""
+    """SageMaker with the training jobs that a test has added."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""A supervisor on a service that is played, and what the ledger knows of its job."""
+"""Supervising: runs a supervisor with a fake service, and reads its job from the ledger."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A reconciler beside the real ledger, whose Batch and SageMaker do what a test says."""
+"""Sweeping: a reconciler with the real ledger, and with Batch and SageMaker under the control of a test."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,18 +24,18 @@ SILENT = ReadTimeoutError(endpoint_url="https://api.sagemaker")
 
 @dataclass
 class World:
-    """What there is beside the ledger, and what was asked.
+    """The state of Batch and SageMaker, and the calls that were made.
 
     Attributes:
-        running: What runs, by Region.
-        ended: How training jobs have ended, by name.
-        children: Batch's status of children; RUNNING where it says nothing.
-        fails: What a call of a Region or a training job raises.
+        running: The running training jobs, by Region.
+        ended: The final states of training jobs, by name.
+        children: Batch's status of children; RUNNING by default.
+        fails: The error that a call for a Region or a training job raises.
         described: The names of training jobs that were described, in order.
-        stopped: Those that were told to stop.
-        on_look: Called before a description is given.
+        stopped: The names of training jobs that were stopped.
+        on_look: Called before a description is returned.
         on_stop: Called before a training job is stopped.
-        on_ask: Called before Batch says anything of a submission's children.
+        on_ask: Called before Batch describes a submission's children.
     """
 
     running: dict[str, list[TrainingJob]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class World:
             raise self.fails[what]
 
     def runs(self, submission: str, index: int, region: str, state: str = "InProgress") -> str:
-        """Let a training job run of a line; return its name."""
+        """Add a running training job of a line, and return its name."""
         name = names.training_job("traingrid", submission, index, 1)
         identity = names.parse_training_job("traingrid", name)
         assert identity
@@ -74,7 +74,7 @@ class World:
 
 @dataclass
 class Region:
-    """SageMaker in a Region."""
+    """SageMaker in one Region."""
 
     world: World
     name: str
@@ -120,7 +120,7 @@ def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconc
 
 
 def open_lines(ledger: Ledger, job: Job, regions: list[str], submission: str = "0123abcd", **facts: Any) -> list[str]:
-    """Submit lines that train in some Regions; return the names of their training jobs."""
+    """Submit lines that train in the given Regions; return the names of their training jobs."""
     ledger.claim_submission(submission, "test", {"jobs": len(regions), "manifest": "s3://x/y", "version": "1"})
     ledger.record_submitted(submission, "array")
     for index, region in enumerate(regions):

@@ -1,4 +1,4 @@
-"""Training Regions in other accounts: what grid.yaml may say of them, what is called how, and who acts as whom."""
+"""Other accounts: their settings in grid.yaml, the names of their resources, and the roles that are assumed."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,13 +47,13 @@ def loaded(folder: Path, text: str) -> Grid:
 
 @pytest.fixture
 def two(tmp_path: Path) -> Deployment:
-    """A grid whose home Region trains in another account, beside two Regions that train in the home Region's."""
+    """A grid that trains in the home Region in another account, and in two Regions in the home account."""
     grid = loaded(tmp_path, TWO)
     bucket = f"traingrid-manifests-{HOME}-us-east-1"
     return Deployment(grid=grid, account=HOME, table="ledger", manifest_bucket=bucket)
 
 
-def test_a_region_is_elsewhere_only_if_its_account_is_not_homes(two: Deployment) -> None:
+def test_a_region_with_the_home_account_is_not_in_another_account(two: Deployment) -> None:
     assert two.grid.elsewhere() == {"us-east-1": OTHER}
     assert two.grid.at_home() == ["us-west-2", "eu-west-1"]
     assert two.grid.replicas() == ["us-east-1", "us-west-2", "eu-west-1"]
@@ -87,13 +87,13 @@ def test_an_impossible_mix_of_accounts_is_refused_with_key_rule_and_remedy(
     assert sentence in "\n".join(raised.value.problems)
 
 
-def test_keys_of_the_accounts_that_use_them_are_taken(tmp_path: Path) -> None:
+def test_keys_of_the_accounts_that_use_them_are_accepted(tmp_path: Path) -> None:
     apart = TWO.replace("us-east-1: {", "ap-south-1: {")
     named = [key("us-east-1", HOME), key("ap-south-1", OTHER), key("us-west-2", HOME), key("eu-west-1", HOME)]
     assert loaded(tmp_path, apart + KEYS % ", ".join(named)).encryption.keys.keys() >= {"ap-south-1"}
 
 
-def test_everything_of_a_region_is_called_after_its_own_account(two: Deployment) -> None:
+def test_names_of_a_regions_resources_contain_its_account(two: Deployment) -> None:
     line = f"region,s3_uri\nus-east-1,s3://traingrid-data-{OTHER}-us-east-1/x\n".encode()
     (job,) = jobs_of_lines(parse(line, two), two, "0123abcd")
     assert job.image == f"{OTHER}.dkr.ecr.us-east-1.amazonaws.com/traingrid/training:1"
@@ -107,7 +107,7 @@ def test_everything_of_a_region_is_called_after_its_own_account(two: Deployment)
 
 
 @pytest.mark.parametrize("part", ["launch", "record", "sweep", "use"])
-def test_a_part_acts_as_itself_at_home_and_as_its_own_role_elsewhere(two: Deployment, part: Any) -> None:
+def test_a_part_assumes_a_role_only_in_other_accounts(two: Deployment, part: Any) -> None:
     variables = {
         "TRAINGRID_GRID": two.grid.to_environment(),
         "TRAINGRID_ACCOUNT": HOME,
@@ -124,7 +124,7 @@ def test_a_part_acts_as_itself_at_home_and_as_its_own_role_elsewhere(two: Deploy
 
 @pytest.fixture
 def accounts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two empty accounts, in this process; the environment's keys are of the first."""
+    """Two empty accounts in this process; the environment has credentials of the first."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -140,7 +140,7 @@ def whose(role: ActingRole | None) -> str:
 
 
 @pytest.mark.usefixtures("accounts")
-def test_a_client_with_a_role_acts_in_the_roles_account_and_others_stay_where_they_are(two: Deployment) -> None:
+def test_a_client_with_a_role_uses_the_roles_account(two: Deployment) -> None:
     assert (whose(None), whose(two.acting_in("us-east-1"))) == (HOME, OTHER)
     jobs = TrainingJobs(two, "us-east-1")
     assert list(jobs.listed()) == []
@@ -150,11 +150,11 @@ def test_a_client_with_a_role_acts_in_the_roles_account_and_others_stay_where_th
 
 
 @pytest.mark.usefixtures("accounts")
-def test_credentials_are_asked_for_once_for_all_clients_and_again_before_they_run_out(
+def test_credentials_are_shared_by_clients_and_renewed_before_they_expire(
     two: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    lives = [timedelta(minutes=5), timedelta(hours=1)]  # botocore asks anew ten minutes before the end
+    lives = [timedelta(minutes=5), timedelta(hours=1)]  # botocore renews credentials ten minutes before they expire
     assume = boto3.client("sts").assume_role(RoleArn=f"arn:aws:iam::{OTHER}:role/x", RoleSessionName="test")
 
     class Sts:
@@ -172,10 +172,8 @@ def test_credentials_are_asked_for_once_for_all_clients_and_again_before_they_ru
 
 
 @pytest.mark.usefixtures("accounts")
-def test_threads_that_need_credentials_make_no_client_for_that(
-    two: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """boto3 makes clients in one thread only, and a sweep lists all Regions side by side."""
+def test_renewing_credentials_in_a_thread_creates_no_client(two: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 cannot create clients in several threads, and a sweep lists all Regions in parallel."""
     s3 = client("s3", "us-east-1", two.acting_in("us-east-1"))
     made: list[str] = []
     monkeypatch.setattr("boto3.client", lambda service, **_: made.append(service))
@@ -185,7 +183,7 @@ def test_threads_that_need_credentials_make_no_client_for_that(
 
 
 @pytest.mark.usefixtures("accounts")
-def test_after_credentials_have_run_out_a_new_client_asks_for_new_ones(two: Deployment) -> None:
+def test_a_new_client_renews_expired_credentials(two: Deployment) -> None:
     role = two.acting_in("us-east-1")
     before = client("sts", "us-east-1", role)._get_credentials().access_key
     assert client("s3", "us-east-1", role)._get_credentials().access_key == before

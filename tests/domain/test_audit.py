@@ -1,4 +1,4 @@
-"""The audit: a grid that is right gives nothing, and each thing that must not be is found and counted as what it is."""
+"""Audit: reports nothing for a consistent grid, and finds and classifies each violation."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def created(index: int, attempt: int = 1, **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_grid_in_which_all_is_accounted_for_has_no_violation() -> None:
+def test_a_consistent_grid_has_no_violation() -> None:
     retried = a_line(1, attempt=2, region="eu-west-1", training_job=f"traingrid-{SUBMISSION}-1-2")
     retried["tried"] = [{"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}]
     later = a_job(1, attempt=2, region="eu-west-1")
@@ -35,7 +35,7 @@ def test_a_grid_in_which_all_is_accounted_for_has_no_violation() -> None:
     assert counts([]) == {"duplicate": 0, "orphan": 0, "lost": 0, "other": 0}
 
 
-def test_what_runs_under_a_living_line_is_fine_until_all_should_rest() -> None:
+def test_an_active_training_job_is_a_violation_only_at_rest() -> None:
     world = a_world([a_line(0, "InProgress"), a_line(1, "Waiting")], [a_job(0, "InProgress")])
     world = replace(world, children={(SUBMISSION, 1): "RUNNING"})
     assert found(world) == []
@@ -43,7 +43,7 @@ def test_what_runs_under_a_living_line_is_fine_until_all_should_rest() -> None:
 
 
 @pytest.mark.parametrize("child", ["SUCCEEDED", "FAILED", "UNKNOWN"])
-def test_a_line_whose_child_is_gone_and_that_nothing_runs_for_is_lost(child: str) -> None:
+def test_a_line_without_child_and_training_job_is_lost(child: str) -> None:
     world = a_world([a_line(0, "Pending")], [], children={(SUBMISSION, 0): child})
     assert found(world) == [("I1", "lost")]
     just_now = a_line(0, "Pending", updated_at="2026-11-20T11:58:00Z")
@@ -56,7 +56,7 @@ def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
     assert found(replace(world, children={(SUBMISSION, 1): "RUNNABLE"})) == []
 
 
-def test_a_line_that_its_child_refused_is_not_lost_where_no_intake_has_written_it_down() -> None:
+def test_a_line_by_hand_that_its_child_refused_is_not_lost() -> None:
     world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
     by_hand = world.submissions[SUBMISSION] | {"owner": "array"}
     assert found(replace(world, submissions={SUBMISSION: by_hand}, at_rest=True)) == []
@@ -64,7 +64,7 @@ def test_a_line_that_its_child_refused_is_not_lost_where_no_intake_has_written_i
 
 
 @pytest.mark.parametrize("recorded", [{"children": 1}, {}])
-def test_a_line_that_no_child_ever_had_is_lost_also_where_no_intake_has_written_it_down(
+def test_a_line_by_hand_that_never_had_a_child_is_lost(
     recorded: dict[str, int],
 ) -> None:
     world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "UNKNOWN"})
@@ -80,7 +80,7 @@ def test_a_submission_that_never_reached_batch_is_lost() -> None:
     assert found(replace(world, submissions={SUBMISSION: head})) == [("I1", "lost")]
 
 
-def test_an_end_that_changed_is_found_by_looking_twice() -> None:
+def test_a_changed_final_state_is_found_by_comparing_two_worlds() -> None:
     before = a_world([a_line(0, "Failed", training_job="")], [])
     after = a_world([a_line(0, "Stopped", training_job="")], [], before=before)
     assert found(after) == [("I1", "other")]
@@ -96,12 +96,12 @@ def test_one_attempt_in_two_regions_is_a_duplicate() -> None:
 @pytest.mark.parametrize(
     "former", [a_job(0, "InProgress"), a_job(0, "Failed", ended_at=NOON)], ids=["still runs", "ended later"]
 )
-def test_an_attempt_that_began_before_the_former_had_ended_is_a_duplicate(former: Any) -> None:
+def test_overlapping_attempts_are_a_duplicate(former: Any) -> None:
     line = a_line(0, attempt=2, tried=[{"attempt": 1, "region": "us-east-1", "state": "Failed"}])
     assert ("I2", "duplicate") in found(a_world([line], [former, a_job(0, attempt=2)]))
 
 
-def test_a_create_that_was_accepted_twice_is_a_duplicate_though_one_training_job_is_left() -> None:
+def test_two_accepted_creates_are_a_duplicate_even_if_one_job_remains() -> None:
     world = a_world([a_line(0)], [a_job(0)], calls=[created(0), created(0)])
     assert found(world) == [("I2", "duplicate")]
 
@@ -130,19 +130,19 @@ def test_a_running_training_job_that_its_line_does_not_own_is_an_orphan(line: di
     assert ("I3", "orphan") in found(replace(stopping, at_rest=True))
 
 
-def test_a_training_job_of_an_unknown_submission_is_an_orphan_while_it_runs_and_unaccounted_for_after() -> None:
+def test_a_job_of_an_unknown_submission_is_an_orphan_while_it_runs() -> None:
     assert found(a_world([], [a_job(0, "InProgress", submission="ffffffff")])) == [("I3", "orphan")]
     assert found(a_world([], [a_job(0, submission="ffffffff")])) == [("I3", "other")]
 
 
-def test_a_strangers_training_job_of_our_name_is_not_ours() -> None:
+def test_a_training_job_without_our_tag_is_ignored() -> None:
     line = a_line(0, "Failed", failure="conflict")
     for state in ("InProgress", "Completed"):
         assert found(a_world([line], [a_job(0, state)])) == []
 
 
 @pytest.mark.parametrize("failure", ["conflict", "other_request", "stopped_by_user"])
-def test_what_bears_our_tag_is_an_orphan_until_it_is_stopped_whatever_its_line_says(failure: str) -> None:
+def test_a_tagged_job_without_its_line_is_an_orphan_until_it_stops(failure: str) -> None:
     line = a_line(0, "Failed", failure=failure)
     assert found(a_world([line], [a_job(0, "InProgress", ours=True)])) == [("I3", "orphan")]
     assert found(a_world([line], [a_job(0, "InProgress", ours=False)])) == []
@@ -158,7 +158,7 @@ def test_what_bears_our_tag_is_an_orphan_until_it_is_stopped_whatever_its_line_s
     ],
     ids=["state", "artifact", "billable seconds"],
 )
-def test_the_ledger_must_say_what_sagemaker_says(line: dict[str, Any], job: Any) -> None:
+def test_the_ledger_must_match_sagemaker(line: dict[str, Any], job: Any) -> None:
     assert found(a_world([line], [job])) == [("I4", "other")]
 
 
@@ -167,7 +167,7 @@ def test_a_completed_line_has_a_training_job() -> None:
     assert found(a_world([a_line(0, "Failed", training_job="")], [])) == [], "refused before there was one"
 
 
-def test_a_completed_line_whose_training_job_was_deleted_since_is_a_note_and_no_violation() -> None:
+def test_a_deleted_job_of_a_completed_line_is_only_a_note() -> None:
     lines = [a_line(0, training_job_arn="arn:x"), a_line(1, training_job_arn="arn:y")]
     world = a_world(lines, [a_job(1)], at_rest=True)
     assert found(world) == []
@@ -176,13 +176,13 @@ def test_a_completed_line_whose_training_job_was_deleted_since_is_a_note_and_no_
     assert notes(a_world(lines, [a_job(0), a_job(1)])) == []
 
 
-def test_a_line_that_was_closed_just_before_its_training_job_appeared_is_right_once_that_is_stopped() -> None:
+def test_a_closed_line_is_consistent_once_its_late_job_is_stopped() -> None:
     line = a_line(0, "Failed", training_job="")
     assert found(a_world([line], [a_job(0, "Stopped")])) == []
     assert found(a_world([line], [a_job(0, "Completed")])) == [("I4", "other")]
 
 
-def test_what_was_cancelled_does_not_run_on() -> None:
+def test_a_cancelled_line_must_not_have_a_running_job() -> None:
     cancels = {SUBMISSION: {"all": {"at": "2026-11-20T11:30:00Z"}}}
     world = a_world([a_line(0, "InProgress")], [a_job(0, "InProgress")], cancels=cancels)
     assert found(world) == [("I5", "other")]
@@ -191,7 +191,7 @@ def test_what_was_cancelled_does_not_run_on() -> None:
     assert found(replace(world, cancels=elsewhere)) == []
 
 
-def test_nothing_is_created_after_a_cancel_but_what_was_on_its_way() -> None:
+def test_only_requests_sent_before_a_cancel_create_jobs_after_it() -> None:
     cancels = {SUBMISSION: {"job#00000": {"at": "2026-11-20T11:00:00Z"}}}
     at = NOON - 3600
     line = a_line(0, "Stopped")
@@ -201,7 +201,7 @@ def test_nothing_is_created_after_a_cancel_but_what_was_on_its_way() -> None:
     assert found(replace(on_its_way, training_jobs=[late])) == [("I5", "other")]
 
 
-def test_a_training_job_runs_where_and_as_whom_its_line_says() -> None:
+def test_a_training_job_has_the_region_and_role_of_its_line() -> None:
     wrong = a_job(0, described={"RoleArn": "role-of-somebody"})
     assert found(a_world([a_line(0)], [wrong])) == [("I7", "other")]
     right = a_job(0, described={"RoleArn": ROLES["us-east-1"]})
@@ -209,7 +209,7 @@ def test_a_training_job_runs_where_and_as_whom_its_line_says() -> None:
     assert ("I7", "other") in found(a_world([a_line(0)], [a_job(0, region="eu-west-1")]))
 
 
-def test_a_manifest_that_nobody_accepted_has_started_nothing() -> None:
+def test_a_manifest_that_was_not_accepted_starts_nothing() -> None:
     assert found(a_world([], [], calls=[created(0, submission="ffffffff")])) == [("I7", "other")]
     by_hand = {"service": "batch", "action": "SubmitJob", "region": "us-east-1", "parameters": {"jobName": "by-hand"}}
     assert found(a_world([], [], calls=[by_hand])) == []

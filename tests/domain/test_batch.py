@@ -1,4 +1,4 @@
-"""A submission's arrays are submitted once each, under names that find them again."""
+"""Batch: each array of a submission is submitted once, under a name by which it can be found."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ REFUSED = ClientError({"Error": {"Code": "ClientException", "Message": "disabled
 
 
 class Queue:
-    """The service: it keeps what it takes, and may lose its reply or refuse."""
+    """A Batch queue that stores jobs, and can lose a reply or refuse a request."""
 
     def __init__(self) -> None:
         self.jobs: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ def batch(aws: None, deployment: Deployment, queue: Queue) -> Batch:
     return made
 
 
-def test_every_array_of_a_submission_has_a_name_and_a_pinned_file_of_its_own(batch: Batch, queue: Queue) -> None:
+def test_every_array_has_a_unique_name_and_a_pinned_file(batch: Batch, queue: Queue) -> None:
     batch.submit("0123abcd", JOBS, 10_000)
     batch.submit("0123abcd", JOBS, 1, chunk=2)
     first, third = queue.jobs
@@ -64,9 +64,7 @@ def test_every_array_of_a_submission_has_a_name_and_a_pinned_file_of_its_own(bat
     assert third["containerOverrides"]["environment"] == [told]
 
 
-def test_an_array_whose_reply_was_lost_is_found_by_its_own_name_on_whichever_page_it_is(
-    batch: Batch, queue: Queue
-) -> None:
+def test_an_array_with_a_lost_reply_is_found_by_name_on_any_page(batch: Batch, queue: Queue) -> None:
     batch.submit("0123abcd", JOBS, 3)
     queue.error = LOST
     assert batch.submit("0123abcd", JOBS, 3, chunk=1) == "id-2"
@@ -83,7 +81,7 @@ def test_an_array_that_was_refused_is_not_found(batch: Batch, queue: Queue) -> N
 
 
 def test_a_submission_that_iam_refuses_names_action_resource_role_and_next_step(batch: Batch, queue: Queue) -> None:
-    """The words are those of a real account: https://github.com/wri/gfw-data-api/pull/175."""
+    """The error message is from a real account: https://github.com/wri/gfw-data-api/pull/175."""
     definition = "arn:aws:batch:us-east-1:123456789012:job-definition/traingrid-orchestrator:4"
     message = (
         "User: arn:aws:sts::123456789012:assumed-role/traingrid-intake/b2aaebb971fd is not authorized to perform: "
@@ -102,7 +100,7 @@ def test_a_submission_that_iam_refuses_names_action_resource_role_and_next_step(
     assert raised.value.next_step.startswith("Deploy the grid again")
 
 
-def test_a_shared_queue_is_told_whose_jobs_they_are_and_any_other_is_not(batch: Batch, queue: Queue) -> None:
+def test_only_a_shared_queue_receives_a_share(batch: Batch, queue: Queue) -> None:
     batch.submit("0123abcd", JOBS, 3, share="research", priority=7)
     shares = {"research": 1, "production": 4}
     batch._deployment = replace(batch._deployment, grid=batch._deployment.grid.model_copy(update={"shares": shares}))

@@ -1,4 +1,4 @@
-"""What nobody may look at is neither good nor wrong, and the permission that it takes is named."""
+"""Check-up: a check without permission is neither good nor wrong, and names the missing permission."""
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -14,10 +14,10 @@ def fails_with(error: Exception) -> Finding:
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"])
-def test_a_look_that_is_not_allowed_names_what_would_allow_it(code: str) -> None:
+def test_a_denied_check_names_the_missing_permission(code: str) -> None:
     found = fails_with(ClientError({"Error": {"Code": code, "Message": "no"}}, "HeadBucket"))
-    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "let the caller do s3:ListBucket")
-    assert found.why == f"AWS answers {code}: no"
+    assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "allow the caller s3:ListBucket")
+    assert found.why == f"AWS returned {code}: no"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_look_that_is_not_allowed_names_what_would_allow_it(code: str) -> None
         EndpointConnectionError(endpoint_url="https://s3"),
     ],
 )
-def test_a_look_that_is_not_answered_says_so(error: Exception) -> None:
+def test_a_check_without_an_answer_reports_that(error: Exception) -> None:
     found = fails_with(error)
     assert (found.verdict, found.mend) == (Verdict.UNKNOWN, "")
     assert found.why

@@ -1,4 +1,4 @@
-"""Which child answers for a line, and whether Batch will ever start one for it."""
+"""Children: maps each line to its Batch child, and detects children that will never start."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ HEAD = {"submission": "0123abcd", "jobs": 2, "batch_job": "array"}
 
 
 class FakeBatch:
-    """Describes these jobs and no others."""
+    """Batch with only the given jobs."""
 
     def __init__(self, *jobs: dict[str, Any]) -> None:
         self.jobs = {job["jobId"]: job for job in jobs}
@@ -42,5 +42,5 @@ def test_a_child_that_an_array_has_never_made_is_gone_with_the_array(aws: None) 
     assert (child.gone, child.status, child.reason, child.ended_at) == (True, "UNKNOWN", "terminated", 5.0)
 
 
-def test_a_child_whose_array_batch_has_forgotten_is_gone(aws: None) -> None:
+def test_a_child_of_an_array_that_batch_no_longer_knows_is_gone(aws: None) -> None:
     assert children().of(HEAD, {0: None})[0].gone

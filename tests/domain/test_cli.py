@@ -1,4 +1,4 @@
-"""The command: what it prints, and a sentence with an exit code where something is wrong."""
+"""Command line: prints results, and a sentence with an exit code for each error."""
 
 import io
 import re
@@ -50,7 +50,7 @@ def keys(bucket: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", [None, "name: [", "nmae: x\n", "name: 2026-02-30\n"])
-def test_a_grid_file_that_is_missing_or_wrong_is_a_sentence(
+def test_a_missing_or_invalid_grid_file_is_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None
 ) -> None:
     file = tmp_path / "grid.yaml"
@@ -60,7 +60,7 @@ def test_a_grid_file_that_is_missing_or_wrong_is_a_sentence(
     assert capsys.readouterr().err.startswith(f"Error: {file}")
 
 
-def test_without_credentials_the_command_says_how_to_get_some(tmp_path: Path) -> None:
+def test_missing_credentials_are_reported_with_the_next_step(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
     program = "from traingrid.cli.main import main; main()"
     ended = subprocess.run(
@@ -76,24 +76,22 @@ def test_without_credentials_the_command_says_how_to_get_some(tmp_path: Path) ->
     assert "Traceback" not in ended.stderr
 
 
-def test_a_manifest_called_like_a_report_is_refused_because_the_intake_would_leave_it_alone(
+def test_a_manifest_with_a_reports_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.csv.report.json").write_text("{}")
     assert run(monkeypatch, "submit", str(tmp_path / "x.csv.report.json")) == 2
-    assert "called like the intake's reports" in capsys.readouterr().err
+    assert "has the suffix of the intake's reports" in capsys.readouterr().err
 
 
-def test_a_report_is_found_though_another_manifest_of_the_same_name_has_its_own_by_now(
-    deployment: Deployment, storage: Storage
-) -> None:
+def test_a_report_is_found_among_those_of_the_same_name(deployment: Deployment, storage: Storage) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
     for version in ("ours", "theirs"):
         storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), {"version": version, "state": "rejected"})
     assert [wait_for_report(storage, uri, version)["version"] for version in ("theirs", "ours")] == ["theirs", "ours"]
 
 
-def test_submit_waits_while_the_intake_tries_again_and_ends_with_the_reason_of_the_last_try(
+def test_submit_waits_for_retries_and_reports_the_last_reason(
     deployment: Deployment, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
@@ -118,7 +116,7 @@ def test_submit_waits_while_the_intake_tries_again_and_ends_with_the_reason_of_t
         _raise_unless_submitted(Path("x.csv"), report)
 
 
-def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
+def test_the_targets_of_links_are_uploaded(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
     elsewhere, folder = tmp_path / "elsewhere", tmp_path / "campaign"
     (elsewhere / "deep").mkdir(parents=True)
     (elsewhere / "deep" / "a.tfrecord").write_bytes(b"a")
@@ -130,17 +128,17 @@ def test_links_are_uploaded_as_what_they_lead_to(tmp_path: Path, bucket: str, de
     assert keys(bucket) == ["campaign/train/deep/a.tfrecord", "campaign/validation/b.tfrecord"]
 
 
-def test_a_link_that_leads_nowhere_is_named_before_anything_is_uploaded(
+def test_a_broken_link_is_reported_before_anything_is_uploaded(
     tmp_path: Path, bucket: str, deployment: Deployment
 ) -> None:
     (tmp_path / "a.tfrecord").write_bytes(b"a")
     (tmp_path / "b.tfrecord").symlink_to(tmp_path / "nothing")
-    with pytest.raises(UsageError, match=r"b\.tfrecord is a link that leads nowhere"):
+    with pytest.raises(UsageError, match=r"b\.tfrecord is a broken link"):
         data.upload_folder(deployment, tmp_path, "us-east-1")
     assert keys(bucket) == []
 
 
-def test_the_printed_manifest_line_is_one_whatever_the_folder_is_called(
+def test_the_printed_manifest_line_is_valid_for_any_folder_name(
     tmp_path: Path,
     bucket: str,
     deployment: Deployment,
@@ -157,7 +155,7 @@ def test_the_printed_manifest_line_is_one_whatever_the_folder_is_called(
     assert run(monkeypatch, "upload", str(folder), REGIONS[0], "--name", "a//b") == 2
 
 
-def test_an_upload_that_s3_refuses_is_a_sentence(
+def test_a_refused_upload_is_reported_in_a_sentence(
     tmp_path: Path,
     aws: None,
     deployment: Deployment,
@@ -189,7 +187,7 @@ def archive(name: str) -> bytes:
         (b"no archive", "cannot be unpacked"),
     ],
 )
-def test_a_model_is_downloaded_or_the_command_says_why_not(
+def test_a_model_is_downloaded_or_the_reason_is_reported(
     *,
     tmp_path: Path,
     bucket: str,
@@ -262,7 +260,7 @@ def test_a_mistyped_submission_or_index_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit code 2, as click's own usage errors have."""
+    """The exit code is 2, as for click's own usage errors."""
     ledger.claim_submission("0123abcd", "request-1", {"jobs": 1, "manifest": "s3://manifests/a.csv"})
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
     known = SubmissionStatus(

@@ -1,4 +1,4 @@
-"""What grid.yaml decides for every training job: network, isolation, encryption, and the longest run."""
+"""Confinement: grid.yaml's settings for every training job: network, isolation, encryption, maximum runtime."""
 
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,7 @@ def refusals(where: Deployment, text: str) -> list[str]:
     return [f"{error.field}: {error.reason} {error.next_step}" for error in raised.value.errors]
 
 
-def test_traffic_is_encrypted_by_default_and_nothing_else_is_asked_for() -> None:
+def test_only_traffic_encryption_is_requested_by_default() -> None:
     asked = request(deployment({}))
     assert asked["EnableInterContainerTrafficEncryption"] is True
     assert not {"VpcConfig", "EnableNetworkIsolation"} & asked.keys()
@@ -92,7 +92,7 @@ def test_a_request_is_one_that_the_service_model_accepts(line: str | None) -> No
     validate_parameters(request(where, line) if line else request(where), shape)
 
 
-def test_without_a_network_the_source_comes_as_a_channel_and_tensorboard_data_goes_nowhere() -> None:
+def test_isolated_jobs_get_their_source_as_a_channel_and_no_tensorboard() -> None:
     with_network, without = request(deployment({}), SCRIPT), request(deployment({"network_isolation": True}), SCRIPT)
     assert without["EnableNetworkIsolation"] is True
     assert with_network["HyperParameters"]["sagemaker_submit_directory"] == SOURCE
@@ -104,7 +104,7 @@ def test_without_a_network_the_source_comes_as_a_channel_and_tensorboard_data_go
     assert "Environment" not in without
 
 
-def test_a_line_without_a_source_gets_no_channel_more() -> None:
+def test_a_line_without_a_source_gets_no_code_channel() -> None:
     assert [
         channel["ChannelName"] for channel in request(deployment({"network_isolation": True}))["InputDataConfig"]
     ] == [
@@ -113,16 +113,16 @@ def test_a_line_without_a_source_gets_no_channel_more() -> None:
     ]
 
 
-def test_with_a_source_the_code_channel_counts_and_its_name_is_taken() -> None:
+def test_the_code_channel_of_a_source_counts_and_its_name_is_reserved() -> None:
     channels = ",".join(f"input.c{number}" for number in range(20))
     uris = ",".join([f"{DATA}/x"] * 20)
     many = f"region,source,entry_point,{channels}\n{REGION},{SOURCE},train.py,{uris}\n"
     parse(many.encode(), deployment({}))
-    assert "there are 21 channels" in refusals(deployment({"network_isolation": True}), many)[0]
+    assert "the job has 21 channels" in refusals(deployment({"network_isolation": True}), many)[0]
     same = f"region,source,entry_point,input.code\n{REGION},{SOURCE},train.py,{DATA}/x\n"
     parse(same.encode(), deployment({}))
     (refusal,) = refusals(deployment({"network_isolation": True}), same)
-    assert refusal.startswith("inputs: without a network the line's source comes as a channel of the name code too")
+    assert refusal.startswith("inputs: with network isolation, the line's source uses the channel name code")
 
 
 @pytest.mark.parametrize(
@@ -135,30 +135,28 @@ def test_with_a_source_the_code_channel_counts_and_its_name_is_taken() -> None:
         ({}, {**VPC, "security_groups": ["sg-00000002"]}),
     ],
 )
-def test_a_fingerprint_tells_jobs_apart_that_are_confined_otherwise(
-    training: dict[str, Any], region: dict[str, Any]
-) -> None:
+def test_a_fingerprint_depends_on_the_confinement(training: dict[str, Any], region: dict[str, Any]) -> None:
     others = [request(deployment({})), request(deployment({"network_isolation": True}, VPC))]
     assert fingerprint(request(deployment(training, region))) not in [fingerprint(other) for other in others]
 
 
-def test_a_fingerprint_survives_describe_in_another_order_with_the_defaults_written_out() -> None:
+def test_a_fingerprint_ignores_order_and_explicit_defaults() -> None:
     asked = request(deployment({}, VPC))
     network = {**asked["VpcConfig"], "Subnets": asked["VpcConfig"]["Subnets"][::-1]}
     described = {**asked, "VpcConfig": network, "EnableNetworkIsolation": False}
     assert fingerprint(described) == fingerprint(asked)
 
 
-def test_a_fingerprint_without_confinement_is_the_one_that_it_was_before_there_was_any() -> None:
+def test_a_fingerprint_without_confinement_is_unchanged() -> None:
     asked = request(deployment({"encrypt_traffic": False}))
     described = {**asked, "EnableInterContainerTrafficEncryption": False, "EnableNetworkIsolation": False}
     bare = {key: value for key, value in described.items() if not key.startswith("Enable")}
     assert fingerprint(described) == fingerprint(bare) == fingerprint(asked)
 
 
-def test_no_line_runs_longer_than_the_grid_lets_it() -> None:
+def test_a_runtime_beyond_the_grids_limit_is_refused() -> None:
     where = deployment({"max_runtime": "2d"})
     line = f"region,s3_uri,max_runtime\n{REGION},{DATA}/campaign,{{}}\n"
     assert request(where, line.format("48h"))["StoppingCondition"]["MaxRuntimeInSeconds"] == 172800
     (refusal,) = refusals(where, line.format("49h"))
-    assert refusal.startswith("max_runtime: the grid lets no job run longer than 172800 s Write at most as much")
+    assert refusal.startswith("max_runtime: must be at most 172800 s, the limit of this grid Reduce it")

@@ -1,4 +1,4 @@
-"""The commands' words: their help, and names that cannot steer or decorate the terminal."""
+"""Console: help texts, and names that cannot control the terminal."""
 
 import sys
 import time
@@ -33,11 +33,11 @@ def test_a_job_keeps_its_name_in_a_table(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 Batch jobs"), (1, "1 Batch job"), (2, "2 Batch jobs"), (5000, "5,000 Batch jobs")]
 )
-def test_a_number_has_its_noun(number: int, text: str) -> None:
+def test_a_number_is_printed_with_its_noun(number: int, text: str) -> None:
     assert console.counted(number, "Batch job") == text
 
 
-def test_a_file_name_cannot_steer_the_terminal(
+def test_a_file_name_cannot_control_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("a\x1b[2J.yaml", "b\x1b[2J.csv"):
@@ -50,14 +50,14 @@ def test_a_file_name_cannot_steer_the_terminal(
 
 
 def test_an_error_of_a_whole_file_names_the_file_only() -> None:
-    of_file = {"line": 0, "field": "file", "value": "", "reason": "it holds no job", "next_step": "Write one."}
+    of_file = {"line": 0, "field": "file", "value": "", "reason": "the file has no jobs", "next_step": "Write one."}
     of_line = {"line": 3, "field": "region", "value": "'x'", "reason": "it is no Region", "next_step": "Write one."}
-    missing = {"line": 4, "field": "region", "value": "", "reason": "it is missing", "next_step": "Write one."}
+    missing = {"line": 4, "field": "region", "value": "", "reason": "a value is required", "next_step": "Write one."}
     error = _rejected(Path("x.csv"), {"errors": [of_file, of_line, missing], "errors_in_total": 3})
     assert error.what.splitlines()[1:] == [
-        "x.csv: it holds no job. Write one.",
+        "x.csv: the file has no jobs. Write one.",
         "x.csv:3: region 'x': it is no Region. Write one.",
-        "x.csv:4: region: it is missing. Write one.",
+        "x.csv:4: region: a value is required. Write one.",
     ]
     assert error.next_step == "Fix these lines and submit the file again."
 

@@ -1,4 +1,4 @@
-"""The deployed grid, where AWS cannot be reached."""
+"""Deployed grid: errors when AWS cannot be reached."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from traingrid.cli import deployed
 from traingrid.errors import TraingridError
 
 
-def test_an_address_that_does_not_answer_is_no_matter_of_credentials(
+def test_an_unreachable_address_is_not_reported_as_missing_credentials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def client(*_: object) -> object:

@@ -1,4 +1,4 @@
-"""What a failure means, in the words of AWS."""
+"""Failures: classifies AWS's error codes and messages."""
 
 from typing import Any
 
@@ -75,11 +75,11 @@ def test_an_end_is_known_by_its_status_and_reason(state: str, phase: str, reason
 
 
 @pytest.mark.parametrize("state", ["Completed", "InProgress", "Stopping"])
-def test_what_has_not_ended_or_has_completed_is_no_failure(state: str) -> None:
+def test_active_and_completed_jobs_have_no_failure(state: str) -> None:
     assert of_end(Seen(state=state, phase="Interrupted")) is None
 
 
-def test_every_row_says_what_happened_and_how_a_child_ends() -> None:
+def test_every_failure_has_a_sentence_and_an_exit_code() -> None:
     for name, failure in FAILURES.items():
         assert failure.name == name
         assert failure.sentence.endswith(".")
@@ -88,7 +88,7 @@ def test_every_row_says_what_happened_and_how_a_child_ends() -> None:
         assert failure.retried or failure.next_step or name == "stopped_by_user"
 
 
-def test_regions_are_tried_in_their_order_and_round_again() -> None:
+def test_regions_are_tried_in_order_and_cyclically() -> None:
     regions = ["a", "b", "c"]
     assert [next_region(regions, region) for region in regions] == ["b", "c", "a"]
     assert next_region(["a"], "a") == "a"
@@ -107,13 +107,13 @@ def test_regions_are_tried_in_their_order_and_round_again() -> None:
         (3, 3, 2, False),
     ],
 )
-def test_every_region_is_tried_once_and_retries_bound_the_rest(
+def test_every_region_is_tried_once_before_retries_are_counted(
     tried: int, retries: int, regions: int, again: bool
 ) -> None:
     assert may_try_again(CAPACITY, [{"failure": "capacity"}] * tried, retries, regions) is again
 
 
-def test_what_a_person_asked_for_again_starts_counting_anew() -> None:
+def test_a_manual_retry_resets_the_count() -> None:
     tried: list[dict[str, Any]] = [
         {"failure": "capacity"},
         {"failure": "capacity"},

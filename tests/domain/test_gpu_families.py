@@ -1,4 +1,4 @@
-"""Which instance types have NVIDIA GPUs, held against SageMaker's own list of training instance types."""
+"""GPU families: compares the instance types with NVIDIA GPUs with SageMaker's list of training instance types."""
 
 import botocore.loaders
 

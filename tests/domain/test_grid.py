@@ -1,6 +1,6 @@
-"""A good grid.yaml is a grid; a bad one is every one of its mistakes, with line, rule and what to write.
+"""Grid: a valid grid.yaml is loaded; an invalid one causes an error for every mistake, with line, rule and fix.
 
-What its sections may say is in test_grid_job.py, test_grid_regions.py and test_grid_control_plane.py.
+test_grid_job.py, test_grid_regions.py and test_grid_control_plane.py test its sections.
 """
 
 import subprocess
@@ -22,14 +22,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("path", ["grid.yaml", "examples/digits/grid.yaml"])
-def test_the_grids_of_this_repository_are_good_and_name_the_same_place(path: str) -> None:
+def test_the_grids_of_this_repository_are_valid_and_use_the_same_names(path: str) -> None:
     grid = load_grid(ROOT / path)
     assert grid.home == "us-east-1"
     assert list(grid.regions) == ["us-east-1", "us-west-2", "eu-west-1", "eu-central-1"]
     assert grid.name == load_grid(ROOT / "grid.yaml").name
 
 
-def test_what_is_left_out_has_a_default(grid: Grid) -> None:
+def test_omitted_settings_have_defaults(grid: Grid) -> None:
     assert grid.job.max_runtime == 24 * 3600
     assert grid.job.mpi_options == MPI_OPTIONS
     assert grid.job.channels == ("train", "validation")
@@ -101,13 +101,11 @@ def test_what_is_left_out_has_a_default(grid: Grid) -> None:
         ("repository: training", "repository: orchestrator", "reserved for the repository of the orchestrator's image"),
     ],
 )
-def test_a_mistake_is_named_with_its_line_its_rule_and_what_to_write(
-    tmp_path: Path, old: str, new: str, sentence: str
-) -> None:
+def test_a_mistake_is_reported_with_line_rule_and_fix(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_in_file_order(tmp_path: Path) -> None:
     text = changed("home: us-east-1", "home: us-east-9").replace("us-west-2", "us-wets-2").replace("resnet\n", "nets\n")
     text = text.replace("ml.", "").replace("images:", "imagess: 1\nimages:")
     told = problems(tmp_path, text)
@@ -132,11 +130,11 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
         ("1: 2\n", "grid.yaml:1: 1:"),
     ],
 )
-def test_what_is_no_grid_at_all_is_a_sentence_too(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_is_not_a_grid_is_reported_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     assert sentence in "\n".join(problems(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_or_not_text_is_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(GridError, match=r"No such file or directory\. Specify a grid.yaml that exists"):
         load_grid(tmp_path / "nothing.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\xd8")
@@ -144,7 +142,7 @@ def test_a_file_that_is_not_there_or_not_text_is_a_sentence(tmp_path: Path) -> N
         load_grid(tmp_path / "binary.yaml")
 
 
-def test_a_mapping_that_contains_itself_is_a_sentence(tmp_path: Path) -> None:
+def test_a_recursive_mapping_is_reported_in_a_sentence(tmp_path: Path) -> None:
     assert problems(tmp_path, changed("us-west-2: {data", "us-west-2: &again {home: *again, data"))
 
 
@@ -161,7 +159,7 @@ def test_each_target_is_built_once(tmp_path: Path) -> None:
     assert grid.repositories() == ("training",)
 
 
-def test_more_regions_than_ecr_replicates_to_are_refused_unless_somebody_else_replicates() -> None:
+def test_too_many_replicated_regions_are_refused() -> None:
     regions = dict.fromkeys(f"eu-west-{number}" for number in range(1, 28))
     given = {"name": "g", "home": "eu-west-1", "regions": regions, "images": {"a": {"uri": "x/y:1"}}}
     given["job"] = {"image": "a", "instance_type": "ml.m5.large"}
@@ -189,7 +187,7 @@ SCALARS = LINES | st.integers() | st.booleans() | st.floats(allow_nan=False, all
     regions=st.sets(st.sampled_from(["us-east-1", "eu-west-1", "sa-east-1"]), min_size=1),
     days=st.sampled_from(LOG_RETENTION_DAYS),
 )
-def test_a_grid_comes_out_of_the_environment_as_it_went_in(job: dict[str, Any], regions: set[str], days: int) -> None:
+def test_a_grid_survives_the_environment_unchanged(job: dict[str, Any], regions: set[str], days: int) -> None:
     grid = Grid.model_validate(
         {
             "name": "traingrid",
@@ -203,7 +201,7 @@ def test_a_grid_comes_out_of_the_environment_as_it_went_in(job: dict[str, Any], 
     assert Grid.from_environment(grid.to_environment()) == grid
 
 
-def test_the_environment_holds_no_defaults_and_is_checked_again(grid: Grid) -> None:
+def test_the_environment_omits_defaults_and_is_validated(grid: Grid) -> None:
     text = grid.to_environment()
     assert "mpi_options" not in text
     assert "orchestrator" not in text
@@ -211,11 +209,11 @@ def test_the_environment_holds_no_defaults_and_is_checked_again(grid: Grid) -> N
         Grid.from_environment(text.replace('"home"', '"homee"'))
 
 
-def test_a_process_that_gets_its_grid_from_the_environment_needs_no_yaml() -> None:
+def test_reading_a_grid_from_the_environment_needs_no_yaml() -> None:
     script = "import sys, traingrid.grid; sys.exit(int('yaml' in sys.modules or 'boto3' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
 
 
-def test_nothing_is_suggested_for_a_word_that_is_near_to_nothing() -> None:
+def test_no_suggestion_is_made_for_an_unrelated_word() -> None:
     assert nearest("qqqq", ("home", "name")) is None
     assert nearest("HOME", ("home", "name")) == "home"

@@ -1,4 +1,4 @@
-"""`training`, `orchestrator`, `network`, `encryption` and `log_retention_days` of grid.yaml."""
+"""Grid control plane: `training`, `orchestrator`, `network`, `encryption` and `log_retention_days` in grid.yaml."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.domain.grids import KEY, changed, problems
 from traingrid.grid import LOG_RETENTION_DAYS, Grid, load_grid
 
 
-def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_the_grid_says_so(grid: Grid) -> None:
+def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -> None:
     assert grid.training.encrypt_traffic
     assert not grid.training.network_isolation
     assert grid.training.max_runtime == 28 * 24 * 3600
@@ -91,18 +91,18 @@ def test_a_training_job_is_encrypted_and_neither_isolated_nor_shortened_unless_t
         ),
     ],
 )
-def test_a_mistake_about_the_control_plane_is_named_with_its_line_its_rule_and_what_to_write(
+def test_a_control_plane_mistake_is_reported_with_line_rule_and_fix(
     tmp_path: Path, old: str, new: str, sentence: str
 ) -> None:
     assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
 
 
-def test_log_retention_offers_what_cloudwatch_offers() -> None:
+def test_log_retention_accepts_cloudwatchs_values() -> None:
     described = Loader().load_service_model("logs", "service-2")["shapes"]["Days"]["documentation"]
     assert not [days for days in LOG_RETENTION_DAYS if str(days) not in described]
 
 
-def test_what_confines_training_jobs_goes_through_the_environment_too(tmp_path: Path) -> None:
+def test_training_settings_survive_the_environment(tmp_path: Path) -> None:
     vpc = "{subnets: [subnet-01234567], security_groups: [sg-01234567]}"
     training = "training: {max_runtime: 2d, network_isolation: true, encrypt_traffic: false}\n"
     (tmp_path / "grid.yaml").write_text(changed("{data_buckets: [campaigns-pdx]}", vpc) + training)

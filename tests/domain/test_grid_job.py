@@ -1,4 +1,4 @@
-"""`job` of grid.yaml: what a manifest line leaves out."""
+"""Grid job: `job` in grid.yaml, the defaults of manifest lines."""
 
 from pathlib import Path
 
@@ -56,9 +56,7 @@ def test_the_default_mpi_options_are_these(grid: Grid) -> None:
         ),
     ],
 )
-def test_a_mistake_in_job_is_named_with_its_line_its_rule_and_what_to_write(
-    tmp_path: Path, old: str, new: str, sentence: str
-) -> None:
+def test_a_mistake_in_job_is_reported_with_line_rule_and_fix(tmp_path: Path, old: str, new: str, sentence: str) -> None:
     assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
 
 
@@ -80,6 +78,6 @@ def test_a_duration_is_a_number_and_a_unit(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "24", 24, None, "1.5h", "-1h", "h", "1w", "1h30m", "٣h", True])
-def test_anything_else_is_no_duration(text: object) -> None:
+def test_invalid_durations_are_refused(text: object) -> None:
     with pytest.raises(ValueError, match="a whole number and a unit"):
         parse_duration(text)

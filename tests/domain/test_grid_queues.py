@@ -1,4 +1,4 @@
-"""Queues in grid.yaml: what a good one means, and what is said of one that cannot be."""
+"""Grid queues: valid queues in grid.yaml, and the errors of invalid ones."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_queues_and_shares_reach_every_process_of_the_grid(grid: Grid) -> None:
     assert Grid.from_environment(grid.to_environment()) == grid
 
 
-def test_a_share_of_former_days_is_the_first_one_of_now(grid: Grid) -> None:
+def test_an_old_job_without_a_share_uses_the_first_share(grid: Grid) -> None:
     assert [grid.share_of(share) for share in ("research", "", "gone")] == ["research"] * 3
     assert grid.model_copy(update={"shares": {}}).share_of("gone") == "default"
 
@@ -68,7 +68,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_cannot_be_is_refused_with_key_and_rule(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_queues_are_refused_with_key_and_rule(tmp_path: Path, text: str, said: str) -> None:
     sentences = problems(tmp_path, text)
     assert any(said in sentence for sentence in sentences), sentences
     assert all(sentence.startswith("grid.yaml:") for sentence in sentences)

@@ -1,4 +1,4 @@
-"""`regions` and `home` of grid.yaml: which there are, their buckets, VPCs and keys."""
+"""Grid Regions: `regions` and `home` in grid.yaml, with buckets, VPCs and keys."""
 
 import re
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:
         ("  us-east-1:", "  us-west-2:", "regions.us-west-2: this key is already on line 4"),
     ],
 )
-def test_a_mistake_of_a_region_is_named_with_its_line_its_rule_and_what_to_write(
+def test_a_mistake_in_a_region_is_reported_with_line_rule_and_fix(
     tmp_path: Path, old: str, new: str, sentence: str
 ) -> None:
     assert sentence in "\n".join(problems(tmp_path, changed(old, new)))
@@ -89,11 +89,11 @@ def test_regions_are_those_of_sagemaker_without_a_call_to_aws(tmp_path: Path) ->
     assert "Did you mean ap-southeast-2?" in problems(tmp_path, changed("us-west-2", "ap-southest-2"))[0]
 
 
-def test_the_regions_are_those_of_which_boto3_knows_that_they_have_sagemaker() -> None:
+def test_the_regions_are_those_with_sagemaker_in_boto3() -> None:
     assert sagemaker_regions() == tuple(boto3.Session(region_name="us-east-1").get_available_regions("sagemaker"))
 
 
-def test_one_region_more_is_one_line(tmp_path: Path) -> None:
+def test_adding_a_region_takes_one_line(tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text(changed("  us-east-1:\n", "  us-east-1:\n  sa-east-1:\n"))
     assert list(load_grid(tmp_path / "grid.yaml").regions) == ["us-east-1", "sa-east-1", "us-west-2"]
 

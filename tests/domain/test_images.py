@@ -1,4 +1,4 @@
-"""Which image a line's job pulls, in each Region, and which images a line may name at all."""
+"""Images: the image that a line's job pulls in each Region, and the images that a line may name."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def a_deployment(**changes: Any) -> Deployment:
 
 
 def images(deployment: Deployment, image: str) -> set[str]:
-    """Return the images of the jobs of a line for us-west-2 and one for eu-west-1."""
+    """Return the images of two jobs, in us-west-2 and in eu-west-1."""
     lines = "".join(
         f"{region},s3://{bucket}/data,{image}\n"
         for region, bucket in (("us-west-2", "ragab-ml-pdx"), ("eu-west-1", "ragab-ml-dub"))
@@ -45,17 +45,17 @@ def images(deployment: Deployment, image: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("alias", "digest"), [("resnet", GPU), ("small", CPU)])
-def test_a_job_carries_the_digest_of_what_was_built_and_pulls_in_its_own_region(alias: str, digest: str) -> None:
+def test_a_job_has_the_digest_of_the_built_image_in_its_region(alias: str, digest: str) -> None:
     assert images(a_deployment(), alias) == {
         f"{ACCOUNT}.dkr.ecr.{region}.amazonaws.com/traingrid/training@{digest}" for region in ("us-west-2", "eu-west-1")
     }
 
 
-def test_an_image_that_somebody_pushes_is_named_by_its_tag() -> None:
+def test_an_image_that_users_push_is_named_by_its_tag() -> None:
     assert f"{HERE}/training:1" in images(a_deployment(), "pushed")
 
 
-def test_a_uri_of_grid_yaml_is_that_of_the_jobs_region() -> None:
+def test_a_uri_in_grid_yaml_is_resolved_for_the_jobs_region() -> None:
     theirs = "763104351884.dkr.ecr.{}.amazonaws.com/tensorflow-training:2.14"
     assert images(a_deployment(), "theirs") == {theirs.format("us-west-2"), theirs.format("eu-west-1")}
 
@@ -86,7 +86,7 @@ def with_an_algorithm(**changes: Any) -> Deployment:
 
 
 def requested(deployment: Deployment, **values: Any) -> dict[str, Any]:
-    """Return what SageMaker is asked for by a line for us-west-2."""
+    """Return the CreateTrainingJob request of a line for us-west-2."""
     line = {"region": "us-west-2", "s3_uri": "s3://ragab-ml-pdx/data", **values}
     (job,) = jobs_of_lines(parse(json.dumps(line).encode(), deployment), deployment, "00000000")
     return training_job_request("x", job, "arn", {})
@@ -104,13 +104,13 @@ def test_a_built_in_algorithm_is_pulled_from_the_registry_of_the_jobs_region() -
         Deployment.from_environment(variables(deployment, BUILT))
 
 
-def test_of_a_grid_that_is_only_planned_nobody_knows_an_algorithms_registry() -> None:
+def test_a_planned_grid_has_no_registry_for_an_algorithm() -> None:
     planned = replace(with_an_algorithm(), frameworks={}).image_uri("classes", "us-west-2")
     assert planned == "account-of-aws.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
 
 
-def test_a_built_in_algorithm_is_told_nothing_but_what_its_line_says() -> None:
-    """It refuses every hyperparameter that is not its own, and brings its metrics."""
+def test_a_built_in_algorithm_receives_only_its_lines_settings() -> None:
+    """The algorithm rejects unknown hyperparameters, and defines its own metrics."""
     asked = requested(with_an_algorithm(), image="classes", hyperparameters={"num_classes": 10})
     image = "111111111111.dkr.ecr.us-west-2.amazonaws.com/image-classification:1"
     assert asked["AlgorithmSpecification"] == {"TrainingImage": image, "TrainingInputMode": "File"}
@@ -118,7 +118,7 @@ def test_a_built_in_algorithm_is_told_nothing_but_what_its_line_says() -> None:
     assert "Environment" not in asked
 
 
-def test_a_channel_says_in_which_format_an_algorithm_gets_its_data() -> None:
+def test_a_channel_sets_the_content_type_of_an_algorithms_data() -> None:
     """https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput"""
     line = {
         "region": "us-west-2",
@@ -135,7 +135,7 @@ def test_a_channel_says_in_which_format_an_algorithm_gets_its_data() -> None:
     assert "ContentType" not in validation
 
 
-def test_what_grid_yaml_says_to_its_default_is_said_to_an_algorithm_too() -> None:
+def test_a_default_algorithm_receives_the_grids_hyperparameters() -> None:
     job = {"image": "classes", "instance_type": "ml.p3.2xlarge", "hyperparameters": {"num_classes": 10, "epochs": 5}}
     deployment = with_an_algorithm(job=job)
     assert requested(deployment)["HyperParameters"] == {"num_classes": "10", "epochs": "5"}
@@ -156,22 +156,22 @@ def test_the_ranks_of_an_algorithm_are_its_hosts() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "an algorithm brings its own program"),
-        ({"metrics": {"loss": "loss=(.*)"}}, "an algorithm brings its own metrics"),
+        ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "an algorithm has its own program"),
+        ({"metrics": {"loss": "loss=(.*)"}}, "an algorithm defines its own metrics"),
     ],
 )
-def test_what_an_algorithm_does_not_take_is_refused(values: dict[str, Any], why: str) -> None:
+def test_settings_that_an_algorithm_does_not_support_are_refused(values: dict[str, Any], why: str) -> None:
     with pytest.raises(ManifestError, match=why):
         requested(with_an_algorithm(), image="classes", **values)
 
 
-def test_neither_alias_nor_uri_is_no_image() -> None:
+def test_an_image_must_be_an_alias_or_a_uri() -> None:
     with pytest.raises(KeyError):
         a_deployment().image_uri("nets", "us-west-2")
 
 
 @pytest.mark.parametrize("alias", ["resnet", "pushed"])
-def test_jobs_of_our_own_image_are_told_where_their_tensorboard_data_goes(alias: str) -> None:
+def test_jobs_with_our_own_image_receive_a_tensorboard_path(alias: str) -> None:
     deployment = a_deployment(job={**sample_deployment().grid.job.model_dump(), "image": alias})
     (line,) = parse(b"us-west-2,s3://ragab-ml-pdx/data\n", deployment)
     (job,) = jobs_of_lines([line], deployment, "00000000")
@@ -196,16 +196,22 @@ def test_a_line_may_name_an_image_of_an_allowed_registry(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4", "in no registry that this grid allows"),
-        ("763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training-evil:1", "in no registry"),
-        ("999999999999.dkr.ecr.{region}.amazonaws.com/tensorflow-training:1", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/other/training:1", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid-other/training:1", "in no registry"),
-        ("docker.io/library/python:3.11", "in no registry"),
-        (ACCOUNT + ".dkr.ecr.eu-north-1.amazonaws.com/traingrid/training:1", "SageMaker pulls from its own Region"),
+        ("763104351884.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.4", "does not allow the image's registry"),
+        (
+            "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training-evil:1",
+            "does not allow the image's registry",
+        ),
+        ("999999999999.dkr.ecr.{region}.amazonaws.com/tensorflow-training:1", "does not allow the image's registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/other/training:1", "does not allow the image's registry"),
+        (ACCOUNT + ".dkr.ecr.{region}.amazonaws.com/traingrid-other/training:1", "does not allow the image's registry"),
+        ("docker.io/library/python:3.11", "does not allow the image's registry"),
+        (
+            ACCOUNT + ".dkr.ecr.eu-north-1.amazonaws.com/traingrid/training:1",
+            "SageMaker pulls only from its own Region",
+        ),
     ],
 )
-def test_a_line_may_name_no_other(uri: str, why: str) -> None:
+def test_a_line_may_not_name_other_images(uri: str, why: str) -> None:
     allowed = ["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"]
     with pytest.raises(ManifestError, match=why):
         images(a_deployment(image_registries=allowed), uri)
@@ -221,7 +227,7 @@ def variables(deployment: Deployment, built: dict[str, str] | None) -> dict[str,
     return told if built is None else {**told, "TRAINGRID_IMAGES": json.dumps(built)}
 
 
-def test_the_environment_says_what_was_built() -> None:
+def test_the_environment_lists_the_built_images() -> None:
     deployment = a_deployment()
     assert Deployment.from_environment(variables(deployment, BUILT)).image_uri("resnet", "us-west-2") == (
         f"{HERE}/training@{GPU}"
@@ -229,7 +235,7 @@ def test_the_environment_says_what_was_built() -> None:
 
 
 @pytest.mark.parametrize("built", [None, {}, {"cpu": BUILT["cpu"]}])
-def test_an_environment_that_does_not_say_it_is_refused(built: dict[str, str] | None) -> None:
+def test_an_environment_without_the_built_images_is_refused(built: dict[str, str] | None) -> None:
     with pytest.raises(UsageError, match=r"no image for (cpu, )?gpu") as refused:
         Deployment.from_environment(variables(a_deployment(), built))
     assert "npx cdk deploy" in refused.value.next_step
@@ -240,8 +246,8 @@ def test_a_grid_that_builds_nothing_needs_no_digests() -> None:
     assert Deployment.from_environment(variables(sample, None)).images == {}
 
 
-def test_grid_images_and_all_else_fit_into_the_environment_of_a_function() -> None:
-    """Lambda takes 4 KB together; grid.yaml may take 3,000 bytes of it."""
+def test_all_variables_fit_into_a_functions_environment() -> None:
+    """Lambda's limit is 4 KB for all variables; grid.yaml may use 3,000 bytes of it."""
     long = {"JOB_QUEUE": "x" * 200, "JOB_DEFINITION": "x" * 200, "MANIFEST_BUCKET": "x" * 63, "TABLE": "x" * 255}
     named = {f"TRAINGRID_{name}": value for name, value in long.items()} | {"TRAINGRID_ACCOUNT": ACCOUNT}
     named["TRAINGRID_IMAGES"] = json.dumps({key: f"built-{key}-{'f' * 20}@{GPU}" for key in ("cpu", "gpu")})

@@ -1,4 +1,4 @@
-"""An uploaded manifest is submitted once, or rejected with a report next to it."""
+"""Intake: an uploaded manifest is submitted once, or rejected with a report."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from traingrid.submission import read_job, submission_id
 
 
 class FakeBatch:
-    """A job queue that remembers what it was given, and can lose a reply or refuse."""
+    """A job queue that stores requests, and can lose a reply or refuse a request."""
 
     def __init__(self) -> None:
         self.submitted: list[tuple[str, S3Uri, int]] = []
@@ -98,7 +98,7 @@ def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
 
 
 def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
-    """Upload the sample as two arrays, of which Batch refuses the second; return the manifest."""
+    """Upload the sample as two arrays, let Batch refuse the second, and return the manifest."""
     monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
     source = upload(intake, SAMPLE)
     batch.refuses_chunks = {1}
@@ -107,7 +107,7 @@ def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyP
     return source
 
 
-def test_a_try_after_a_refusal_of_one_array_submits_the_others_only(
+def test_a_retry_submits_only_the_arrays_that_were_refused(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = half_submitted(intake, batch, monkeypatch)
@@ -123,7 +123,7 @@ def test_children_read_the_version_that_was_submitted(intake: Intake, batch: Fak
     told = ObjectVersion.parse(str(pinned))
     assert told == pinned
     assert read_job(intake.storage, told, 3).region == "eu-central-1"
-    with pytest.raises(UsageError, match="not the one that was submitted"):
+    with pytest.raises(UsageError, match="differs from the submitted line"):
         read_job(intake.storage, S3Uri(pinned.bucket, pinned.key), 3)
 
 
@@ -138,7 +138,7 @@ def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
     monkeypatch.setattr(intake.storage, "pieces", pieces)
     source = replace(upload(intake, SAMPLE), size=size)
     (error,) = intake.accept(source, owner="request-1")["errors"]
-    assert "bytes or more, and a manifest has at most" in error["reason"]
+    assert "bytes or more, and a manifest may have at most" in error["reason"]
     assert batch.submitted == []
 
 
@@ -160,7 +160,7 @@ def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch
     assert list(intake.ledger.submissions()) == []
 
 
-def test_the_same_version_is_submitted_once_however_often_it_is_announced(intake: Intake, batch: FakeBatch) -> None:
+def test_repeated_events_submit_a_version_once(intake: Intake, batch: FakeBatch) -> None:
     source = upload(intake, SAMPLE)
     reports = [intake.accept(source, owner=f"request-{n}") for n in range(5)]
     assert len(batch.submitted) == 1
@@ -173,7 +173,7 @@ def test_another_version_of_the_same_file_is_another_submission(intake: Intake, 
     assert len({submission for submission, *_ in batch.submitted}) == 2
 
 
-def test_a_try_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None:
+def test_a_retry_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None:
     source = upload(intake, SAMPLE)
     batch.refuses = True
     with pytest.raises(SubmitFailedError):
@@ -183,13 +183,11 @@ def test_a_try_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None
     assert len(batch.submitted) == 1
 
 
-def test_a_refusal_is_reported_with_its_reason_and_the_last_one_with_the_way_out(
-    intake: Intake, batch: FakeBatch
-) -> None:
+def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake, batch: FakeBatch) -> None:
     source = upload(intake, SAMPLE)
     batch.refuses = True
     states = []
-    for number in range(1, 4):  # Lambda gives each try of an event the same request id
+    for number in range(1, 4):  # all attempts of an event have the same request id in Lambda
         with pytest.raises(SubmitFailedError):
             intake.accept(source, owner=f"request-1/{number}")
         report = report_of(intake, source)
@@ -204,22 +202,20 @@ def test_a_refusal_is_reported_with_its_reason_and_the_last_one_with_the_way_out
     assert "dead-letter queue" in report["next_step"]
     with pytest.raises(SubmitFailedError):
         intake.accept(source, owner="request-2/1")
-    assert report_of(intake, source)["state"] == "retrying", (
-        "a dead letter that is sent again is tried three times, too"
-    )
+    assert report_of(intake, source)["state"] == "retrying", "a redelivered dead letter also gets three attempts"
     batch.refuses = False
     assert intake.accept(source, owner="request-2/2") == report_of(intake, source)
     assert report_of(intake, source)["state"] == "submitted"
 
 
-def test_a_report_counts_the_jobs_of_arrays_that_batch_has_taken(
+def test_a_report_counts_the_jobs_of_accepted_arrays(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = report_of(intake, half_submitted(intake, batch, monkeypatch))
     assert (report["jobs"], report["submitted_jobs"]) == (4, 2)
 
 
-def test_a_try_after_a_death_between_submit_and_record_finds_the_job(
+def test_a_retry_after_a_death_between_submit_and_record_finds_the_job(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = upload(intake, SAMPLE)
@@ -235,14 +231,16 @@ def test_a_try_after_a_death_between_submit_and_record_finds_the_job(
     report = intake.accept(source, owner="request-1")
     assert len(batch.submitted) == 1
     assert report["state"] == "submitted"
-    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, "what children read stays"
+    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, (
+        "the files that children read are unchanged"
+    )
 
 
 class KilledError(BaseException):
-    """Stands for the end of a function by a kill or a timeout: nothing of it runs after that."""
+    """Ends a function like a kill or a timeout: no code of it runs afterwards."""
 
 
-def test_a_request_waits_for_another_that_is_at_it_and_takes_over_when_it_must_have_ended(
+def test_a_request_takes_over_when_a_concurrent_one_must_have_ended(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
@@ -260,7 +258,7 @@ def test_a_request_waits_for_another_that_is_at_it_and_takes_over_when_it_must_h
     assert len(batch.submitted) == 1
 
 
-def test_a_request_that_takes_over_is_as_safe_from_others_as_the_first(
+def test_a_request_that_took_over_holds_the_claim(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
@@ -284,7 +282,7 @@ def test_after_an_orderly_failure_the_next_request_need_not_wait(intake: Intake,
     assert len(batch.submitted) == 1
 
 
-def test_while_batch_may_have_taken_the_array_nobody_else_submits_one(
+def test_no_request_submits_an_array_that_batch_may_have_accepted(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, start = upload(intake, SAMPLE), time.time()
@@ -301,7 +299,7 @@ def test_while_batch_may_have_taken_the_array_nobody_else_submits_one(
 
 
 @pytest.mark.parametrize("chunks_taken", [0, 1])
-def test_after_a_reply_that_was_lost_late_batch_still_has_a_minute_to_show_the_array(
+def test_batch_has_a_minute_to_list_an_array_after_a_lost_reply(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
 ) -> None:
     monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
@@ -327,7 +325,7 @@ def test_after_a_reply_that_was_lost_late_batch_still_has_a_minute_to_show_the_a
     assert [count for *_, count in batch.submitted] == [2, 2]
 
 
-def test_a_claim_whose_write_is_not_answered_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
+def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
     claim, source = intake.ledger.claim_submission, upload(intake, SAMPLE)
 
     def unanswered(*arguments: Any) -> Any:
@@ -381,7 +379,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_keys_are_taken_as_they_are(intake: Intake, name: str) -> None:
+def test_keys_are_decoded_exactly(intake: Intake, name: str) -> None:
     source = ManifestVersion.from_event(event(f"manifests/{name}"))
     assert source is not None
     assert source.uri.key == f"manifests/{name}"
@@ -397,7 +395,7 @@ def test_a_key_with_control_characters_reaches_no_report_raw(intake: Intake) -> 
     assert report["manifest"].endswith("/manifests/a\\x1b[2J\\u202evsc.exe")
 
 
-def test_the_size_that_an_event_tells_is_believed_if_it_is_too_large() -> None:
+def test_a_too_large_size_in_an_event_is_refused_without_reading() -> None:
     told = event("manifests/x.csv")
     told["detail"]["object"]["size"] = 10**9
     source = ManifestVersion.from_event(told)
@@ -406,7 +404,7 @@ def test_the_size_that_an_event_tells_is_believed_if_it_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("key", ["manifests/", "manifests/x.csv.report.json"])
-def test_folders_and_our_own_reports_are_no_manifests(key: str) -> None:
+def test_folders_and_reports_are_not_manifests(key: str) -> None:
     assert ManifestVersion.from_event(event(key)) is None
 
 

@@ -1,4 +1,4 @@
-"""The ledger changes by conditional writes only."""
+"""Ledger: it changes only by conditional writes."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_submission_is_claimed_by_one_of_many(ledger: Ledger) -> None:
     assert [answer["owner"] for answer in answers[1:] if answer] == ["owner-0", "owner-0"]
 
 
-def test_only_the_claim_that_was_seen_is_taken_over(ledger: Ledger) -> None:
+def test_only_the_claim_that_was_read_can_be_replaced(ledger: Ledger) -> None:
     first, second, third = (Claim(owner=owner, ends_at=60) for owner in "abc")
     ledger.claim_submission("0123abcd", "a", {"jobs": 4, "claim_ends_at": 60})
     former = ledger.submission("0123abcd")
@@ -36,7 +36,7 @@ def test_only_the_claim_that_was_seen_is_taken_over(ledger: Ledger) -> None:
     assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 0
 
 
-def test_opening_a_job_twice_keeps_what_is_known(ledger: Ledger, job: Job) -> None:
+def test_opening_a_job_twice_keeps_its_facts(ledger: Ledger, job: Job) -> None:
     assert ledger.open_job("0123abcd", job)["state"] == "Pending"
     ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"})
     assert ledger.open_job("0123abcd", job)["state"] == "InProgress"
@@ -52,12 +52,12 @@ def test_a_job_that_has_ended_never_changes(ledger: Ledger, job: Job, final: str
     assert (item["state"], item["metrics"]) == (final, {"top1": 0.75, "epoch": 3})
 
 
-def test_news_of_another_attempt_changes_nothing(ledger: Ledger, job: Job) -> None:
+def test_facts_of_another_attempt_change_nothing(ledger: Ledger, job: Job) -> None:
     ledger.open_job("0123abcd", job)
     assert not ledger.record_job("0123abcd", job.index, 2, {"state": "Completed"})
 
 
-def test_news_of_a_job_that_nobody_opened_changes_nothing(ledger: Ledger) -> None:
+def test_facts_of_an_unopened_job_change_nothing(ledger: Ledger) -> None:
     assert not ledger.record_job("0123abcd", 7, 1, {"state": "Completed"})
     assert ledger.job("0123abcd", 7) is None
 
@@ -70,7 +70,7 @@ def test_items_of_a_submission_come_in_the_order_of_the_manifest(ledger: Ledger,
     assert items == ["job#00002", "job#00010", "job#09999", "submission"]
 
 
-def test_a_job_moves_to_its_next_attempt_once_and_remembers_what_came_of_the_former(ledger: Ledger, job: Job) -> None:
+def test_a_job_moves_to_its_next_attempt_once_and_keeps_the_last_result(ledger: Ledger, job: Job) -> None:
     opened = ledger.open_job("0123abcd", job, ["eu-west-1", "us-east-1"])
     assert opened["regions"] == ["eu-west-1", "us-east-1"]
     ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress", "training_job": "x", "progress": {"epoch": 1}})
@@ -92,9 +92,7 @@ def test_a_job_moves_to_its_next_attempt_once_and_remembers_what_came_of_the_for
 
 
 @pytest.mark.parametrize("final", ["Completed", "Failed", "Stopped"])
-def test_a_job_that_has_ended_is_tried_again_only_if_a_person_asks_and_it_did_not_complete(
-    ledger: Ledger, job: Job, final: str
-) -> None:
+def test_an_ended_job_is_retried_only_by_a_user_and_if_not_completed(ledger: Ledger, job: Job, final: str) -> None:
     ledger.open_job("0123abcd", job)
     tried = {"attempt": 1, "region": job.region, "state": final}
     assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again")
@@ -103,7 +101,7 @@ def test_a_job_that_has_ended_is_tried_again_only_if_a_person_asks_and_it_did_no
     assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again") == (final != "Completed")
 
 
-def test_a_retry_whose_reply_was_lost_is_known_by_what_only_it_has_written(ledger: Ledger, job: Job) -> None:
+def test_a_retry_with_a_lost_reply_is_recognised_by_its_own_write(ledger: Ledger, job: Job) -> None:
     ledger.open_job("0123abcd", job)
     ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"})
     tried = {"attempt": 1, "region": job.region, "state": "Failed"}
@@ -122,7 +120,7 @@ def test_an_attempt_is_claimed_by_the_children_of_its_own_array_only(ledger: Led
     capacity = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "capacity"}
     ledger.next_attempt("0123abcd", job.index, capacity, job.region)
     assert [claimed(2, file) for file in ("jobs", "retry-1")] == [True, False], (
-        "what a child does by itself stays its own"
+        "an attempt that a child starts belongs to the same array"
     )
     ledger.record_job("0123abcd", job.index, 2, {"state": "Failed"})
     failed = {"attempt": 2, "region": job.region, "state": "Failed"}
@@ -130,7 +128,7 @@ def test_an_attempt_is_claimed_by_the_children_of_its_own_array_only(ledger: Led
     assert [claimed(3, file) for file in ("jobs", "retry-1", "retry-2")] == [False, True, False]
 
 
-def test_a_job_that_an_older_version_opened_is_everybodys(ledger: Ledger, job: Job) -> None:
+def test_a_job_of_an_older_version_belongs_to_every_array(ledger: Ledger, job: Job) -> None:
     item = ledger.open_job("0123abcd", job)
     assert ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"}, array_file="jobs")
     assert is_of_array(item, "jobs")
@@ -157,7 +155,7 @@ def test_progress_that_comes_after_the_end_is_kept_and_changes_no_state(ledger: 
     assert (item["state"], item["progress"]) == ("Completed", {"epoch": 3})
 
 
-def test_a_cancel_is_kept_and_reaches_whom_it_is_meant_for(ledger: Ledger, job: Job) -> None:
+def test_a_cancel_is_kept_and_applies_to_its_scope(ledger: Ledger, job: Job) -> None:
     ledger.open_job("0123abcd", job)
     assert ledger.cancels("0123abcd") == {}
     for scope in (cancel_of_region("eu-west-1"), cancel_of_job(7), cancel_of_job(7)):

@@ -1,4 +1,4 @@
-"""The log of a child: one JSON object per line, with the sentence first and the facts that queries look for."""
+"""Log lines: a child writes one JSON object per line, the sentence first, then the facts for queries."""
 
 import json
 from datetime import datetime
@@ -13,7 +13,7 @@ from traingrid.ledger import Ledger
 from traingrid.log_lines import log_line, readable
 
 
-def test_a_line_begins_with_its_sentence_and_leaves_out_what_is_not_known() -> None:
+def test_a_log_line_starts_with_its_sentence_and_omits_empty_facts() -> None:
     line = log_line("trained: 99 %", event="ended", submission="0123abcd", index=0, failure="", region=None)
     assert line.startswith('{"message": "trained: 99 %"')
     said = json.loads(line)
@@ -34,7 +34,7 @@ def test_a_line_stays_one_line_and_is_readable_in_any_script() -> None:
     assert json.loads(line)["message"] == "Verlust\n\tfür 損失"
 
 
-def test_all_that_is_said_of_an_attempt_names_its_training_job_and_where_it_is(ledger: Ledger, job: Job) -> None:
+def test_log_lines_of_an_attempt_name_training_job_and_region(ledger: Ledger, job: Job) -> None:
     log = Log()
     watched = supervisor(job, FakeBackend(TRAINING, COMPLETED, lines=("loss=1",)), ledger, say=log)
     watched.run()
@@ -46,7 +46,7 @@ def test_all_that_is_said_of_an_attempt_names_its_training_job_and_where_it_is(l
     assert log.of("training")[0]["message"] == "loss=1"
 
 
-def test_how_long_a_launch_took_is_said_once_with_the_wait_for_a_quota_in_it(ledger: Ledger, job: Job) -> None:
+def test_the_launch_time_is_logged_once_and_includes_quota_waits(ledger: Ledger, job: Job) -> None:
     log, backend = Log(), FakeBackend(TRAINING, TRAINING, COMPLETED)
     backend.refusals = [QUOTA_IS_USED_UP]
     supervisor(job, backend, ledger, say=log).run()
@@ -54,11 +54,11 @@ def test_how_long_a_launch_took_is_said_once_with_the_wait_for_a_quota_in_it(led
     assert refused["failure"] == "quota"
     launches = [record for record in log.records if "launch_seconds" in record]
     assert [record["phase"] for record in launches] == ["Training"]
-    # SageMaker is asked about a new training job after about five seconds, and is not known to train before.
+    # A child first describes a new training job after about five seconds, so it cannot be known to train before.
     assert 0 < refused["seconds"] <= launches[0]["launch_seconds"] <= refused["seconds"] + 8
 
 
-def test_a_child_that_only_attaches_does_not_say_how_long_the_launch_took(ledger: Ledger, job: Job) -> None:
+def test_a_child_that_only_attaches_logs_no_launch_time(ledger: Ledger, job: Job) -> None:
     ledger.open_job("0123abcd", job, job.regions)
     ledger.record_job("0123abcd", 0, 1, {"state": "InProgress", "training_job": NAME, "training_job_arn": "arn"})
     log, backend = Log(), FakeBackend(TRAINING, TRAINING, COMPLETED)
@@ -68,7 +68,7 @@ def test_a_child_that_only_attaches_does_not_say_how_long_the_launch_took(ledger
     assert not [record for record in log.records if "launch_seconds" in record]
 
 
-def test_a_person_reads_the_sentence_and_every_line_of_a_trace() -> None:
+def test_readable_output_has_the_sentence_and_the_trace() -> None:
     line = log_line("KeyError: 'x'", level="ERROR", stack_trace=["  in a.py\n", "  in b.py\n"])
     when, *rest = readable(line).partition(" ")
     assert datetime.fromisoformat(when).tzinfo is not None
@@ -76,5 +76,5 @@ def test_a_person_reads_the_sentence_and_every_line_of_a_trace() -> None:
 
 
 @pytest.mark.parametrize("line", ["exec format error", "[1, 2]", "12", '{"loss": 0.5}', ""])
-def test_a_line_that_is_not_ours_is_read_as_it_is(line: str) -> None:
+def test_a_log_line_in_another_format_is_unchanged(line: str) -> None:
     assert readable(line) == line

@@ -1,4 +1,4 @@
-"""Every bad manifest of the corpus gives its clear error and changes nothing."""
+"""Manifest corpus: every invalid manifest causes the expected error and changes nothing."""
 
 import itertools
 import json
@@ -23,14 +23,14 @@ CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_c
 
 
 class Untouchable:
-    """A service that no rejected manifest may reach."""
+    """A service that fails the test on any call."""
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"{name} was asked for")
 
 
 class OneManifest:
-    """S3 with one manifest in it, in pieces, which takes nothing but the report."""
+    """S3 with one manifest, which accepts only the report."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -38,14 +38,14 @@ class OneManifest:
 
     def pieces(self, uri: S3Uri, version: str) -> tuple[int, Iterator[bytes]]:
         pieces = (self.content[start : start + 65_536] for start in range(0, len(self.content), 65_536))
-        return min(len(self.content), 1_000), pieces  # a size that lies: the pieces are counted all the same
+        return min(len(self.content), 1_000), pieces  # a wrong size: the intake must count the bytes itself
 
     def write_json(self, uri: S3Uri, document: object) -> None:
         self.written.append((uri, document))
 
 
 def rejected(content: bytes) -> dict[str, Any]:
-    """Return the report of a manifest, having seen that nothing but the report came of it."""
+    """Return the report of a manifest, after checking that nothing else was written."""
     storage: Any = OneManifest(content)
     nothing: Any = Untouchable()
     source = ManifestVersion(uri=S3Uri("bucket", "manifests/x.csv"), version="1")
@@ -88,7 +88,7 @@ SHORT = [
 
 
 @pytest.mark.parametrize("case", SHORT, ids=lambda case: ascii(case.name))
-def test_one_bad_line_among_good_ones_is_enough_and_is_told_by_its_number(case: Case) -> None:
+def test_one_invalid_line_rejects_the_file_and_is_named_by_number(case: Case) -> None:
     is_json = case.content.startswith((b"{", b"["))
     good = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"}\n' if is_json else SAMPLE.encode()
     before = good.count(b"\n")
@@ -123,7 +123,7 @@ PLAIN = (SAMPLE * 5).encode()[:1024]
 
 
 @pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
-def test_a_manifest_cut_at_any_byte_is_rejected_or_holds_whole_lines_and_at_most_one_shortened(content: bytes) -> None:
+def test_a_truncated_manifest_is_rejected_or_shortens_one_line(content: bytes) -> None:
     assert len(content) == 1024
     whole = [line for line in content.splitlines() if line.strip()]
     for cut in range(1024):
@@ -145,7 +145,7 @@ def _alone(content: bytes, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
-def test_a_manifest_that_promises_its_jobs_is_rejected_wherever_it_is_cut(content: bytes) -> None:
+def test_a_truncated_manifest_with_a_declared_number_is_rejected(content: bytes) -> None:
     content = content[: content.rindex(b"\n") + 1]
     jobs = len(parse(content, DEPLOYMENT))
     promising = f"# jobs: {jobs}\n".encode() + content
@@ -157,7 +157,7 @@ def test_a_manifest_that_promises_its_jobs_is_rejected_wherever_it_is_cut(conten
 
 @settings(max_examples=300, deadline=None)
 @given(manifests(SAMPLE_BUCKETS))
-def test_any_manifest_is_taken_whole_or_rejected_with_every_reason(made: Manifest) -> None:
+def test_any_manifest_is_accepted_whole_or_rejected_with_all_errors(made: Manifest) -> None:
     try:
         parsed = parse(made.content, DEPLOYMENT)
     except ManifestError as error:

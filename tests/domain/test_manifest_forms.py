@@ -1,4 +1,4 @@
-"""Three forms of a manifest are one language: the same fields, the same jobs, the same errors."""
+"""Manifest forms: the three forms have the same fields, jobs and errors."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def jobs_of(content: str, **changes: Any) -> list[Job]:
 
 
 def job_of(**values: Any) -> Job:
-    """Return the job of one line of JSON Lines; region and s3_uri are there unless they are given."""
+    """Return the job of one line in JSON Lines, with defaults for region and s3_uri."""
     line = {"region": "us-east-1"} | ({} if "inputs" in values else {"s3_uri": "s3://ragab-ml/x"}) | values
     (job,) = jobs_of(json.dumps(line))
     return job
@@ -92,7 +92,7 @@ tag.team,priority,retries
 """
 
 
-def test_csv_with_a_header_and_json_lines_say_the_same() -> None:
+def test_csv_with_a_header_and_json_lines_give_the_same_jobs() -> None:
     cells: list[str] = []
     for value in FULL.values():
         parts = value.values() if isinstance(value, dict) else [value]
@@ -129,7 +129,7 @@ def test_the_request_of_every_field_is_one_that_the_service_model_accepts() -> N
     assert request["HyperParameters"]["sagemaker_submit_directory"] == FULL["source"]
 
 
-def test_a_channel_may_say_how_it_is_read() -> None:
+def test_a_channel_may_set_how_it_is_read() -> None:
     channel = {
         "uri": "s3://ragab-ml/list.json",
         "input_mode": "Pipe",
@@ -144,7 +144,7 @@ def test_a_channel_may_say_how_it_is_read() -> None:
     assert request["DataSource"]["S3DataSource"]["S3DataType"] == "ManifestFile"
 
 
-def test_what_a_line_leaves_out_is_the_grid_s() -> None:
+def test_omitted_fields_have_the_grids_defaults() -> None:
     plain, header, lines = (
         jobs_of("us-east-1,s3://ragab-ml/x\n"),
         jobs_of("region,s3_uri,spot,hp.epochs\nus-east-1,s3://ragab-ml/x,,\n"),
@@ -185,7 +185,7 @@ def test_a_derived_job_leads_back_to_the_first() -> None:
         in_region(job, "eu-central-1")
 
 
-def test_replicas_of_a_line_with_channels_of_its_own_name_the_same_channels() -> None:
+def test_replicas_have_the_same_channels_as_their_line() -> None:
     inputs = {"train": {"uri": "s3://ragab-ml/t", "input_mode": "FastFile"}, "extra": "s3://ragab-ml/e"}
     replica = {"train": "s3://ragab-ml-pdx/t", "extra": "s3://ragab-ml-pdx/e/"}
     there = in_region(job_of(inputs=inputs, replicas={"us-west-2": replica}), "us-west-2")
@@ -194,12 +194,12 @@ def test_replicas_of_a_line_with_channels_of_its_own_name_the_same_channels() ->
     assert "same channels" in error_of(inputs=inputs, replicas={"us-west-2": "s3://ragab-ml-pdx/t"}).reason
 
 
-def test_replicas_may_stand_in_columns() -> None:
+def test_replicas_may_be_columns() -> None:
     (job,) = jobs_of("region,s3_uri,replica.us-west-2\nus-east-1,s3://ragab-ml/x,s3://ragab-ml-pdx/x\n")
     assert in_region(job, "us-west-2").inputs["train"].uri == "s3://ragab-ml-pdx/x/train/"
 
 
-def test_an_algorithm_takes_the_place_of_an_image() -> None:
+def test_an_algorithm_replaces_an_image() -> None:
     job = job_of(
         algorithm="arn:aws:sagemaker:{region}:123456789012:algorithm/trees",
         hyperparameters={"depth": 3},
@@ -212,7 +212,7 @@ def test_an_algorithm_takes_the_place_of_an_image() -> None:
     assert fingerprint(request) != fingerprint(training_job_request("x", job, "arn", {}))
 
 
-def test_all_errors_of_all_lines_are_told_with_field_value_and_next_step() -> None:
+def test_all_errors_are_reported_with_field_value_and_next_step() -> None:
     errors = errors_of(
         "region,s3_uri,hp.epochs,hpp.rate,instance_count\n"
         "us-east-1,s3://ragab-ml/x,3,1,two\n"
@@ -231,37 +231,37 @@ def test_all_errors_of_all_lines_are_told_with_field_value_and_next_step() -> No
 @pytest.mark.parametrize(
     "name", ["role", "role_arn", "RoleArn", "execution_role", "subnets", "security_group_ids", "kms_key", "account"]
 )
-def test_what_the_deployment_decides_is_no_field_and_the_error_says_so(name: str) -> None:
+def test_settings_of_the_deployment_are_refused_as_fields(name: str) -> None:
     (of_json,) = errors_of(json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", name: "x"}))
     (of_csv,) = errors_of(f"region,s3_uri,{name}\nus-east-1,s3://ragab-ml/x,x\n")
-    assert of_json.reason == of_csv.reason == "it is decided by the deployment, and a manifest cannot say it"
+    assert of_json.reason == of_csv.reason == "the deployment sets this, and a manifest cannot override it"
 
 
 @pytest.mark.parametrize(
     ("values", "field", "reason"),
     [
-        ({"instance_type": "ml.p4d.24xlarge"}, "instance_type", "not an instance type that this grid allows"),
-        ({"image": "resnett"}, "image", "no image of this grid"),
-        ({"image": "docker.io/library/python:3"}, "image", "no registry that this grid allows"),
-        ({"image": f"{DLC}/pytorch-training:2"}, "image", "no registry that this grid allows"),
-        ({"image": f"{DLC}/tensorflow-training-evil/x:1"}, "image", "no registry that this grid allows"),
+        ({"instance_type": "ml.p4d.24xlarge"}, "instance_type", "does not allow this instance type"),
+        ({"image": "resnett"}, "image", "not an image of this grid"),
+        ({"image": "docker.io/library/python:3"}, "image", "does not allow the image's registry"),
+        ({"image": f"{DLC}/pytorch-training:2"}, "image", "does not allow the image's registry"),
+        ({"image": f"{DLC}/tensorflow-training-evil/x:1"}, "image", "does not allow the image's registry"),
         ({"image": f"{DLC}/tensorflow-training:2".format(region="eu-west-1")}, "image", "the image is in eu-west-1"),
-        ({"algorithm": "other"}, "algorithm", "not an algorithm that this grid allows"),
-        ({"output": "s3://ragab-ml/x"}, "output", "writes to the bucket"),
-        ({"checkpoints": "s3://ragab-ml/x"}, "checkpoints", "writes to the bucket"),
+        ({"algorithm": "other"}, "algorithm", "does not allow this algorithm"),
+        ({"output": "s3://ragab-ml/x"}, "output", "may write only to the bucket"),
+        ({"checkpoints": "s3://ragab-ml/x"}, "checkpoints", "may write only to the bucket"),
         ({"source": "s3://ragab-ml-pdx/a.tar.gz", "entry_point": "a.py"}, "source", "is in us-west-2"),
         ({"s3_uri": "s3://ragab-ml/%2e%2e/other"}, "s3_uri", "an encoded dot or slash"),
         ({"replicas": {"us-west-2": "s3://ragab-ml/x"}}, "replicas.us-west-2", "is in us-east-1"),
         ({"replicas": {"mars": "s3://ragab-ml/x"}}, "replicas.mars", "not a training Region"),
     ],
 )
-def test_what_is_on_no_list_is_refused(values: dict[str, Any], field: str, reason: str) -> None:
+def test_values_outside_the_allow_lists_are_refused(values: dict[str, Any], field: str, reason: str) -> None:
     error = error_of(**values)
     assert error.field == field
     assert reason in error.reason
 
 
-def test_images_of_the_grid_s_own_registry_need_no_list() -> None:
+def test_images_in_the_grids_own_registry_need_no_allow_list() -> None:
     uri = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/traingrid/training@sha256:{'0' * 64}"
     assert job_of(image=uri).image == uri
 
@@ -272,9 +272,9 @@ TWO = "region,s3_uri,instance_count\nus-east-1,s3://ragab-ml/x,3\nus-east-1,s3:/
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"jobs": 1}, "more lines than the 1 jobs"),
-        ({"instances": 6}, "7 instances together, and a submission may take 6"),
-        ({"accelerators": 55}, "56 accelerators together, and a submission may take 55"),
+        ({"jobs": 1}, "at most 1 jobs"),
+        ({"instances": 6}, "7 instances in total, and a submission may use at most 6"),
+        ({"accelerators": 55}, "56 accelerators in total, and a submission may use at most 55"),
     ],
 )
 def test_a_submission_beyond_a_limit_of_the_grid_is_refused_whole(limits: dict[str, int], says: str) -> None:

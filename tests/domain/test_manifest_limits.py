@@ -1,4 +1,4 @@
-"""The limits of a manifest are those of SageMaker's service model, whatever they are."""
+"""Manifest limits: they are read from SageMaker's service model."""
 
 import json
 import sys
@@ -33,12 +33,12 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("shape", "greatest"), NAMES.items())
-def test_a_text_or_a_number_may_be_as_long_as_the_model_says(shape: str, greatest: int) -> None:
+def test_limits_are_those_of_the_service_model(shape: str, greatest: int) -> None:
     assert most(shape) == greatest
 
 
 @pytest.mark.parametrize("shape", ["HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "ChannelName"])
-def test_a_text_of_the_greatest_length_passes_and_one_more_does_not(shape: str) -> None:
+def test_a_text_of_maximum_length_passes_and_a_longer_one_does_not(shape: str) -> None:
     assert broken_limit(shape, "x" * most(shape)) is None
     assert "at most" in (broken_limit(shape, "x" * (most(shape) + 1)) or "")
 
@@ -48,7 +48,7 @@ def forget() -> None:
         remembered.cache_clear()
 
 
-def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_limit_in_the_model_applies(monkeypatch: pytest.MonkeyPatch) -> None:
     line = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "hyperparameters": {"a": "12345"}}'
     assert len(parse(line, sample_deployment())) == 1
     shapes: dict[str, Any] = deepcopy(manifest_limits._shapes())
@@ -56,7 +56,7 @@ def test_a_limit_that_aws_changes_is_the_new_one(monkeypatch: pytest.MonkeyPatch
     forget()
     monkeypatch.setattr(manifest_limits, "_shapes", lambda: shapes)
     try:
-        with pytest.raises(ManifestError, match="5 characters and SageMaker takes at most 4"):
+        with pytest.raises(ManifestError, match="must have at most 4 characters, SageMaker's limit; got 5"):
             parse(line, sample_deployment())
     finally:
         forget()
@@ -69,11 +69,13 @@ def test_a_line_has_room_for_the_tags_of_the_grid() -> None:
 
     ours = len(tags_of("traingrid", "0123abcd", 0, "fingerprint"))
     assert len(parse(manifest(most("TagList") - ours), sample_deployment())) == 1
-    with pytest.raises(ManifestError, match="with those of the grid there are 51, and SageMaker takes at most 50"):
+    with pytest.raises(
+        ManifestError, match="with those of the grid, there are 51 entries, and SageMaker allows at most 50"
+    ):
         parse(manifest(most("TagList") - ours + 1), sample_deployment())
 
 
-def test_what_a_tag_may_hold_is_what_java_s_pattern_means() -> None:
+def test_the_tag_pattern_has_its_java_meaning() -> None:
     for code in range(32, sys.maxunicode + 1):
         sign = chr(code)
         meant = unicodedata.category(sign)[0] in "LNZ" or sign in "_.:/=+-@"
@@ -81,15 +83,15 @@ def test_what_a_tag_may_hold_is_what_java_s_pattern_means() -> None:
 
 
 @pytest.mark.parametrize("sign", ["\x00", "\x1b", "\x7f", "\x85", "\x9b", "\ud800"])
-def test_no_text_holds_control_characters(sign: str) -> None:
+def test_control_characters_are_refused_everywhere(sign: str) -> None:
     for shape in ("HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "S3Uri"):
         assert broken_limit(shape, f"s3://b/{sign}x")
 
 
-def test_variables_may_have_lines_and_hyperparameters_may_not() -> None:
+def test_only_variables_may_have_several_lines() -> None:
     assert broken_limit("TrainingEnvironmentValue", "one\ntwo\tthree") is None
     assert broken_limit("HyperParameterValue", "one\ttwo") is None
-    assert broken_limit("HyperParameterValue", "one\ntwo") == "it has more than one line"
+    assert broken_limit("HyperParameterValue", "one\ntwo") == "must be a single line"
 
 
 def test_every_type_with_accelerators_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""What a manifest line may say of queues, and what is refused before anything is submitted."""
+"""Manifest queues: valid shares and launches of lines, and the errors of invalid ones."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ QUEUES: dict[str, Any] = {
 
 
 def with_queues(deployment: Deployment, **job: Any) -> Deployment:
-    """A grid with two shares and a queue of each kind; its other Regions have none."""
+    """A grid with two shares, and one Region with each kind of queue; other Regions have none."""
     said = deployment.grid.model_dump(exclude_defaults=True)
     said["shares"] = {"research": 1, "production": 4}
     for region, queue in QUEUES.items():
@@ -35,7 +35,7 @@ def refused(deployment: Deployment, text: str) -> list[tuple[str, str]]:
     return [(error.field, f"{error.reason}. {error.next_step}") for error in raised.value.errors]
 
 
-def test_a_line_says_how_it_is_launched_and_whose_it_is(deployment: Deployment) -> None:
+def test_a_line_sets_its_launch_and_share(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research")
     lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
     jobs = jobs_of_lines(lines, grid, "0123abcd")
@@ -50,7 +50,7 @@ def test_a_grid_without_queues_and_shares_needs_neither(deployment: Deployment) 
     assert (job.launch, job.share) == ("direct", "")
 
 
-def test_queued_is_refused_where_there_is_no_queue(deployment: Deployment) -> None:
+def test_queued_is_refused_without_a_service_queue(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research")
     text = "region,s3_uri,launch\neu-west-1,s3://ragab-ml-dub/x,queued\n"
     next_step = "Write direct, or give eu-west-1 a service_queue in grid.yaml and deploy."
@@ -66,26 +66,26 @@ def test_a_replica_needs_a_queue_too(deployment: Deployment) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("reserch", "it is no share of this grid. There are research, production."),
-        ("", "it is missing. Write research, production, or `share` in grid.yaml."),
+        ("reserch", "not a share of this grid. The shares are research, production."),
+        ("", "a value is required. Write research, production, or set `share` in grid.yaml."),
     ],
 )
-def test_every_job_of_a_shared_grid_is_of_one_of_its_shares(deployment: Deployment, cell: str, said: str) -> None:
+def test_every_job_of_a_shared_grid_requires_a_valid_share(deployment: Deployment, cell: str, said: str) -> None:
     assert refused(with_queues(deployment), f"region,s3_uri,share\nus-east-1,{EAST},{cell}\n") == [("share", said)]
 
 
-def test_a_share_is_refused_where_nothing_is_shared(deployment: Deployment) -> None:
+def test_a_share_is_refused_without_shares_in_the_grid(deployment: Deployment) -> None:
     ((field, said),) = refused(deployment, f"region,s3_uri,share\nus-east-1,{EAST},research\n")
     assert field == "share"
-    assert "`shares` in grid.yaml names them" in said
+    assert "defined by `shares` in grid.yaml" in said
 
 
-def test_the_lines_of_a_file_are_of_one_share(deployment: Deployment) -> None:
+def test_all_lines_of_a_file_must_have_the_same_share(deployment: Deployment) -> None:
     text = f"region,s3_uri,share\nus-east-1,{EAST},research\nus-east-1,{EAST},production\n"
     ((_, said),) = refused(with_queues(deployment), text)
     assert (
-        said
-        == "its lines are of the shares research, production, and a submission is one share's. Write a file for each."
+        said == "its lines have the shares research, production, and a submission may have only one share. "
+        "Write one file for each share."
     )
 
 
@@ -93,7 +93,7 @@ def test_the_lines_of_a_file_are_of_one_share(deployment: Deployment) -> None:
     ("region", "uri", "share", "most"),
     [("us-east-1", EAST, "research", 4), ("us-west-2", WEST, "research", 2), ("us-west-2", WEST, "production", 6)],
 )
-def test_a_job_that_would_wait_for_ever_is_refused(
+def test_a_job_larger_than_the_queues_limit_is_refused(
     deployment: Deployment, region: str, uri: str, share: str, most: int
 ) -> None:
     grid, head = with_queues(deployment, share=share, launch="direct"), "region,s3_uri,launch,instance_count\n"
@@ -101,21 +101,21 @@ def test_a_job_that_would_wait_for_ever_is_refused(
     assert parse(f"{head}{region},{uri},direct,{most + 1}\n".encode(), grid)
     ((field, said),) = refused(grid, f"{head}{region},{uri},queued,{most + 1}\n")
     assert field == "instance_count"
-    assert f"never runs more than {most} of ml.p3.16xlarge at once" in said
+    assert f"runs at most {most} of ml.p3.16xlarge at once" in said
 
 
-def test_the_plan_says_where_a_line_would_wait(deployment: Deployment) -> None:
+def test_the_plan_shows_the_queue_of_a_line(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research", launch="direct")
     lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
     said = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
     assert said == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
 
 
-def test_a_request_that_a_service_job_cannot_carry_is_refused(deployment: Deployment) -> None:
+def test_a_request_too_large_for_a_service_job_is_refused(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research")
     head = "region,s3_uri,launch," + ",".join(f"hp.x{number}" for number in range(5))
     row = f"us-east-1,{EAST},{{}}," + ",".join(["y" * 2000] * 5)
     assert parse(f"{head}\n{row.format('direct')}\n".encode(), grid)
     ((field, said),) = refused(grid, f"{head}\n{row.format('queued')}\n")
     assert field == "launch"
-    assert "bytes, and a service queue carries at most 10,240" in said
+    assert "bytes, and a service queue accepts at most 10,240" in said

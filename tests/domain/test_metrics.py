@@ -1,4 +1,4 @@
-"""What the trainer prints and what SageMaker and the ledger look for: declared in two packages that share no code."""
+"""Metrics: the trainer's output matches the regular expressions, which another package declares separately."""
 
 import re
 
@@ -13,12 +13,12 @@ MOST_METRIC_DEFINITIONS = 40
 
 
 def values() -> dict[str, float]:
-    """Return another value for each metric, among them what only an exponent or a sign can say."""
+    """Return a different value for each metric, including values with an exponent or a sign."""
     return {name: (-1) ** place * 10.0 ** (place - 9) for place, name in enumerate(metric_lines.METRICS, start=1)}
 
 
 @pytest.mark.parametrize("name", [name for name in metric_lines.METRICS if name != "epoch"])
-def test_the_regex_of_every_metric_finds_its_value_in_a_line_of_all(name: str) -> None:
+def test_every_metrics_regex_finds_its_value_in_a_line_of_all_metrics(name: str) -> None:
     others = {other: value for other, value in values().items() if other != "epoch"}
     printed = metric_lines.line(3, others)
     found = re.findall(metric_regex(name), printed)
@@ -26,7 +26,7 @@ def test_the_regex_of_every_metric_finds_its_value_in_a_line_of_all(name: str) -
     assert re.findall(metric_regex("epoch"), printed) == ["3"]
 
 
-def test_a_grid_declares_by_default_what_the_trainer_says() -> None:
+def test_the_grids_default_metrics_are_those_of_the_trainer() -> None:
     assert JobDefaults.model_fields["metrics"].default == metric_lines.BY_DEFAULT
 
 
@@ -35,6 +35,6 @@ def test_all_metrics_may_be_named_in_a_manifest_at_once() -> None:
     assert len(metric_lines.METRICS) <= MOST_METRIC_DEFINITIONS
 
 
-def test_a_metric_that_nobody_would_find_is_not_printed() -> None:
+def test_the_trainer_prints_only_metrics_that_are_declared() -> None:
     with pytest.raises(KeyError, match="top_3 is not declared"):
         metric_lines.line(1, {"top_3": 0.5})

@@ -1,4 +1,4 @@
-"""The table in memory of the state machine, `faults.model.table`, does what DynamoDB's does."""
+"""Model table: `faults.model.table`, the state machine's table in memory, behaves like DynamoDB's."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,13 +26,13 @@ from traingrid.ledger import Claim, Ledger
         ("NOT #arrays IN (:one)", True),
     ],
 )
-def test_a_condition_is_true_of_what_dynamodb_would_change(condition: str, holds: bool) -> None:
+def test_a_condition_matches_the_items_that_dynamodb_would_change(condition: str, holds: bool) -> None:
     values = {":one": 1, ":two": 2, ":failed": "Failed", ":stopped": "Stopped", ":pending": "Pending", ":nobody": ""}
     assert Condition(condition, values).holds({"attempt": 1, "state": "Pending"}) is holds
 
 
 @pytest.mark.parametrize("condition", ["#attempt = :one :one", "#attempt < :one", "( #attempt = :one"])
-def test_a_condition_that_the_model_does_not_know_is_an_error(condition: str) -> None:
+def test_an_unsupported_condition_is_an_error(condition: str) -> None:
     with pytest.raises((ValueError, IndexError)):
         Condition(condition, {":one": 1}).holds({"attempt": 1})
 
@@ -46,7 +46,7 @@ def modelled(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
-    """Do every kind of write, met and not met, and return all answers and what is there in the end."""
+    """Make every kind of write, with conditions met and not met, and return all answers and the final items."""
     former = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity", "reason": "none"}
     answers: list[Any] = [
         ledger.claim_submission("0123abcd", "a", {"jobs": 1, "claim_ends_at": 60}) is None,
@@ -84,5 +84,5 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     ]
 
 
-def test_the_ledger_in_memory_answers_as_the_one_in_dynamodb_does(ledger: Ledger, modelled: Ledger) -> None:
+def test_the_ledger_in_memory_answers_like_dynamodb(ledger: Ledger, modelled: Ledger) -> None:
     assert everything_that_a_ledger_does(modelled) == everything_that_a_ledger_does(ledger)

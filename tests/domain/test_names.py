@@ -1,4 +1,4 @@
-"""Names are what AWS accepts, and what says where a thing belongs."""
+"""Names: AWS accepts them, and they identify the owner of a resource."""
 
 import re
 from functools import cache
@@ -25,7 +25,7 @@ def sagemaker_shapes() -> dict[str, Any]:
 
 
 @given(grid=GRIDS, submission=SUBMISSIONS, index=st.integers(0, 10**6), attempt=st.integers(0, 999))
-def test_a_training_jobs_name_is_legal_and_says_whose_it_is(
+def test_a_training_jobs_name_is_valid_and_identifies_its_line(
     grid: str, submission: str, index: int, attempt: int
 ) -> None:
     name = names.training_job(grid, submission, index, attempt)
@@ -51,7 +51,7 @@ def test_a_training_jobs_name_is_legal_and_says_whose_it_is(
         "traingrid-x-0123abcd-0-1",
     ],
 )
-def test_a_name_that_traingrid_did_not_make_is_nobodys(name: str) -> None:
+def test_other_names_are_not_parsed_as_training_jobs(name: str) -> None:
     assert names.parse_training_job("traingrid", name) is None
 
 

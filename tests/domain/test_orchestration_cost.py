@@ -1,4 +1,4 @@
-"""What a child costs, as it says itself at its end."""
+"""Orchestration cost: the cost that a child reports at its end."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_less_than_a_minute_is_billed_as_a_minute() -> None:
     assert dollars(Orchestrator(), 1) == dollars(Orchestrator(), 60) < dollars(Orchestrator(), 61)
 
 
-def test_the_sentence_has_size_time_price_and_date() -> None:
+def test_the_cost_sentence_has_size_time_price_and_date() -> None:
     said = sentence(Orchestrator(), 3600)
     assert "0.25 vCPU, 512 MiB and an address for 3600 s: $0.017343" in said
     assert "$0.04048 per vCPU-hour" in said

@@ -1,4 +1,4 @@
-"""What a child tells AWS Batch by its exit code, whatever happens to it."""
+"""Orchestrator: the exit code of a child in every situation."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGTERM, former)
 
 
-def test_what_aws_refuses_for_good_is_left_to_batch(
+def test_a_permanent_refusal_by_aws_is_left_to_batch(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -60,13 +60,13 @@ def test_what_aws_refuses_for_good_is_left_to_batch(
     assert run_child(environment) == 75
 
 
-def test_an_error_that_nobody_foresaw_is_not_taken_for_a_failed_training(environment: dict[str, str]) -> None:
+def test_an_unexpected_error_does_not_count_as_a_failed_training(environment: dict[str, str]) -> None:
     program = "import os; from traingrid import orchestrator as o; o.find_job = None; o.run_child(os.environ)"
     ended = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 75
-    (line,) = ended.stderr.splitlines()  # a trace of many lines would be as many events of the log
+    (line,) = ended.stderr.splitlines()  # each line of a multi-line trace would become a separate log event
     said = json.loads(line)
     assert (said["level"], said["failure"], said["exit_code"]) == ("ERROR", "TypeError", 75)
     assert any("run_child" in where for where in said["stack_trace"])
@@ -81,14 +81,14 @@ def test_a_missing_variable_is_named(
     assert f"{name} is not set" in capsys.readouterr().err
 
 
-def test_a_grid_of_another_version_says_what_to_do(
+def test_a_grid_of_another_version_is_refused_with_the_next_step(
     environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_child(environment | {"TRAINGRID_GRID": '{"name": "traingrid"}'}) == 2
     assert "Deploy it with this version" in capsys.readouterr().err
 
 
-def test_a_manifest_that_is_not_there_is_not_tried_again(
+def test_a_missing_manifest_is_not_retried(
     storage: Storage, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_child(environment) == 2
@@ -137,7 +137,7 @@ def test_a_raw_manifest_of_one_line_needs_no_array(
     assert (ledger.submission(submission) or {})["children"] == 1
 
 
-def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_is_another(
+def test_retries_of_a_batch_job_share_a_submission(
     deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
@@ -149,7 +149,7 @@ def test_the_retries_of_one_batch_job_are_one_submission_and_another_batch_job_i
     assert submission("1111:0", "1") == submission("1111:3", "2") != submission("2222:0", "1")
 
 
-def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
+def test_a_manifest_given_to_batch_is_a_normal_submission(
     deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
 ) -> None:
     storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
@@ -181,7 +181,7 @@ def test_a_manifest_that_was_given_to_batch_itself_is_a_submission_like_others(
 def test_a_line_by_hand_without_a_child_is_shown_as_never_started(
     deployment: Deployment, storage: Storage, ledger: Ledger
 ) -> None:
-    """As an earlier version could leave it, whose children did not compare the size of their array."""
+    """An earlier version could leave such a line, because its children did not check the size of their array."""
     facts: dict[str, Any] = {"manifest": "x", "jobs": 3, "state": "Submitted", "batch_job": "1111", "children": 2}
     ledger.claim_submission("0123abcd", "1111", facts)
 
@@ -202,7 +202,7 @@ def test_a_line_by_hand_without_a_child_is_shown_as_never_started(
     assert "Batch job 1111 has no child for this line" in status.jobs[2].reason
 
 
-def test_a_manifest_that_the_intake_has_submitted_is_not_trained_once_more(
+def test_a_manifest_submitted_by_the_intake_is_not_trained_twice(
     deployment: Deployment,
     storage: Storage,
     ledger: Ledger,
@@ -246,11 +246,11 @@ def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refuse
         ({"state": "Stopped"}, 143),
     ],
 )
-def test_the_exit_code_says_how_the_job_ended(item: dict[str, Any], code: int) -> None:
+def test_the_exit_code_reports_how_the_job_ended(item: dict[str, Any], code: int) -> None:
     assert exit_code(item) == code
 
 
-def test_a_child_that_is_told_to_end_in_a_finalizer_where_python_drops_errors_ends_nevertheless(
+def test_a_child_ends_on_sigterm_even_inside_a_finalizer(
     environment: dict[str, str],
 ) -> None:
     program = """
@@ -274,11 +274,11 @@ raise SystemExit(orchestrator.run_child(os.environ))
         command, env=os.environ | environment, capture_output=True, text=True, timeout=30, check=False
     )
     assert "Exception ignored" in ended.stderr
-    assert (ended.returncode, "told to end" in ended.stdout) == (75, True)
+    assert (ended.returncode, "received SIGTERM" in ended.stdout) == (75, True)
 
 
 class _Throttling(BaseHTTPRequestHandler):
-    """AWS on a bad day: it takes every request, thinks for a while and then throttles it."""
+    """AWS during an outage: it accepts every request, waits and then throttles it."""
 
     asked = threading.Event()
 
@@ -288,10 +288,10 @@ class _Throttling(BaseHTTPRequestHandler):
         self.send_error(503, "SlowDown")
 
     def log_message(self, *_: object) -> None:
-        """Stay silent."""
+        """Log nothing."""
 
 
-def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environment: dict[str, str]) -> None:
+def test_a_child_ends_on_sigterm_while_it_waits_for_aws(environment: dict[str, str]) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Throttling)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     aws = {
@@ -303,7 +303,7 @@ def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environ
         [sys.executable, "-m", "batch_job"], env=os.environ | environment | aws, stdout=subprocess.PIPE, text=True
     )
     assert _Throttling.asked.wait(30)
-    time.sleep(1.5)  # long enough for botocore to wait before it asks again
+    time.sleep(1.5)  # long enough for botocore to wait before a retry
     child.send_signal(signal.SIGTERM)
     try:
         said, _ = child.communicate(timeout=5)
@@ -312,21 +312,21 @@ def test_a_child_that_is_told_to_end_while_it_waits_for_aws_ends_at_once(environ
         server.shutdown()
         server.server_close()
     assert child.returncode == 75
-    assert "told to end" in said
+    assert "received SIGTERM" in said
     assert "this child's own cost: 0.25 vCPU, 512 MiB" in said
 
 
-def test_a_child_that_is_told_to_end_while_it_reads_its_libraries_ends_at_once_to_be_tried_again() -> None:
-    deaf = f"trap '' TERM; exec {sys.executable} -m batch_job"  # as the kernel makes a container's first process
+def test_a_child_ends_on_sigterm_during_imports_and_is_retried() -> None:
+    deaf = f"trap '' TERM; exec {sys.executable} -m batch_job"  # like a container's first process
     child = subprocess.Popen(["sh", "-c", deaf])
     while not _catches(child.pid, signal.SIGTERM):
         time.sleep(0.001)
     child.send_signal(signal.SIGTERM)
-    assert child.wait(5) == 75  # and not 2, as for want of the variables that Batch sets
+    assert child.wait(5) == 75  # and not 2, the code for missing variables of Batch
 
 
 def _catches(pid: int, number: signal.Signals) -> bool:
-    """Whether a process has a handler (proc(5), SigCgt)."""
+    """Return True if a process has a handler (proc(5), SigCgt)."""
     status = Path(f"/proc/{pid}/status").read_text()
     caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught, 16) >> (number - 1) & 1)

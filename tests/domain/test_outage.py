@@ -1,4 +1,4 @@
-"""What passes by itself is waited for, and what does not is not."""
+"""Outage: temporary errors are retried, and permanent errors are raised."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def answer(code: str, status: int = 400) -> ClientError:
 
 
 class Service:
-    """Fails with these errors, one after the other, before it answers."""
+    """A service that fails with the given errors, one after the other, before it answers."""
 
     def __init__(self, errors: list[Exception]) -> None:
         self.errors = errors
@@ -49,7 +49,7 @@ class Service:
         CredentialRetrievalError(provider="container-role", error_msg="timed out"),
     ],
 )
-def test_an_outage_is_waited_out_however_long_it_lasts(error: Exception) -> None:
+def test_an_outage_is_waited_out_without_a_limit(error: Exception) -> None:
     time, log = FakeTime(), Log()
     service = patient(lambda: Service([]), log, time.sleep)
     assert service.ask("x") == "answer to x"
@@ -60,21 +60,21 @@ def test_an_outage_is_waited_out_however_long_it_lasts(error: Exception) -> None
     assert time.seconds > 4 * 3600
     assert max(time.naps) <= 60
     called = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
-    assert "Asking again in" in log.records[0]["message"]
+    assert "Retrying in" in log.records[0]["message"]
     assert {(record["event"], record["failure"]) for record in log.records} == {("outage", called)}
 
 
 @pytest.mark.parametrize(
     "error", [answer("AccessDeniedException"), answer("ValidationException"), NoCredentialsError()]
 )
-def test_what_waiting_does_not_mend_is_raised(error: Exception) -> None:
+def test_permanent_errors_are_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
         patient(lambda: Service([error]), Log(), FakeTime().sleep).ask("x")
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "ExpiredTokenException", "RequestExpired"])
-def test_credentials_that_have_run_out_are_asked_for_anew_at_once(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clients are made anew, of a session that has forgotten the old credentials."""
+def test_expired_credentials_are_renewed_at_once(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New clients are created, from a session without the old credentials."""
     time, sessions = FakeTime(), []
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
 

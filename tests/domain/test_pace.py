@@ -1,4 +1,4 @@
-"""Many children together stay below the rates of CloudWatch Logs and SageMaker."""
+"""Pace: many children together stay below the rate limits of CloudWatch Logs and SageMaker."""
 
 import itertools
 import random
@@ -52,7 +52,7 @@ class FakeAttempt:
 
 
 def follow(attempt: Any, pace: Pace, time: FakeTime, seconds: float) -> list[tuple[str, str]]:
-    """Follow a log as a watch does, with a look at the ledger every second."""
+    """Follow a log like a watch, with a read of the ledger every second."""
     follower = LogFollower(attempt=attempt, pace=pace)
     found: list[tuple[str, str]] = []
     while time.seconds < seconds:
@@ -69,12 +69,12 @@ def test_children_together_read_logs_at_less_than_half_of_the_slowest_regions_ra
     assert children / pace.describe_seconds(0.0) <= DESCRIBES_PER_SECOND / 2
 
 
-def test_an_array_is_counted_as_far_as_its_children_run_at_once() -> None:
+def test_only_children_that_can_run_at_once_are_counted() -> None:
     orchestrator = Orchestrator()
     assert [Pace.of_array(size, orchestrator).children for size in (1, 40, 10_000)] == [1, 40, 256]
 
 
-def test_a_log_is_looked_at_every_ten_seconds_at_most_and_first_at_once(job: Job) -> None:
+def test_a_log_is_read_at_once_and_then_every_ten_seconds_at_most(job: Job) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time)
     assert len(follow(attempt, Pace(), time, 600)) == len(attempt.looks)
@@ -93,7 +93,7 @@ def test_streams_are_listed_until_all_hosts_have_one_and_rarely_after(job: Job) 
     assert not any(how["whole"] for _, how in attempt.looks)
 
 
-def test_children_that_start_together_do_not_look_together(job: Job) -> None:
+def test_children_that_start_together_read_at_different_times(job: Job) -> None:
     random.seed(1)
     looks: Counter[int] = Counter()
     for _ in range(256):
@@ -104,7 +104,7 @@ def test_children_that_start_together_do_not_look_together(job: Job) -> None:
     assert sum(looks.values()) / 600 <= LOG_READS_PER_SECOND / 2
 
 
-def test_a_throttled_child_backs_off_and_tells_it_once(job: Job) -> None:
+def test_a_throttled_child_backs_off_and_logs_it_once(job: Job) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=5)
     follow(attempt, Pace(), time, 1200)
@@ -146,7 +146,7 @@ class FakeLogs:
         return [{"logStreams": [{"logStreamName": f"{NAME}/algo-1-1700000000"}]}]
 
 
-def test_a_look_is_one_call_for_each_stream_unless_a_page_is_large(backend: SageMaker) -> None:
+def test_a_read_is_one_call_per_stream_unless_a_page_is_large(backend: SageMaker) -> None:
     backend._logs = logs = FakeLogs()
     position: LogPosition = {}
     assert len(list(backend.log_lines(NAME, position, whole=False))) == 1001
@@ -156,7 +156,7 @@ def test_a_look_is_one_call_for_each_stream_unless_a_page_is_large(backend: Sage
     assert list(backend.log_lines(NAME, position)) == []
 
 
-def test_a_throttled_read_passes(backend: SageMaker) -> None:
+def test_a_throttled_read_is_skipped(backend: SageMaker) -> None:
     backend._logs = logs = FakeLogs()
 
     def refuse(**_request: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_a_throttled_read_passes(backend: SageMaker) -> None:
     assert error.value.passes
 
 
-def test_durations_differ_by_chance_and_are_right_on_average() -> None:
+def test_durations_vary_randomly_around_their_average() -> None:
     random.seed(1)
     found = [spread(100.0) for _ in range(1000)]
     assert (min(found) >= 80, max(found) <= 120, 98 < sum(found) / 1000 < 102) == (True, True, True)

@@ -1,4 +1,4 @@
-"""While a person has paused the grid nothing is launched; what was launched is looked after all the same."""
+"""Pausing: a paused grid launches nothing, but still watches training jobs that were launched before."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
     assert max(time.naps) <= 60
 
 
-def test_a_pause_keeps_nobody_from_watching_what_trains(job: Job, ledger: Ledger) -> None:
+def test_a_pause_does_not_stop_the_watch_of_running_jobs(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
 
     def told() -> None:
@@ -53,16 +53,14 @@ def test_a_pause_keeps_nobody_from_watching_what_trains(job: Job, ledger: Ledger
     assert backend.created == [NAME]
 
 
-def test_what_waits_for_the_end_of_a_pause_can_be_cancelled(job: Job, paused: Ledger) -> None:
+def test_a_job_that_waits_during_a_pause_can_be_cancelled(job: Job, paused: Ledger) -> None:
     backend, time = FakeBackend(COMPLETED), FakeTime()
     time.on_sleep = lambda: paused.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
     item = supervisor(job, backend, paused, time=time).run()
     assert (item["state"], backend.created) == ("Stopped", [])
 
 
-def test_a_training_job_whose_creation_was_not_answered_is_found_after_the_pause_and_not_created_again(
-    job: Job, ledger: Ledger
-) -> None:
+def test_an_unanswered_creation_is_found_after_a_pause(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING, COMPLETED), FakeTime()
     backend.loses_reply = True
     naps = iter(range(100))
@@ -80,7 +78,7 @@ def test_a_training_job_whose_creation_was_not_answered_is_found_after_the_pause
     assert backend.created == [NAME]
 
 
-def test_whether_the_grid_is_paused_is_no_submission(paused: Ledger) -> None:
+def test_the_pause_item_is_not_a_submission(paused: Ledger) -> None:
     assert list(paused.everything()) == []
     assert list(paused.submissions()) == []
     pause = paused.pause()

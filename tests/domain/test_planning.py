@@ -1,4 +1,4 @@
-"""`traingrid submit --plan`: what every line would become, and no trace of having asked."""
+"""Planning: `traingrid submit --plan` shows the job of every line, and writes nothing."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
 
 @pytest.fixture
 def data(aws: None) -> None:
-    """The sample's data and image, in the first two Regions; in the second one, the image only."""
+    """The sample's data and image in the first Region, and only the image in the second."""
     for region, bucket in list(SAMPLE_BUCKETS.items())[:2]:
         where: Any = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
         s3: Any = boto3.client("s3", region_name=region)
@@ -46,30 +46,26 @@ def data(aws: None) -> None:
 
 
 @pytest.mark.usefixtures("data")
-def test_a_plan_says_what_each_line_would_become_and_what_is_in_its_way(deployment: Deployment) -> None:
+def test_a_plan_shows_each_lines_job_and_its_problems(deployment: Deployment) -> None:
     first, second, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
     assert first.outcome == "would train"
     assert second.outcome == (
-        "would fail: there is no data under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
+        "would fail: no data found under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
         "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
     )
-    assert third.found.trouble.startswith(
-        "there is no image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training"
-    )
+    assert third.found.trouble.startswith("the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
 
 
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(("ranks", "outcome"), [(1, "would train"), (2, "fewer objects than the 2 ranks")])
-def test_a_plan_counts_the_objects_that_ranks_with_streams_of_their_own_need(
-    deployment: Deployment, ranks: int, outcome: str
-) -> None:
+def test_a_plan_counts_the_objects_for_one_stream_per_rank(deployment: Deployment, ranks: int, outcome: str) -> None:
     line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized"}
     line |= {"input_mode": "Pipe", "streams": "rank", "processes_per_host": str(ranks)}
     (only,) = planned(parse(json.dumps(line).encode(), deployment), deployment)
     assert outcome in only.outcome
 
 
-def test_a_plan_names_the_regions_that_would_be_tried_next(deployment: Deployment) -> None:
+def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
     (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
     assert only.outcome == "would train; without capacity there: us-west-2"
@@ -79,17 +75,17 @@ ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-im
 
 
 @pytest.mark.usefixtures("data")
-def test_a_plan_looks_at_replicas_too(deployment: Deployment) -> None:
+def test_a_plan_checks_replicas(deployment: Deployment) -> None:
     line = ELSEWHERE % '"replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}'
     (only,) = planned(parse(line.encode(), deployment), deployment)
     assert only.outcome == (
-        "would fail: in us-west-2, without capacity before: there is no data under "
+        "would fail: in us-west-2, the next Region: no data found under "
         "s3://ragab-ml-pdx/x/train/, s3://ragab-ml-pdx/x/validation/"
     )
 
 
 @pytest.mark.usefixtures("data")
-def test_what_the_caller_may_not_see_is_neither_there_nor_missing(
+def test_resources_without_permission_are_reported_as_unchecked(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answers(self: Any, operation: str, arguments: Any) -> Any:
@@ -103,11 +99,11 @@ def test_what_the_caller_may_not_see_is_neither_there_nor_missing(
     first, _, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
     folder = "s3://ragab-ml/imagenet2012/tf-imagenet/resized"
     assert first.outcome == f"not checked: {folder}/train/ (AccessDenied), {folder}/validation/ (AccessDenied)"
-    assert third.outcome.startswith("would fail: there is no image"), "what is known is worse"
+    assert third.outcome.startswith("would fail: the image "), "a known problem has priority over an unchecked resource"
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
     (tmp_path / "x.csv").write_text(SAMPLE.splitlines()[0] + "\n")
     assert run(monkeypatch, tmp_path / "x.csv") == 0
-    assert "1 job, 8 ranks; 0 would fail as things are, 1 could not be checked" in capsys.readouterr().out
+    assert "1 job, 8 ranks; 0 would fail now, 1 could not be checked" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("data")
@@ -122,17 +118,17 @@ def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
     (tmp_path / "x.csv").write_text(SAMPLE)
     assert run(monkeypatch, tmp_path / "x.csv") == 1
     said, failed = capsys.readouterr()
-    assert failed.startswith("Error: 3 of 4 jobs would fail as things are.\nNothing was written.")
+    assert failed.startswith("Error: 3 of 4 jobs would fail now.\nNothing was written.")
     row = next(line for line in said.splitlines() if line.startswith("1 "))
     for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
         assert cell in row
-    assert "4 jobs, 32 ranks; 3 would fail as things are" in said
+    assert "4 jobs, 32 ranks; 3 would fail now" in said
     objects = boto3.client("s3").list_objects_v2(Bucket=deployment.manifest_bucket)
     assert objects["KeyCount"] == 0
     assert list(ledger.everything()) == []
 
 
-def test_a_wrong_manifest_is_reported_as_a_whole_and_not_as_a_plan(
+def test_an_invalid_manifest_is_reported_without_a_plan(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)

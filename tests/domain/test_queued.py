@@ -1,4 +1,4 @@
-"""Training jobs in a service queue: submitted once, found again by name, and what Batch's answers mean."""
+"""Queued jobs: training jobs in a service queue are submitted once, found by name, and their states mapped."""
 
 import json
 import time
@@ -59,7 +59,7 @@ def backend(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTrain
 
 
 def among(made: Queued, queue: FakeQueue, training: FakeTraining) -> Queued:
-    made._sagemaker, made._jobs._batch, made._submitting = training, queue, queue  # the transport, not the code above
+    made._sagemaker, made._jobs._batch, made._submitting = training, queue, queue  # replaces only the transport
     return made
 
 
@@ -67,7 +67,7 @@ def tags(backend: Queued, job: Job) -> dict[str, str]:
     return tags_of("traingrid", "0123abcd", 0, backend.fingerprint(NAME, job))
 
 
-def test_a_job_is_submitted_under_its_name_with_that_as_its_token(backend: Queued, queue: FakeQueue, job: Job) -> None:
+def test_a_jobs_name_is_its_client_token(backend: Queued, queue: FakeQueue, job: Job) -> None:
     assert backend.start(NAME, job, tags(backend, job)) is None
     (asked,) = queue.requests
     assert (asked["jobName"], asked["clientToken"], asked["jobQueue"]) == (NAME, NAME, "traingrid-training")
@@ -79,7 +79,7 @@ def test_a_job_is_submitted_under_its_name_with_that_as_its_token(backend: Queue
     assert asked["tags"] == tags(backend, job)
 
 
-def test_a_job_is_submitted_once_and_found_by_its_name_ever_after(backend: Queued, queue: FakeQueue, job: Job) -> None:
+def test_a_job_is_submitted_once_and_then_found_by_name(backend: Queued, queue: FakeQueue, job: Job) -> None:
     backend.start(NAME, job, {})
     seen = backend.start(NAME, job, {})
     assert seen is not None
@@ -90,14 +90,14 @@ def test_a_job_is_submitted_once_and_found_by_its_name_ever_after(backend: Queue
 
 @pytest.mark.parametrize("rejects", [False, True], ids=["answered as the first", "rejected"])
 @pytest.mark.parametrize("unseen", [0, 1, 2])
-def test_a_reply_that_was_lost_makes_no_second_service_job(
+def test_a_lost_reply_causes_no_second_service_job(
     backend: Queued, queue: FakeQueue, job: Job, unseen: int, *, rejects: bool
 ) -> None:
     queue.error, queue.rejects, queue.unseen = (
         LOST,
         rejects,
         1 + unseen,
-    )  # one look before the submission, then one after
+    )  # one list call before the submission, one after it
     told = []
     for _ in range(3):
         try:
@@ -119,7 +119,7 @@ def test_a_reply_that_was_lost_makes_no_second_service_job(
         ("TooManyRequestsException", (THROTTLED, False)),
     ],
 )
-def test_a_refusal_is_told_from_a_delay(
+def test_a_refusal_is_distinguished_from_a_delay(
     backend: Queued, queue: FakeQueue, job: Job, code: str, meaning: tuple[Failure, bool]
 ) -> None:
     queue.error, queue.takes = answer(code), False
@@ -128,7 +128,7 @@ def test_a_refusal_is_told_from_a_delay(
     assert (refused.value.failure, refused.value.unresolved) == meaning
 
 
-def test_what_batch_will_never_take_is_given_up_once_an_earlier_request_would_be_listed(
+def test_a_permanent_refusal_ends_once_earlier_requests_are_visible(
     backend: Queued, queue: FakeQueue, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.error, queue.takes = answer("ClientException"), False
@@ -141,9 +141,7 @@ def test_what_batch_will_never_take_is_given_up_once_an_earlier_request_would_be
     assert found == [(SERVICE_ERROR, True), (SERVICE_ERROR, True), (INVALID_REQUEST, False)]
 
 
-def test_a_service_job_of_our_name_that_asks_for_something_else_is_nobody_elses_to_attach_to(
-    backend: Queued, queue: FakeQueue, job: Job
-) -> None:
+def test_a_service_job_with_another_request_is_not_attached_to(backend: Queued, queue: FakeQueue, job: Job) -> None:
     backend.start(NAME, job, {})
     other = job.model_copy(update={"instance_count": 2})
     with pytest.raises(LaunchError) as refused:
@@ -160,7 +158,7 @@ def test_a_request_that_has_grown_too_long_is_not_sent(backend: Queued, queue: F
     assert MAX_PAYLOAD_BYTES == 10_240
 
 
-def test_it_is_what_sagemaker_says_of_what_batch_has_made_of_it(
+def test_a_started_service_job_has_the_state_of_its_training_job(
     backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job
 ) -> None:
     backend.start(NAME, job, {})
@@ -176,14 +174,14 @@ def test_it_is_what_sagemaker_says_of_what_batch_has_made_of_it(
     seen = backend.describe(NAME)
     assert seen is not None
     assert (seen.state, seen.artifact) == ("Completed", "s3://out/model.tar.gz")
-    assert seen.fingerprint == backend.fingerprint(NAME, job), "as it was asked for, whatever SageMaker calls it"
+    assert seen.fingerprint == backend.fingerprint(NAME, job), "as requested, even if SageMaker describes it otherwise"
 
 
 @pytest.mark.parametrize("state", ["Failed", "Stopped"])
-def test_a_failure_is_no_end_before_batch_says_so(
+def test_a_failed_training_job_is_final_only_with_its_service_job(
     backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job, state: str
 ) -> None:
-    """No instances, or another share wants its own back: Batch tries again."""
+    """Batch retries after missing capacity, or after preemption for another share."""
     backend.start(NAME, job, {})
     training.put(MADE, state, state, FailureReason="CapacityError: none")
     for status, phase in (("RUNNING", "Ending"), ("RUNNABLE", "Queued")):
@@ -207,7 +205,7 @@ def test_a_failure_is_no_end_before_batch_says_so(
         ({"isTerminated": True, "statusReason": "not wanted"}, ("Stopped", "not wanted")),
     ],
 )
-def test_a_service_job_that_never_trained_ends_too(
+def test_a_service_job_that_never_trained_is_final(
     backend: Queued, queue: FakeQueue, job: Job, said: dict[str, Any], expected: tuple[str, str]
 ) -> None:
     backend.start(NAME, job, {})
@@ -233,7 +231,7 @@ def test_a_training_job_is_found_when_its_arn_spells_its_name_in_lower_case(
         assert (listing.described(NAME) or {}).get("TrainingJobArn") == seen.arn
 
 
-def test_stopping_ends_the_service_job_and_not_what_batch_would_start_again(
+def test_stopping_terminates_the_service_job(
     backend: Queued, queue: FakeQueue, training: FakeTraining, job: Job
 ) -> None:
     backend.stop(NAME)
@@ -245,7 +243,7 @@ def test_stopping_ends_the_service_job_and_not_what_batch_would_start_again(
     assert (queue.terminated, training.stopped) == (["id-1"], [])
 
 
-def test_who_looks_after_all_jobs_finds_each_by_its_name_however_it_was_launched(
+def test_queued_and_direct_jobs_are_found_by_name(
     queues: Deployment, queue: FakeQueue, training: FakeTraining, backend: Queued, job: Job
 ) -> None:
     either = among(Either(queues, "us-east-1"), queue, training)
@@ -258,14 +256,14 @@ def test_who_looks_after_all_jobs_finds_each_by_its_name_however_it_was_launched
     assert (queue.terminated, training.stopped) == (["id-1"], ["traingrid-0123abcd-1-1"])
 
 
-def test_a_region_without_a_queue_costs_no_call_more(aws: None, queues: Deployment) -> None:
+def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: Deployment) -> None:
     assert type(watching(queues, "us-west-2")) is SageMaker
     assert type(watching(queues, "us-east-1")) is Either
     assert type(training_jobs_in(queues, "us-east-1")) is QueuedTrainingJobs
     assert not isinstance(training_jobs_in(queues, "us-west-2"), QueuedTrainingJobs)
 
 
-def test_a_child_launches_as_its_line_says(aws: None, queues: Deployment) -> None:
+def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> None:
     assert type(launching(queues, "us-east-1", "direct")) is SageMaker
     assert type(launching(queues, "us-east-1", "queued")) is Queued
     with pytest.raises(UsageError, match="us-west-2, which has no service queue"):
@@ -280,7 +278,7 @@ def listing(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTrain
     return made
 
 
-def test_what_waits_is_listed_as_a_training_job_of_its_line_that_runs(
+def test_a_waiting_job_is_listed_as_in_progress(
     listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
 ) -> None:
     backend.start(NAME, job, tags(backend, job))
@@ -298,7 +296,7 @@ def test_what_waits_is_listed_as_a_training_job_of_its_line_that_runs(
     assert (ended.state, ended.ended_at) == ("Stopped", 1005.0)
 
 
-def test_what_is_ending_is_said_to_be_stopping(
+def test_a_terminating_service_job_is_stopping(
     listing: QueuedTrainingJobs, backend: Queued, queue: FakeQueue, job: Job
 ) -> None:
     backend.start(NAME, job, {})

@@ -1,4 +1,4 @@
-"""The ManifestFiles of a stream for each rank: fair, and the same whoever writes them, however often."""
+"""Rank manifests: shards are balanced, and repeated or concurrent writers write the same content."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ SIZES = {"a b+c": 5, "b/part-1": 9, "b/part-2": 9, "c": 1, "d": 6, "ü": 2}
 
 @pytest.fixture
 def s3(aws: None) -> Any:
-    """The data of `streams`, and an output bucket."""
+    """The data of the job `streams`, and an output bucket."""
     found = client("s3", "us-east-1")
     for bucket in ("ragab-ml", BUCKET):
         found.create_bucket(Bucket=bucket)
@@ -44,7 +44,7 @@ def s3(aws: None) -> Any:
 
 @pytest.fixture
 def streams(job: Job) -> Job:
-    """A job of three ranks, each of which has a stream of its own."""
+    """A job of three ranks with one stream per rank."""
     train = Channel(uri="s3://ragab-ml/x/train/", input_mode="Pipe")
     words = Channel(uri="s3://ragab-ml/x/words/")
     return job.model_copy(
@@ -53,19 +53,19 @@ def streams(job: Job) -> Job:
 
 
 def written(s3: Any) -> dict[str, Any]:
-    """Return everything in the output bucket, by the part of its key after the job's folder."""
+    """Return the objects in the output bucket, by their keys below the job's folder."""
     keys = [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
     assert all(key.startswith(FOLDER) for key in keys)
     return {key.removeprefix(FOLDER): json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in keys}
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 100), min_size=1), st.integers(1, 9))
-def test_every_object_has_one_rank_and_the_fullest_rank_is_near_the_best(sizes: dict[str, int], ranks: int) -> None:
+def test_each_object_has_one_rank_and_shards_are_balanced(sizes: dict[str, int], ranks: int) -> None:
     shares = shares_by_bytes(sizes, ranks)
     assert sorted(key for share in shares for key in share) == sorted(sizes)
     assert all(share == sorted(share) for share in shares)
     fullest = max(sum(sizes[key] for key in share) for share in shares)
-    # Graham's bound, against what no distribution can be better than.
+    # Graham's bound, relative to a lower bound of the optimum.
     least = max(*sizes.values(), sum(sizes.values()) / ranks)
     assert fullest <= (2 - 1 / ranks) * least
 
@@ -86,7 +86,7 @@ def test_each_rank_gets_a_manifest_file_of_objects_with_data_in_them(s3: Any, st
     }
 
 
-def test_a_prefix_that_is_no_folder_names_the_same_objects(s3: Any, streams: Job) -> None:
+def test_a_prefix_that_is_not_a_folder_lists_the_same_objects(s3: Any, streams: Job) -> None:
     part = streams.inputs["train"].model_copy(update={"uri": "s3://ragab-ml/x/train/b/part"})
     job = streams.model_copy(update={"inputs": {"train": part}, "processes_per_host": 2})
     write_rank_manifests(Storage("us-east-1"), job, NAME)
@@ -94,7 +94,7 @@ def test_a_prefix_that_is_no_folder_names_the_same_objects(s3: Any, streams: Job
     assert written(s3)["train.shares.manifest"] == [[start, "part-1"], [start, "part-2"]]
 
 
-def test_what_was_written_first_stays_though_the_data_has_changed(s3: Any, streams: Job) -> None:
+def test_the_first_shards_remain_when_the_data_changes(s3: Any, streams: Job) -> None:
     write_rank_manifests(Storage("us-east-1"), streams, NAME)
     before = written(s3)
     s3.put_object(Bucket="ragab-ml", Key="x/train/new", Body=b"." * 50)
@@ -103,7 +103,7 @@ def test_what_was_written_first_stays_though_the_data_has_changed(s3: Any, strea
     assert written(s3) == before
 
 
-def test_another_attempt_lists_anew(s3: Any, streams: Job) -> None:
+def test_another_attempt_lists_the_objects_again(s3: Any, streams: Job) -> None:
     write_rank_manifests(Storage("us-east-1"), streams, NAME)
     s3.put_object(Bucket="ragab-ml", Key="x/train/new", Body=b"." * 50)
     again = NAME[:-1] + "2"
@@ -113,13 +113,13 @@ def test_another_attempt_lists_anew(s3: Any, streams: Job) -> None:
 
 
 class KilledError(BaseException):
-    """Stands for SIGKILL."""
+    """Simulates SIGKILL."""
 
 
-def test_killed_at_every_call_and_run_again_over_changing_data_the_shares_of_all_ranks_fit_together(
+def test_kills_at_every_call_and_changing_data_keep_shards_consistent(
     s3: Any, streams: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call is one before it is sent and one after it is answered; data comes and goes between the lives."""
+    """The process is killed before and after every call; the data changes between two runs."""
     api: Any = botocore.client.BaseClient
     original = api._make_api_call
     deaths = 0
@@ -153,9 +153,9 @@ def test_killed_at_every_call_and_run_again_over_changing_data_the_shares_of_all
     assert set(SIZES) <= set(dealt)
 
 
-def test_a_child_that_lists_while_another_one_writes_takes_what_the_other_has_written(s3: Any, streams: Job) -> None:
+def test_a_child_uses_the_shards_that_another_child_wrote_first(s3: Any, streams: Job) -> None:
     class Slow(Storage):
-        """Lists, and is overtaken before it writes."""
+        """Lists the objects, and another process writes before it does."""
 
         overtaken = False
 
@@ -172,18 +172,18 @@ def test_a_child_that_lists_while_another_one_writes_takes_what_the_other_has_wr
     assert [found[f"train_{rank}.manifest"] for rank in range(3)] == found["train.shares.manifest"]
 
 
-def test_fewer_objects_than_ranks_are_refused_with_the_way_out_and_nothing_is_written(s3: Any, streams: Job) -> None:
+def test_fewer_objects_than_ranks_are_refused_and_nothing_is_written(s3: Any, streams: Job) -> None:
     many = streams.model_copy(update={"processes_per_host": 7})
     with pytest.raises(TooFewObjectsError) as refused:
         write_rank_manifests(Storage("us-east-1"), many, NAME)
     assert "The channel train" in str(refused.value)
-    assert "has 6 objects under s3://ragab-ml/x/train/, and each of its 7 ranks" in str(refused.value)
+    assert "has 6 objects under s3://ragab-ml/x/train/, fewer than its 7 ranks" in str(refused.value)
     assert "streams host" in refused.value.next_step
     assert written(s3) == {}
 
 
 class NoTrainingJobs:
-    """SageMaker before the create: it knows of nothing, and what is created is kept."""
+    """SageMaker without training jobs; it stores created ones."""
 
     def __init__(self, s3: Any) -> None:
         self.s3 = s3
@@ -207,9 +207,7 @@ def backend(deployment: Deployment, service: NoTrainingJobs) -> SageMaker:
     return made
 
 
-def test_the_manifest_files_are_there_when_the_training_job_is_created(
-    s3: Any, streams: Job, deployment: Deployment
-) -> None:
+def test_manifest_files_exist_when_the_training_job_is_created(s3: Any, streams: Job, deployment: Deployment) -> None:
     service = NoTrainingJobs(s3)
     assert backend(deployment, service).start(NAME, streams, {}) is None
     (request,) = service.created
@@ -221,8 +219,8 @@ def test_the_manifest_files_are_there_when_the_training_job_is_created(
     ]
 
 
-def test_a_job_without_such_streams_asks_nothing_of_s3(aws: None, job: Job, deployment: Deployment) -> None:
-    """There is no bucket at all in this account."""
+def test_a_job_without_rank_streams_makes_no_s3_calls(aws: None, job: Job, deployment: Deployment) -> None:
+    """The account has no bucket."""
     host = job.model_copy(update={"inputs": {"train": Channel(uri="s3://ragab-ml/x/", input_mode="Pipe")}})
     service = NoTrainingJobs(None)
     assert backend(deployment, service).start(NAME, host, {}) is None
@@ -237,7 +235,7 @@ def test_too_few_objects_fail_the_line_as_wrong_data(s3: Any, streams: Job, depl
     assert not service.created
 
 
-def test_a_bucket_that_is_not_there_is_wrong_data(s3: Any, streams: Job, deployment: Deployment) -> None:
+def test_a_missing_bucket_is_wrong_data(s3: Any, streams: Job, deployment: Deployment) -> None:
     gone = {"train": Channel(uri="s3://nobodys/x/", input_mode="Pipe")}
     with pytest.raises(LaunchError, match="NoSuchBucket") as refused:
         backend(deployment, NoTrainingJobs(s3)).start(NAME, streams.model_copy(update={"inputs": gone}), {})
@@ -247,7 +245,7 @@ def test_a_bucket_that_is_not_there_is_wrong_data(s3: Any, streams: Job, deploym
 @pytest.mark.parametrize(
     ("answer", "meaning"), [(("AccessDenied", 403), (PERMISSION, False)), (("SlowDown", 503), (THROTTLED, True))]
 )
-def test_what_s3_refuses_is_told_from_what_passes(
+def test_refusals_by_s3_are_distinguished_from_outages(
     s3: Any, streams: Job, deployment: Deployment, answer: tuple[str, int], meaning: tuple[Failure, bool]
 ) -> None:
     class Refusing(Storage):

@@ -1,4 +1,4 @@
-"""The simulation behind `make bench-rates`, with few lines: it counts what children call, and its aim can be missed."""
+"""Rates: the simulation of `make bench-rates` with few lines; it counts calls and can detect a missed aim."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ def test_children_stay_below_half_of_the_logs_rates_and_are_never_refused() -> N
     assert rows["sagemaker.CreateTrainingJob"]["calls"] == 80
 
 
-def test_children_that_look_every_second_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_that_read_every_second_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pace, "log_seconds", lambda *_: 1.0)
     scenario = dataclasses.replace(rates.SCENARIOS[1], lines=40, minutes=(10.0, 12.0))
     rows = {row["api"]: row for row in rates.play(scenario, children=40)["apis"]}

@@ -1,4 +1,4 @@
-"""A deployment takes no Region, and not the grid, from jobs that have not ended; a rollback is never refused."""
+"""Region guard: unfinished jobs prevent the removal of a Region or the grid, but never a rollback."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ KEYS = {HOME: f"arn:aws:kms:{HOME}", FAR: f"arn:aws:kms:{FAR}"}
 
 
 class Account:
-    """A guard whose Batch, SageMaker and CloudFormation say what a test lets them say."""
+    """A guard with Batch, SageMaker and CloudFormation under the control of a test."""
 
     def __init__(self, world: World, deployment: Deployment, ledger: Ledger) -> None:
         self.world, self.deployment, self.ledger, self.storage = world, deployment, ledger, Storage()
@@ -54,7 +54,7 @@ class Account:
         )
 
     def removing(self, *removed: str, **more: Any) -> str:
-        """Return why these Regions cannot leave the grid."""
+        """Return why these Regions cannot be removed."""
         wanted = {"Regions": [region for region in ALL if region not in removed], **more}
         event = {"OldResourceProperties": {"Regions": ALL}, "ResourceProperties": wanted}
         return self.guard().refusal(
@@ -62,7 +62,7 @@ class Account:
         )
 
     def changing(self, before: dict[str, Any], wanted: dict[str, Any]) -> str:
-        """Return why the control plane cannot change so."""
+        """Return why a change of the control plane is refused."""
         same = {"Regions": ALL, "ChildRole": "traingrid-child", "Network": "public", "Queue": "traingrid"}
         event = {"OldResourceProperties": {**same, **before}, "ResourceProperties": {**same, **wanted}}
         return self.guard().refusal(
@@ -75,7 +75,7 @@ class Account:
         return self.guard().refusal({"ResourceType": JOBS_QUESTION, "RequestType": "Delete", "StackId": "s"})
 
     def accepted(self, *jobs: Job, submission: str = "0123abcd") -> None:
-        """Let the intake have written a submission of these jobs, none of which a child has opened."""
+        """Write a submission of these jobs like the intake; no child has opened them."""
         self.ledger.claim_submission(submission, "request", {"jobs": len(jobs), "manifest": "s3://x/y", "version": "1"})
         body, _ = normalised([job.model_copy(update={"index": index}) for index, job in enumerate(jobs)])
         self.storage.write(S3Uri(self.deployment.manifest_bucket, jobs_key(submission)), body, "application/x")
@@ -86,36 +86,34 @@ def account(world: World, deployment: Deployment, ledger: Ledger) -> Account:
     return Account(world, deployment, ledger)
 
 
-def test_a_region_with_jobs_stays_and_the_sentence_says_how_many_whose_and_what_to_do(
-    account: Account, job: Job
-) -> None:
+def test_a_region_with_jobs_cannot_be_removed_and_the_error_lists_them(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR, FAR, HOME])
     refusal = account.removing(FAR)
-    assert refusal.startswith("eu-west-1 cannot leave the grid: 2 jobs of 0123abcd (2) have not ended")
+    assert refusal.startswith("eu-west-1 cannot be removed from the grid: 2 jobs of 0123abcd (2) have not ended")
     for step in ("`traingrid status`", "`traingrid cancel 0123abcd`", "abandoned_regions: [eu-west-1]"):
         assert step in refusal
 
 
-def test_each_removed_region_is_judged_by_itself(account: Account, job: Job) -> None:
+def test_each_removed_region_is_checked_separately(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert account.removing(NEAR) == ""
     assert "us-west-2" not in account.removing(NEAR, FAR)
 
 
-def test_a_region_may_go_when_its_jobs_have_ended(account: Account, job: Job) -> None:
+def test_a_region_can_be_removed_when_its_jobs_have_ended(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     account.ledger.record_job("0123abcd", 0, 1, {"state": "Completed"})
     assert account.removing(FAR) == ""
 
 
-def test_a_line_that_may_still_go_to_the_region_keeps_it(account: Account, roaming: Job) -> None:
+def test_a_line_that_may_move_to_a_region_prevents_its_removal(account: Account, roaming: Job) -> None:
     account.ledger.claim_submission("0123abcd", "x", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
     account.ledger.open_job("0123abcd", roaming, roaming.regions)
     assert "1 job of 0123abcd (1) has not ended" in account.removing(FAR)
 
 
 @pytest.mark.parametrize("submitted", [True, False])
-def test_a_line_that_no_child_has_opened_keeps_its_region(account: Account, job: Job, submitted: bool) -> None:
+def test_an_unopened_line_prevents_the_removal_of_its_region(account: Account, job: Job, submitted: bool) -> None:
     account.accepted(job, job.model_copy(update={"region": FAR}))
     if submitted:
         account.ledger.record_submitted("0123abcd", "array")
@@ -123,7 +121,7 @@ def test_a_line_that_no_child_has_opened_keeps_its_region(account: Account, job:
     assert account.removing(NEAR) == ""
 
 
-def test_a_manifest_given_to_batch_by_hand_may_go_anywhere_until_its_array_is_over(account: Account) -> None:
+def test_an_unfinished_array_by_hand_prevents_any_removal(account: Account) -> None:
     account.ledger.claim_submission("0123abcd", "array", {"jobs": 3, "manifest": "s3://x/y", "version": "1"})
     account.ledger.record_submitted("0123abcd", "array")
     account.batch["array"] = "RUNNABLE"
@@ -132,9 +130,9 @@ def test_a_manifest_given_to_batch_by_hand_may_go_anywhere_until_its_array_is_ov
     assert account.removing(FAR) == ""
 
 
-def test_a_training_job_that_the_ledger_does_not_know_keeps_its_region(account: Account) -> None:
+def test_an_unknown_training_job_prevents_the_removal_of_its_region(account: Account) -> None:
     account.world.runs("89abcdef", 0, FAR, "Stopping")
-    assert "eu-west-1 cannot leave the grid: 1 training job running" in account.removing(FAR)
+    assert "eu-west-1 cannot be removed from the grid: 1 training job running" in account.removing(FAR)
 
 
 def test_where_sagemaker_does_not_answer_the_ledger_decides(
@@ -142,23 +140,23 @@ def test_where_sagemaker_does_not_answer_the_ledger_decides(
 ) -> None:
     account.world.fails[FAR] = DENIED
     assert account.removing(FAR) == ""
-    assert "eu-west-1 is judged by the ledger alone" in capsys.readouterr().out
+    assert "eu-west-1 is checked by the ledger only" in capsys.readouterr().out
     open_lines(account.ledger, job, [FAR])
     assert "1 job of" in account.removing(FAR)
 
 
-def test_an_abandoned_region_may_go_whatever_is_there(account: Account, job: Job) -> None:
+def test_an_abandoned_region_can_always_be_removed(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert account.removing(FAR, Abandoned=[FAR]) == ""
 
 
-def test_a_region_that_moves_to_another_account_leaves_the_one_where_its_jobs_are(account: Account, job: Job) -> None:
+def test_moving_a_region_to_another_account_counts_as_removal(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert "1 job of" in account.removing(Elsewhere={FAR: "210987654321"})
     assert account.removing(Elsewhere={NEAR: "210987654321"}) == ""
 
 
-def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
+def test_adding_a_region_is_never_refused(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     assert account.removing() == ""
 
@@ -183,7 +181,7 @@ def test_a_region_more_is_nobodys_business(account: Account, job: Job) -> None:
         ),
     ],
 )
-def test_what_open_jobs_need_changes_only_when_they_have_ended(
+def test_settings_that_open_jobs_need_change_only_after_their_end(
     account: Account, job: Job, before: dict[str, Any], wanted: dict[str, Any], words: str
 ) -> None:
     assert account.changing(before, wanted) == ""
@@ -207,7 +205,7 @@ def test_what_open_jobs_need_changes_only_when_they_have_ended(
         ({"ChildRole": "", "Elsewhere": {NEAR: "1"}}, {"Elsewhere": {NEAR: "1"}}),
     ],
 )
-def test_what_open_jobs_survive_is_not_refused(
+def test_changes_that_do_not_affect_open_jobs_are_accepted(
     account: Account, job: Job, before: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     open_lines(account.ledger, job, [FAR])
@@ -221,13 +219,13 @@ def test_the_zones_of_a_deployed_network_never_change(account: Account) -> None:
     assert "`make destroy`" in refusal
 
 
-def test_the_way_back_of_a_failed_update_is_never_refused(account: Account, job: Job) -> None:
+def test_a_rollback_is_never_refused(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     account.stack = "UPDATE_ROLLBACK_IN_PROGRESS"
     assert account.removing(FAR) == ""
 
 
-def test_a_grid_with_jobs_is_not_destroyed_and_the_sentence_has_a_way_out(account: Account, job: Job) -> None:
+def test_a_grid_with_jobs_is_not_destroyed_and_the_error_has_the_fix(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR, HOME])
     account.world.runs("0123abcd", 0, FAR)
     refusal = account.destroying()
@@ -236,7 +234,7 @@ def test_a_grid_with_jobs_is_not_destroyed_and_the_sentence_has_a_way_out(accoun
     assert "delete-stack --region us-east-1 --stack-name traingrid-guard --deletion-mode FORCE_DELETE_STACK" in refusal
 
 
-def test_a_grid_at_rest_is_destroyed(account: Account, job: Job) -> None:
+def test_an_idle_grid_can_be_destroyed(account: Account, job: Job) -> None:
     open_lines(account.ledger, job, [FAR])
     account.ledger.record_job("0123abcd", 0, 1, {"state": "Failed"})
     assert account.destroying() == ""

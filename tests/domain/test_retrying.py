@@ -1,4 +1,4 @@
-"""A retry moves lines to their next attempt and gives each of them a child before anybody takes it for forgotten."""
+"""Retrying: moves lines to their next attempt, and submits their children before the reconciler closes them."""
 
 import sys
 import threading
@@ -32,7 +32,7 @@ HEADER = "region,s3_uri,name,hp.lr,priority\n"
 
 
 class FakeBatch:
-    """A job queue that remembers what it was given, and may refuse from some array on."""
+    """A job queue that stores requests, and can refuse all arrays from a given one on."""
 
     def __init__(self) -> None:
         self.submitted: list[tuple[S3Uri, int, str]] = []
@@ -46,7 +46,7 @@ class FakeBatch:
 
 
 class FakeChildren:
-    """The children of a submission, all of which have ended well but those that failed."""
+    """The children of a submission; all have succeeded except those in `failed`."""
 
     def __init__(self) -> None:
         self.failed: set[int] = set()
@@ -80,7 +80,7 @@ def lines(retrier: Retrier, *rows: str) -> list[Line]:
 
 
 def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
-    """Submit rows as the intake does, whose jobs have come to these states, by index."""
+    """Submit rows like the intake, and set their jobs to the given states, by index."""
     jobs = jobs_of_lines(lines(retrier, *rows), retrier.deployment, SUBMISSION)
     target = S3Uri(retrier.deployment.manifest_bucket, jobs_key(SUBMISSION))
     retrier.storage.write(target, normalised(jobs)[0], "application/jsonl")
@@ -101,7 +101,7 @@ def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retr
     (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
     facts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2, "children": 2}
     facts |= {"state": "Submitted", "batch_job": "array"}
-    retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # as the first child does
+    retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # like the first child
     for job, state in ((first, "Completed"), (second, "Failed")):
         retrier.ledger.open_job(SUBMISSION, job)
         retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
@@ -115,7 +115,7 @@ def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retr
     assert batch.submitted == []
 
 
-def test_a_mended_line_stays_its_job_s_though_it_gets_another_priority(retrier: Retrier, batch: FakeBatch) -> None:
+def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, batch: FakeBatch) -> None:
     submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
     todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2, priority="9")))
     assert (todo.left, todo.changed) == ({}, {1: ("hyperparameters", "priority")})
@@ -148,9 +148,7 @@ def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier
         [row("a"), row("b"), row("c"), row("d")],
     ],
 )
-def test_rows_that_were_moved_added_or_taken_away_are_refused_and_nothing_is_changed(
-    retrier: Retrier, batch: FakeBatch, rows: list[str]
-) -> None:
+def test_moved_added_or_removed_rows_are_refused(retrier: Retrier, batch: FakeBatch, rows: list[str]) -> None:
     submitted(retrier, [row("a"), row("b"), row("c")], ["Completed", "Failed", "Failed"])
     with pytest.raises(UsageError, match="Nothing was changed") as refused:
         retrier.retry(SUBMISSION, "Ada", lines(retrier, *rows))
@@ -159,14 +157,14 @@ def test_rows_that_were_moved_added_or_taken_away_are_refused_and_nothing_is_cha
     assert batch.submitted == []
 
 
-def test_lines_that_train_the_same_are_told_apart_by_their_place(retrier: Retrier) -> None:
+def test_equal_lines_are_distinguished_by_their_position(retrier: Retrier) -> None:
     rows = [row("a"), row("a"), row("b")]
     submitted(retrier, rows, ["Failed"] * 3)
     mended = lines(retrier, rows[0], row("a", lr=0.2), rows[2])
     assert retrier.planned(SUBMISSION, mended).changed == {1: ("hyperparameters",)}
 
 
-def test_a_default_that_is_another_by_now_is_named_for_whoever_reads_why_a_line_has_changed(retrier: Retrier) -> None:
+def test_a_changed_default_is_named_as_the_cause_of_a_changed_line(retrier: Retrier) -> None:
     submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
     grid = retrier.deployment.grid
     other = grid.model_copy(update={"job": grid.job.model_copy(update={"volume_gb": 999})})
@@ -177,12 +175,12 @@ def test_a_default_that_is_another_by_now_is_named_for_whoever_reads_why_a_line_
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_slice_is_submitted_before_the_reconciler_takes_its_lines_for_forgotten() -> None:
+def test_a_slice_is_submitted_before_the_reconciler_closes_its_lines() -> None:
     config = once("batch", "us-east-1").meta.config
     assert retrying.SLICE_SECONDS + config.connect_timeout + config.read_timeout < GRACE_SECONDS
 
 
-def test_lines_that_take_long_to_reopen_go_in_slices_each_an_array_of_its_own(
+def test_slowly_reopened_lines_are_submitted_in_several_arrays(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(10)], ["Failed"] * 10)
@@ -205,9 +203,7 @@ def test_lines_that_take_long_to_reopen_go_in_slices_each_an_array_of_its_own(
     assert read_job(retrier.storage, ObjectVersion.parse(head["arrays"][2]["file"]), 0).index == 5
 
 
-def test_lines_are_reopened_at_the_same_time(
-    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_reopened_concurrently(retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(8)], ["Failed"] * 8)
     all_there, reopen = threading.Barrier(8), Ledger.next_attempt
 
@@ -219,7 +215,7 @@ def test_lines_are_reopened_at_the_same_time(
     assert retrier.retry(SUBMISSION, "Ada").indices == list(range(8))
 
 
-def test_a_job_that_still_runs_is_left_alone_also_in_a_region_that_the_grid_has_no_more(
+def test_a_running_job_is_not_retried_even_in_a_removed_region(
     retrier: Retrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = {
@@ -237,7 +233,7 @@ def test_a_job_that_still_runs_is_left_alone_also_in_a_region_that_the_grid_has_
     assert todo.left == {1: "its training job grid-0123abcd-1-1 still runs; the reconciler stops it within minutes"}
 
 
-def test_what_somebody_else_has_taken_is_left_to_them(
+def test_jobs_of_a_concurrent_retry_are_not_retried(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row("a"), row("b")], ["Failed"] * 2)
@@ -245,12 +241,10 @@ def test_what_somebody_else_has_taken_is_left_to_them(
     retrier.retry(SUBMISSION, "Bob")
     done = retrier.run(todo, "Ada")
     assert (done.indices, done.batch_jobs) == ([], [])
-    assert done.left == {0: "somebody else retries it", 1: "somebody else retries it"}
+    assert done.left == {0: "another retry has started it", 1: "another retry has started it"}
 
 
-def test_lines_whose_children_have_failed_are_named_until_the_reconciler_has_closed_them(
-    retrier: Retrier, children: FakeChildren
-) -> None:
+def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Retrier, children: FakeChildren) -> None:
     rows = [row(name) for name in "abcdef"]
     submitted(retrier, rows, ["Pending", "unopened", "Failed", "Pending", "InProgress", "Waiting"])
     children.failed = {0, 1, 4, 5}
@@ -263,7 +257,7 @@ def test_lines_whose_children_have_failed_are_named_until_the_reconciler_has_clo
     assert "Batch child has failed" in mended.left[0]
 
 
-def test_the_command_fails_while_a_line_is_yet_to_be_closed(
+def test_the_command_fails_while_a_line_is_not_closed_yet(
     retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane = SimpleNamespace(**vars(retrier))
@@ -276,14 +270,14 @@ def test_the_command_fails_while_a_line_is_yet_to_be_closed(
     assert ended.value.code == 1
     said = capsys.readouterr()
     assert (
-        said.out
-        == "job 0 is left: its Batch child has failed, and the reconciler has yet to find out whether the job has\n"
+        said.out == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
+        "of the job yet\n"
     )
-    assert "1 job cannot be tried again yet" in said.err
+    assert "1 job cannot be retried yet" in said.err
     assert "within two sweeps" in said.err
 
 
-def test_a_line_that_the_reconciler_has_closed_before_its_array_was_there_is_not_said_to_be_tried_again(
+def test_a_line_closed_before_its_array_existed_is_not_retried(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
@@ -297,12 +291,12 @@ def test_a_line_that_the_reconciler_has_closed_before_its_array_was_there_is_not
     monkeypatch.setattr(batch, "submit", slow)
     done = retrier.retry(SUBMISSION, "Ada")
     assert (done.indices, done.late) == ([0, 2], [1])
-    assert "was closed before its Batch job was there" in done.left[1]
+    assert "was closed before its Batch job existed" in done.left[1]
     assert retrier.retry(SUBMISSION, "Ada").indices == [1, 2]
 
 
 @pytest.mark.parametrize("error", ["refused", "unreachable"])
-def test_a_retry_that_breaks_off_says_how_far_it_came_and_what_to_do(
+def test_an_interrupted_retry_reports_its_progress_and_the_next_step(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
@@ -314,7 +308,7 @@ def test_a_retry_that_breaks_off_says_how_far_it_came_and_what_to_do(
         claims = iter([lambda: 1, _raiser(lost)])
 
         monkeypatch.setattr(Ledger, "claim_retry", lambda *_: next(claims)())
-    with pytest.raises(TraingridError, match=r"2 of 3 jobs are tried again, and then it broke off.*the same command"):
+    with pytest.raises(TraingridError, match=r"interrupted after 2 of 3 jobs.*the same command"):
         retrier.retry(SUBMISSION, "Ada")
     assert len(batch.submitted) == 1
 
@@ -326,7 +320,7 @@ def _raiser(error: Exception) -> Callable[[], int]:
     return raises
 
 
-def test_an_interrupted_command_has_said_what_it_submitted_and_says_what_becomes_of_the_rest(
+def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
@@ -346,4 +340,4 @@ def test_an_interrupted_command_has_said_what_it_submitted_and_says_what_becomes
     assert ended.value.code == 130
     said = capsys.readouterr()
     assert said.out == "submitted batch-retry-1: 2 jobs\n"
-    assert "The rest, in two sweeps of the reconciler" in said.err
+    assert "after two sweeps of the reconciler" in said.err

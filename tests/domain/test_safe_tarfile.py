@@ -1,4 +1,4 @@
-"""Extraction is filtered in every Python 3.11, also in those whose tarfile has no filters (before 3.11.4)."""
+"""Safe tarfile: extraction is filtered in every Python 3.11, including versions without filters (before 3.11.4)."""
 
 import importlib
 import io
@@ -46,7 +46,7 @@ def test_an_ordinary_archive_is_unpacked(old_python: ModuleType, tmp_path: Path)
         ("disk", tarfile.BLKTYPE, ""),
     ],
 )
-def test_a_member_that_leaves_the_folder_is_refused(
+def test_a_member_outside_of_the_folder_is_refused(
     *, old_python: ModuleType, tmp_path: Path, name: str, kind: bytes, link: str
 ) -> None:
     entry = tarfile.TarInfo(name)

@@ -1,4 +1,4 @@
-"""SageMaker as a backend: what its answers mean."""
+"""SageMaker backend: maps SageMaker's answers to states and errors."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ def answer(code: str, operation: str = "CreateTrainingJob") -> ClientError:
 
 
 class FakeSageMaker:
-    """The service: it keeps what it creates, and may answer a creation with an error before or after it."""
+    """SageMaker: stores created training jobs, and can fail a creation before or after it takes effect."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ def service() -> FakeSageMaker:
 @pytest.fixture
 def backend(aws: None, deployment: Deployment, service: FakeSageMaker) -> SageMaker:
     made = SageMaker(deployment, "us-east-1")
-    made._sagemaker = made._creating = service  # the transport, not the client code above it
+    made._sagemaker = made._creating = service  # replaces only the transport
     return made
 
 
@@ -94,7 +94,7 @@ def job(deployment: Deployment) -> Job:
     return jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")[0]
 
 
-def test_a_job_is_created_once_and_attached_to_ever_after(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
+def test_a_job_is_created_once_and_then_attached_to(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
     assert backend.start(NAME, job, {}) is None
     seen = backend.start(NAME, job, {})
     assert seen is not None
@@ -118,11 +118,11 @@ def test_a_training_job_is_created_with_the_tags_that_its_cost_is_allocated_by(
 
 @pytest.mark.parametrize("error", [LOST, answer("InternalFailure"), answer("ServiceUnavailable")])
 @pytest.mark.parametrize("unseen", [0, 2, 4])
-def test_a_job_whose_creation_seemed_to_fail_is_attached_to_once_it_is_visible(
+def test_a_job_with_a_failed_reply_is_attached_to_once_visible(
     backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, unseen: int
 ) -> None:
     service.error, service.creates_before_error, service.unseen = error, True, unseen + 1
-    while service.unseen > 0:  # one look before the creation, one after it
+    while service.unseen > 0:  # one call before the creation, one after it
         if service.unseen > 1:
             with pytest.raises(LaunchError) as refused:
                 backend.start(NAME, job, {})
@@ -143,7 +143,7 @@ def test_a_job_whose_creation_seemed_to_fail_is_attached_to_once_it_is_visible(
         (LOST, (SERVICE_ERROR, True)),
     ],
 )
-def test_a_refusal_is_told_from_a_delay(
+def test_a_refusal_is_distinguished_from_a_delay(
     backend: SageMaker, service: FakeSageMaker, job: Job, error: Exception, meaning: tuple[Failure, bool]
 ) -> None:
     service.error = error
@@ -161,7 +161,7 @@ def test_a_refusal_ends_with_one_full_stop(backend: SageMaker, service: FakeSage
 
 @pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize(("error", "meaning"), [(answer("ThrottlingException"), THROTTLED), (LOST, SERVICE_ERROR)])
-def test_whoever_starts_a_job_decides_when_to_ask_again_where_it_is_not_known_whether_it_exists(
+def test_the_caller_decides_when_to_check_an_unknown_creation(
     service: FakeSageMaker, job: Job, *, backend: SageMaker, error: Exception, meaning: Failure, sent: bool
 ) -> None:
     def describe_training_job(**_: str) -> dict[str, Any]:
@@ -177,9 +177,7 @@ def test_whoever_starts_a_job_decides_when_to_ask_again_where_it_is_not_known_wh
     assert bool(service.jobs) is sent
 
 
-def test_expired_credentials_are_left_to_whoever_can_renew_them(
-    backend: SageMaker, service: FakeSageMaker, job: Job
-) -> None:
+def test_expired_credentials_are_raised_to_the_caller(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
     def describe_training_job(**_: str) -> dict[str, Any]:
         raise answer("ExpiredTokenException")
 
@@ -188,7 +186,7 @@ def test_expired_credentials_are_left_to_whoever_can_renew_them(
         backend.start(NAME, job, {})
 
 
-def test_a_strangers_job_of_the_same_name_is_not_ours(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
+def test_a_job_with_our_name_but_not_our_tag_is_foreign(backend: SageMaker, service: FakeSageMaker, job: Job) -> None:
     other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
     service.jobs[NAME] = training_job_request(NAME, other, "arn:aws:iam::123456789012:role/other", {})
     with pytest.raises(LaunchError) as refused:
@@ -201,7 +199,7 @@ def tags(backend: SageMaker, job: Job) -> dict[str, str]:
     return tags_of("traingrid", "0123abcd", job.index, backend.fingerprint(NAME, job))
 
 
-def test_a_job_that_is_described_in_other_words_than_it_was_asked_for_is_known_by_its_tag(
+def test_a_job_described_in_another_form_is_recognised_by_its_tag(
     backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
 ) -> None:
     backend.start(NAME, job, tags)
@@ -213,18 +211,18 @@ def test_a_job_that_is_described_in_other_words_than_it_was_asked_for_is_known_b
     assert list(service.jobs) == [NAME]
 
 
-def test_a_job_of_ours_that_was_asked_for_something_else_is_told_from_a_strangers(
+def test_our_job_with_another_request_differs_from_a_foreign_job(
     backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
 ) -> None:
     other = job.model_copy(update={"hyperparameters": {"epochs": "1"}})
     theirs = backend.fingerprint(NAME, other)
     backend.start(NAME, other, tags | {TAG_FINGERPRINT: theirs})
-    with pytest.raises(LaunchError, match=f"{theirs}, this job's is {tags[TAG_FINGERPRINT]}") as refused:
+    with pytest.raises(LaunchError, match=f"{theirs}, and this job's is {tags[TAG_FINGERPRINT]}") as refused:
         backend.start(NAME, job, tags)
     assert (refused.value.failure, refused.value.unresolved) == (OTHER_REQUEST, False)
 
 
-def test_whose_a_job_is_whose_tags_are_not_known_yet_is_asked_again(
+def test_missing_tags_of_a_new_job_are_read_again(
     backend: SageMaker, service: FakeSageMaker, job: Job, tags: dict[str, str]
 ) -> None:
     backend.start(NAME, job, tags)
@@ -247,7 +245,7 @@ def test_a_job_is_known_by_its_fingerprint_and_stopped_also_if_it_has_ended(
 
 
 class FakeLogs:
-    """One stream whose second page is empty although a third one follows, as CloudWatch Logs has them."""
+    """A stream with an empty second page before a third one, as CloudWatch Logs can return."""
 
     pages: ClassVar = {None: ("one", "b"), "b": (None, "c"), "c": ("two", "d"), "d": (None, "d")}
 
@@ -270,7 +268,7 @@ def test_an_empty_page_of_a_log_is_not_its_end(backend: SageMaker) -> None:
 
 
 @pytest.mark.parametrize("error", [answer("ThrottlingException"), answer("AccessDeniedException"), LOST])
-def test_a_log_that_cannot_be_read_goes_on_where_it_was(backend: SageMaker, error: Exception) -> None:
+def test_reading_a_log_resumes_after_an_error(backend: SageMaker, error: Exception) -> None:
     logs: Any = FakeLogs()
     backend._logs = logs
     position: dict[str, str] = {}

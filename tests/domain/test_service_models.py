@@ -1,4 +1,4 @@
-"""The orchestrator's image has smaller copies of botocore's models: they must say the same of what a child calls."""
+"""Service models: the orchestrator image's reduced copies of botocore's models match them for a child's calls."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from botocore.loaders import Loader
 
 from batch_job import service_models
 
-# What the child's role allows of SageMaker (tests/stacks/test_permissions.py), without what IAM alone knows.
+# SageMaker's actions in the child's role (tests/stacks/test_permissions.py), without those that only IAM has.
 CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs", "ListTags"}
 REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
 
@@ -30,14 +30,14 @@ def a_client(service: str, region: str, *folders: Path) -> Any:
 
 @pytest.mark.parametrize("service", service_models.OPERATIONS)
 @pytest.mark.parametrize("region", REGIONS)
-def test_a_service_is_found_at_the_same_address_and_signed_alike(folder: Path, service: str, region: str) -> None:
+def test_a_service_has_the_same_endpoint_and_signature(folder: Path, service: str, region: str) -> None:
     small, whole = a_client(service, region, folder), a_client(service, region)
     assert small.meta.endpoint_url == whole.meta.endpoint_url
     assert small.meta.config.signature_version == whole.meta.config.signature_version
     assert small.meta.service_model.signing_name == whole.meta.service_model.signing_name
 
 
-def test_sagemaker_keeps_every_operation_of_training_jobs_and_sheds_the_rest(folder: Path) -> None:
+def test_sagemaker_keeps_only_the_operations_of_training_jobs(folder: Path) -> None:
     operations = set(a_client("sagemaker", "us-east-1", folder).meta.service_model.operation_names)
     assert operations >= CALLED
     assert "CreateModel" not in operations
@@ -53,7 +53,7 @@ def test_the_other_services_keep_all_operations(folder: Path, service: str) -> N
     assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
 
 
-def test_of_botocore_only_the_services_are_kept_that_a_child_calls(tmp_path: Path) -> None:
+def test_only_the_services_that_a_child_calls_are_kept(tmp_path: Path) -> None:
     kept = ["endpoints.json", "s3/2006-03-01/paginators-1.json", "sagemaker/2017-07-24/service-2.json.gz"]
     for name in (*kept, "s3/2006-03-01/examples-1.json", "ec2/2016-11-15/service-2.json.gz"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,11 +63,11 @@ def test_of_botocore_only_the_services_are_kept_that_a_child_calls(tmp_path: Pat
 
 
 class CapturedError(Exception):
-    """Carries a request away before it is sent."""
+    """Captures a request before it is sent."""
 
 
 def sent(client: Any, operation: str, arguments: dict[str, Any]) -> tuple[str, str, bytes]:
-    """Return method, URL and body of what botocore would send."""
+    """Return method, URL and body of the request that botocore would send."""
 
     def capture(request: Any, **_: Any) -> None:
         raise CapturedError(request.method, request.url, request.body)
@@ -99,7 +99,7 @@ def test_a_call_sends_the_same_request(
 
 
 def described(shape: Any, inside: tuple[str, ...] = ()) -> Any:
-    """What botocore's serialiser, validator and parser read of a shape."""
+    """Return the parts of a shape that botocore's serialiser, validator and parser use."""
     if shape is None or shape.name in inside:
         return shape and shape.name
     inside = (*inside, shape.name)

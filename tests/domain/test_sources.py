@@ -1,4 +1,4 @@
-"""Local folders that a manifest names: what is packed, where it goes, and what the manifest then says."""
+"""Sources: packs local folders in a manifest, uploads the archives, and replaces the folders in the manifest."""
 
 import io
 import json
@@ -69,9 +69,7 @@ def test_a_folder_becomes_an_archive_in_the_lines_region(script: Path, tmp_path:
         assert archive.getnames() == ["part/model.py", "train.py"]
 
 
-def test_the_same_files_have_the_same_name_and_others_another(
-    script: Path, tmp_path: Path, deployment: Deployment
-) -> None:
+def test_an_archives_name_depends_only_on_its_files(script: Path, tmp_path: Path, deployment: Deployment) -> None:
     manifest = manifest_of(tmp_path, line())
     (first,) = packed(manifest, deployment).sources
     os.utime(script / "train.py", (1, 1))
@@ -94,9 +92,7 @@ def test_in_csv_only_the_cell_changes(script: Path, tmp_path: Path, deployment: 
 @pytest.mark.parametrize(
     "content", [b"us-east-1,s3://ragab-ml/x\n", b"\xff\xfe", b"", line(source="s3://ragab-ml/a.tar.gz")]
 )
-def test_a_manifest_without_local_sources_stays_as_it_is(
-    tmp_path: Path, deployment: Deployment, content: bytes
-) -> None:
+def test_a_manifest_without_local_sources_is_unchanged(tmp_path: Path, deployment: Deployment, content: bytes) -> None:
     found = packed(manifest_of(tmp_path, content), deployment)
     assert (found.content, found.sources) == (content, [])
 
@@ -104,11 +100,11 @@ def test_a_manifest_without_local_sources_stays_as_it_is(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"source": "./nowhere"}, r"m.jsonl:1: source ./nowhere: there is no folder .*nowhere"),
-        ({"entry_point": "mine.py"}, r"m.jsonl:1: source ./mine: there is no mine.py in "),
+        ({"source": "./nowhere"}, r"m.jsonl:1: source ./nowhere: the folder .*nowhere does not exist"),
+        ({"entry_point": "mine.py"}, r"m.jsonl:1: source ./mine: mine.py does not exist in "),
     ],
 )
-def test_what_is_not_there_is_named_with_its_line(
+def test_a_missing_source_is_reported_with_its_line(
     script: Path, tmp_path: Path, deployment: Deployment, fields: dict[str, str], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
@@ -119,12 +115,12 @@ def test_a_folder_of_data_is_refused(
     script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traingrid.cli.source_folder.MAX_BYTES", 10)
-    monkeypatch.setattr("traingrid.cli.source_folder.gzip", None)  # its size is known before anything is packed
+    monkeypatch.setattr("traingrid.cli.source_folder.gzip", None)  # its size is checked before packing
     with pytest.raises(UsageError, match="Put data into a channel"):
         packed(manifest_of(tmp_path, line()), deployment)
 
 
-def test_a_folder_elsewhere_on_the_disk_is_refused_before_it_is_read(
+def test_a_folder_outside_of_the_allowed_ones_is_refused_unread(
     script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "manifests").mkdir()
@@ -169,13 +165,13 @@ def test_all_wrong_sources_are_named_at_once(script: Path, tmp_path: Path, deplo
     with pytest.raises(UsageError) as refused:
         packed(manifest_of(tmp_path, content), deployment)
     assert refused.value.what.startswith("32 sources cannot be uploaded:\n")
-    assert "m.jsonl:1: source ./nowhere: there is no folder" in refused.value.what
-    assert "m.jsonl:3: source ./mine: there is no mine.py in" in refused.value.what
+    assert "m.jsonl:1: source ./nowhere: the folder" in refused.value.what
+    assert "m.jsonl:3: source ./mine: mine.py does not exist in" in refused.value.what
     assert refused.value.what.endswith("... and 12 more")
     assert refused.value.next_step == "Fix these lines."
 
 
-def test_a_manifest_that_comes_by_s3_says_how_a_folder_gets_there(deployment: Deployment) -> None:
+def test_a_local_folder_in_an_s3_manifest_is_refused_with_the_fix(deployment: Deployment) -> None:
     with pytest.raises(ManifestError) as rejected:
         parse(line(), deployment)
     (error,) = rejected.value.errors
@@ -234,7 +230,7 @@ def test_submit_uploads_the_archive_and_then_the_manifest_that_names_it(
     assert json.loads(body)["source"] == f"s3://{bucket(deployment, 'us-east-1')}/{key}"
 
 
-def test_a_plan_says_what_it_would_upload_and_a_wrong_manifest_uploads_nothing(
+def test_a_plan_lists_uploads_and_an_invalid_manifest_uploads_nothing(
     script: Path,
     tmp_path: Path,
     deployment: Deployment,

@@ -1,4 +1,4 @@
-"""A submission's jobs as a person sees them: the ledger's word, and Batch's where the ledger has none yet."""
+"""Submission status: the ledger's states, and Batch's states for jobs that are not in the ledger yet."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from traingrid.submission import jobs_key, jobs_of_lines, normalised
 
 
 class FakeBatch:
-    """A queue with one array, whose children are in these states."""
+    """A queue with one array with children in the given states."""
 
     def __init__(self, *children: str, reason: str = "") -> None:
         self.states, self.reason = children, reason
@@ -40,7 +40,7 @@ class FakeBatch:
 
 @pytest.fixture
 def jobs(deployment: Deployment, storage: Storage, ledger: Ledger) -> list[Job]:
-    """The sample, submitted."""
+    """The jobs of the submitted sample."""
     made = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
     storage.write(S3Uri(deployment.manifest_bucket, jobs_key("0123abcd")), normalised(made)[0], "application/jsonl")
     ledger.claim_submission("0123abcd", "request-1", {"jobs": 4, "manifest": "s3://bucket/manifests/x.csv"})
@@ -67,7 +67,7 @@ def test_jobs_that_no_child_has_opened_wait_in_the_order_of_the_manifest(
     assert not status.ended
 
 
-def test_a_child_that_gave_up_before_its_training_job_began_says_why_and_that_the_job_is_yet_to_be_closed(
+def test_a_failed_child_is_shown_with_its_reason_until_the_job_closes(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     for job in jobs:
@@ -85,7 +85,7 @@ def test_a_child_that_gave_up_before_its_training_job_began_says_why_and_that_th
     assert seen(deployment, ledger, storage, FakeBatch(*["FAILED"] * 4)).ended
 
 
-def test_a_reason_cannot_steer_the_terminal_and_names_the_log_that_there_is(
+def test_a_reason_is_escaped_and_names_the_available_log(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     for job in jobs[:3]:
@@ -93,14 +93,14 @@ def test_a_reason_cannot_steer_the_terminal_and_names_the_log_that_there_is(
     failed = {"state": "Failed", "training_job": "x", "reason": "boom \x1b[2J\nmore"}
     ledger.record_job("0123abcd", 0, 1, {**failed, "training_job_arn": "arn"})
     ledger.record_job("0123abcd", 1, 1, {"reason": "no instances"})
-    ledger.record_job("0123abcd", 2, 1, failed)  # asked for, and refused
+    ledger.record_job("0123abcd", 2, 1, failed)  # requested and refused
     first, second, third = reasons(seen(deployment, ledger, storage, FakeBatch()))
-    assert "boom \\x1b[2J\n  its whole log: traingrid logs 0123abcd 0" in first
+    assert "boom \\x1b[2J\n  complete log: traingrid logs 0123abcd 0" in first
     assert second == "us-west-2 resized: no instances"
-    assert third.endswith("\n  what its child says: traingrid logs --child 0123abcd 2")
+    assert third.endswith("\n  log of its child: traingrid logs --child 0123abcd 2")
 
 
-def test_a_job_that_waits_for_a_quota_says_which_and_where_it_was_tried_before(
+def test_a_waiting_job_shows_its_quota_and_previous_attempts(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     ledger.open_job("0123abcd", jobs[0], ["us-east-1", "us-west-2"])
@@ -111,11 +111,11 @@ def test_a_job_that_waits_for_a_quota_says_which_and_where_it_was_tried_before(
     assert (status.jobs[0].state, status.jobs[0].region) == ("Waiting", "us-west-2")
     assert status.jobs[0].tried == ("us-east-1 (capacity)",)
     assert "ml.p3.16xlarge for training job usage" in reasons(status)[0]
-    assert [column.header for column in status_table(status).columns][-1] == "tried before"
+    assert [column.header for column in status_table(status).columns][-1] == "previous attempts"
     assert not status.ended
 
 
-def test_a_cancelled_job_says_so_while_it_goes_on_and_is_stopped_once_its_child_is_gone(
+def test_a_cancelled_job_is_marked_until_its_child_is_gone(
     deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
 ) -> None:
     ledger.request_cancel("0123abcd", "region#us-east-1", {"by": "Ada", "reason": ""})
@@ -128,7 +128,7 @@ def test_a_cancelled_job_says_so_while_it_goes_on_and_is_stopped_once_its_child_
     ]
 
 
-def test_what_would_be_a_formula_is_text_in_an_export(
+def test_formulas_become_text_in_an_export(
     deployment: Deployment,
     ledger: Ledger,
     storage: Storage,

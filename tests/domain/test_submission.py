@@ -1,4 +1,4 @@
-"""A submission is normalised so that a child reads its own line and little else."""
+"""Submission: it is normalised so that each child reads little more than its own line."""
 
 import re
 
@@ -34,7 +34,7 @@ JOBS_URI = S3Uri("bucket", jobs_key(SUBMISSION))
 
 
 class Objects:
-    """S3 as a dictionary that counts what is read."""
+    """S3 as a dictionary that counts the bytes read."""
 
     def __init__(self, content: dict[S3Uri, bytes]) -> None:
         self.content = content
@@ -61,26 +61,26 @@ def test_every_child_reads_its_own_job() -> None:
     assert [read_job(objects, JOBS_URI, index) for index in range(4)] == jobs
 
 
-def test_an_index_beyond_the_submission_is_no_job() -> None:
+def test_an_index_beyond_the_submission_is_refused() -> None:
     objects = stored(jobs_of(SAMPLE))
     with pytest.raises(IndexError):
         read_job(objects, JOBS_URI, 4)
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/a/jobs.jsonl", "s3://bucket/a?versionIds=1", "s3://bucket/a b+c%41#?x"])
-def test_a_uri_without_a_version_names_whatever_is_there(uri: str) -> None:
+def test_a_uri_without_a_version_names_the_current_object(uri: str) -> None:
     told = ObjectVersion.parse(uri)
     assert (str(told), told.version) == (uri, "")
 
 
-def test_a_version_is_told_from_the_key() -> None:
+def test_a_version_is_distinguished_from_the_key() -> None:
     told = ObjectVersion.parse("s3://bucket/my file?versionId=Abc_1.2-3")
     assert (told.bucket, told.key, told.version) == ("bucket", "my file", "Abc_1.2-3")
     assert str(told) == "s3://bucket/my file?versionId=Abc_1.2-3"
 
 
 @pytest.mark.parametrize("position", [0, 50, -2])
-def test_a_line_of_other_bytes_is_refused(position: int) -> None:
+def test_a_changed_line_is_refused(position: int) -> None:
     objects = stored(jobs_of(SAMPLE))
     content = bytearray(objects.content[JOBS_URI])
     content[position] ^= 1
@@ -90,19 +90,19 @@ def test_a_line_of_other_bytes_is_refused(position: int) -> None:
         try:
             read_job(objects, JOBS_URI, index)
         except UsageError as error:
-            assert "not the one that was submitted" in str(error)  # noqa: PT017  most lines are untouched
+            assert "differs from the submitted line" in str(error)  # noqa: PT017  most lines are untouched
             refused += 1
     assert refused == 1
 
 
 @given(st.integers(min_value=0, max_value=60_000))
-def test_arrays_hold_all_jobs_and_none_more_than_batch_takes(jobs: int) -> None:
+def test_arrays_hold_all_jobs_within_batchs_limit(jobs: int) -> None:
     sizes = chunks(jobs)
     assert sum(sizes) == jobs
     assert all(0 < size <= MAX_ARRAY for size in sizes)
 
 
-def test_what_a_child_reads_does_not_grow_with_the_submission() -> None:
+def test_a_childs_reads_do_not_grow_with_the_submission() -> None:
     line = "us-east-1,s3://ragab-ml/x\n"
     few, many = stored(jobs_of(line * 8)), stored(jobs_of(line * 2000))
     read_job(few, JOBS_URI, 7)
@@ -156,7 +156,7 @@ def test_a_request_asks_for_mpi_with_the_grid_s_options() -> None:
     assert "-mca btl_vader_single_copy_mechanism none" in hyperparameters["sagemaker_mpi_custom_mpi_options"]
 
 
-def test_a_fingerprint_survives_describe_and_tells_strangers_apart() -> None:
+def test_a_fingerprint_survives_describe_and_detects_other_jobs() -> None:
     request = request_of(jobs_of(SAMPLE)[0])
     described = {**request, "TrainingJobStatus": "InProgress", "CreationTime": 0}
     described.pop("Tags")

@@ -1,4 +1,4 @@
-"""`traingrid submit`: a manifest is sent once, and whoever sends it knows what may have become of it."""
+"""Submitting: `traingrid submit` uploads a manifest once, and explains the possible results of an error."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ LOST = ReadTimeoutError(endpoint_url="https://s3.us-east-1.amazonaws.com")
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that pass only while the command sleeps."""
+    """A clock that advances only while the command sleeps."""
     now = [0.0]
     monkeypatch.setattr("traingrid.cli.submit.time.monotonic", lambda: now[0])
     monkeypatch.setattr("traingrid.cli.submit.time.sleep", lambda seconds: now.append(now.pop() + seconds))
@@ -53,7 +53,7 @@ def versions(deployment: Deployment, storage: Storage) -> list[str]:
 
 
 def polls(monkeypatch: pytest.MonkeyPatch, *answers: Exception | type[BaseException] | None) -> None:
-    """Let the looks for the report end so, in turn; then by what there is."""
+    """Let the reads of the report return these answers in turn, and then the real report."""
     coming, look = iter(answers), Storage.read_versions
 
     def read(self: Storage, uri: S3Uri, most: int) -> Iterator[bytes]:
@@ -65,12 +65,12 @@ def polls(monkeypatch: pytest.MonkeyPatch, *answers: Exception | type[BaseExcept
     monkeypatch.setattr(Storage, "read_versions", read)
 
 
-def test_the_sender_waits_for_as_long_as_lambda_may_try() -> None:
+def test_submit_waits_as_long_as_lambda_may_retry() -> None:
     tries = 3
     assert tries * WITHIN_SECONDS + 60 + 120 <= ANSWERED_WITHIN
 
 
-def test_where_the_intake_does_not_answer_the_sender_is_told_not_to_send_it_again(
+def test_a_missing_report_warns_against_submitting_again(
     *,
     manifest: Path,
     deployment: Deployment,
@@ -86,14 +86,14 @@ def test_where_the_intake_does_not_answer_the_sender_is_told_not_to_send_it_agai
     said = capsys.readouterr()
     assert f"(version {version}) as submission {submission}\n" in said.out
     assert "Track it with" not in said.out, "nothing has accepted it"
-    assert f"Submission {submission} may go on: do not send the manifest again." in said.err
+    assert f"Submission {submission} may continue: do not submit the manifest again." in said.err
     assert f"traingrid status {submission}" in said.err
     assert f"traingrid cancel {submission}" in said.err
     assert "dead-letter queue" in said.err
 
 
 @pytest.mark.parametrize(("error", "code"), [(DENIED, 1), (KeyboardInterrupt, 130)])
-def test_an_error_or_ctrl_c_after_the_upload_says_that_it_may_be_submitted_all_the_same(
+def test_an_error_after_the_upload_warns_of_a_possible_submission(
     manifest: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -103,12 +103,12 @@ def test_an_error_or_ctrl_c_after_the_upload_says_that_it_may_be_submitted_all_t
     polls(monkeypatch, error)
     assert run(monkeypatch, manifest) == code
     said = capsys.readouterr().err
-    assert "do not send the manifest again" in said
+    assert "do not submit the manifest again" in said
     assert "traingrid cancel " in said
     assert "Check the credentials" not in said
 
 
-def test_a_look_for_the_report_that_is_throttled_or_lost_is_repeated(
+def test_a_failed_read_of_the_report_is_retried(
     manifest: Path,
     deployment: Deployment,
     storage: Storage,
@@ -129,8 +129,8 @@ def test_a_look_for_the_report_that_is_throttled_or_lost_is_repeated(
     assert "submission 0123abcd: 4 jobs, Batch job array" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("error", "said"), [(KeyboardInterrupt, "Interrupted."), (LOST, "AWS answers:")])
-def test_an_upload_of_which_nothing_is_heard_may_have_reached_s3(
+@pytest.mark.parametrize(("error", "said"), [(KeyboardInterrupt, "Interrupted."), (LOST, "AWS request failed:")])
+def test_an_unanswered_upload_may_have_reached_s3(
     manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Any, said: str
 ) -> None:
     def lost(*_: object) -> str:

@@ -1,4 +1,4 @@
-"""A cancel ends a job whatever its child is doing, and whoever has died meanwhile."""
+"""Supervised cancels: a cancel ends a job in every state of its child, and despite dead processes."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def assert_that(holds: bool) -> None:
     assert holds
 
 
-def test_a_supervisor_that_is_told_to_end_after_a_cancel_stops_the_training_job_once(job: Job, ledger: Ledger) -> None:
+def test_sigterm_after_a_cancel_stops_the_training_job_once(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
     told = supervisor(job, backend, ledger, time=time)
 
@@ -39,16 +39,14 @@ def test_a_cancelled_job_is_never_created(job: Job, ledger: Ledger) -> None:
     assert time.seconds == 0
 
 
-def test_a_cancel_of_another_region_or_job_does_not_matter(job: Job, ledger: Ledger) -> None:
+def test_a_cancel_of_another_region_or_job_has_no_effect(job: Job, ledger: Ledger) -> None:
     ledger.request_cancel("0123abcd", "region#eu-west-1", {})
     ledger.request_cancel("0123abcd", "job#00001", {})
     assert supervisor(job, FakeBackend(COMPLETED), ledger).run()["state"] == "Completed"
 
 
 @pytest.mark.parametrize("unseen", [0, 3])
-def test_a_training_job_whose_creation_a_cancel_raced_is_stopped_right_after(
-    job: Job, ledger: Ledger, unseen: int
-) -> None:
+def test_a_job_created_during_a_cancel_is_stopped_at_once(job: Job, ledger: Ledger, unseen: int) -> None:
     backend = FakeBackend(TRAINING)
     backend.unseen = unseen
     backend.on_create = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
@@ -58,9 +56,7 @@ def test_a_training_job_whose_creation_a_cancel_raced_is_stopped_right_after(
 
 
 @pytest.mark.parametrize("unseen", [0, 3])
-def test_a_cancelled_job_whose_former_child_died_while_it_created_it_is_stopped(
-    job: Job, ledger: Ledger, unseen: int
-) -> None:
+def test_a_cancelled_job_of_a_dead_child_is_stopped(job: Job, ledger: Ledger, unseen: int) -> None:
     backend = FakeBackend(TRAINING)
 
     def killed() -> None:
@@ -76,7 +72,7 @@ def test_a_cancelled_job_whose_former_child_died_while_it_created_it_is_stopped(
     assert (item["state"], backend.stopped) == ("Stopped", [NAME])
 
 
-def test_a_cancelled_job_that_may_have_been_created_and_was_not_is_stopped_in_time(job: Job, ledger: Ledger) -> None:
+def test_a_cancelled_job_with_an_unknown_creation_is_stopped_in_time(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
     backend.loses_reply = True
     backend.on_create = lambda: ledger.request_cancel("0123abcd", CANCEL_ALL, {})
@@ -86,7 +82,7 @@ def test_a_cancelled_job_that_may_have_been_created_and_was_not_is_stopped_in_ti
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 10
 
 
-def test_a_training_job_whose_attempt_was_ended_while_it_was_created_is_stopped(job: Job, ledger: Ledger) -> None:
+def test_a_job_created_after_its_attempts_end_is_stopped(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
     backend.on_create = lambda: assert_that(ledger.record_job("0123abcd", 0, 1, {"state": "Failed"}))
     item = supervisor(job, backend, ledger).run()
@@ -101,7 +97,7 @@ def test_a_cancelled_waiting_job_ends_at_its_next_try(job: Job, ledger: Ledger) 
     assert (item["state"], backend.created, len(time.naps)) == ("Stopped", [], 1)
 
 
-def test_a_training_job_that_completes_although_it_was_cancelled_has_completed(job: Job, ledger: Ledger) -> None:
+def test_a_job_that_completes_despite_a_cancel_is_completed(job: Job, ledger: Ledger) -> None:
     class TooLateToStop(FakeBackend):
         def stop(self, name: str) -> None:
             self.stopped.append(name)
@@ -112,7 +108,7 @@ def test_a_training_job_that_completes_although_it_was_cancelled_has_completed(j
     assert backend.stopped == [NAME]
 
 
-def test_a_training_job_without_capacity_is_not_tried_again_after_a_cancel(roaming: Job, ledger: Ledger) -> None:
+def test_a_training_job_without_capacity_is_not_retried_after_a_cancel(roaming: Job, ledger: Ledger) -> None:
     here = FakeBackend(TRAINING)
 
     def cancelled() -> None:

@@ -1,4 +1,4 @@
-"""What a child sees of its training job: events, logs and progress, each as rarely as will do."""
+"""Supervised watching: a child follows events, logs and progress with few calls."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ from traingrid.recording import record_seen
 from traingrid.waits import backoff_seconds, look_seconds
 
 
-def test_what_events_have_brought_to_the_ledger_is_enough(job: Job, ledger: Ledger) -> None:
+def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
 
     def event() -> None:
@@ -41,9 +41,7 @@ def test_what_events_have_brought_to_the_ledger_is_enough(job: Job, ledger: Ledg
     assert looks < 30
 
 
-def test_an_event_of_a_failure_that_is_tried_again_leaves_that_to_the_child_and_wakes_it(
-    roaming: Job, ledger: Ledger
-) -> None:
+def test_an_event_of_a_retried_failure_notifies_the_child(roaming: Job, ledger: Ledger) -> None:
     here, there, time = FakeBackend(TRAINING), FakeBackend(COMPLETED), FakeTime()
 
     def event() -> None:
@@ -58,7 +56,7 @@ def test_an_event_of_a_failure_that_is_tried_again_leaves_that_to_the_child_and_
     assert time.seconds < 3200
 
 
-def test_an_event_of_a_failure_ends_a_job_that_nobody_watches(job: Job, ledger: Ledger) -> None:
+def test_an_event_of_a_failure_ends_an_unwatched_job(job: Job, ledger: Ledger) -> None:
     ledger.open_job("0123abcd", job)
     backend = FakeBackend(NO_CAPACITY)
     backend.created = [NAME]
@@ -69,7 +67,7 @@ def test_an_event_of_a_failure_ends_a_job_that_nobody_watches(job: Job, ledger: 
     assert (known(ledger)["state"], known(ledger)["failure"]) == ("Failed", "capacity")
 
 
-def test_a_child_that_watches_until_it_runs_ends_then_and_events_do_the_rest(job: Job, ledger: Ledger) -> None:
+def test_a_child_with_until_started_ends_when_the_job_runs(job: Job, ledger: Ledger) -> None:
     starting = replace(TRAINING, phase="Starting")
     backend = FakeBackend(starting, starting, TRAINING)
     item = supervisor(job, backend, ledger, until_started=True).run()
@@ -79,12 +77,12 @@ def test_a_child_that_watches_until_it_runs_ends_then_and_events_do_the_rest(job
     assert known(ledger)["state"] == "Failed"
 
 
-def test_a_job_that_ends_while_its_child_lets_go_of_it_is_not_lost(job: Job, ledger: Ledger) -> None:
+def test_a_job_that_ends_during_the_hand_over_is_not_lost(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING, COMPLETED)
     assert supervisor(job, backend, ledger, until_started=True).run()["state"] == "Completed"
 
 
-def test_progress_is_written_now_and_then_and_at_the_end(job: Job, ledger: Ledger) -> None:
+def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledger) -> None:
     backend, time, written = FakeBackend(TRAINING), FakeTime(), []
     record = ledger.record_progress
 
@@ -104,7 +102,7 @@ def test_progress_is_written_now_and_then_and_at_the_end(job: Job, ledger: Ledge
     assert len(written) <= 120 / 15 + 2
 
 
-def test_a_log_that_cannot_be_read_is_said_once_and_the_job_is_followed_to_its_end(job: Job, ledger: Ledger) -> None:
+def test_an_unreadable_log_is_reported_once_and_the_watch_continues(job: Job, ledger: Ledger) -> None:
     said: list[str] = []
     trouble = LogUnreadableError("ThrottlingException", "The training job continues.")
     backend = FakeBackend(TRAINING, TRAINING, TRAINING, COMPLETED)
@@ -121,14 +119,14 @@ def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, led
     assert (item["state"], item["progress"], item["metrics"]) == ("Completed", {"epoch": 1}, {"epoch": 1})
 
 
-def test_log_lines_are_said_once_and_name_their_host_where_there_are_several(job: Job, ledger: Ledger) -> None:
+def test_log_lines_are_printed_once_with_their_host_if_several(job: Job, ledger: Ledger) -> None:
     said: list[str] = []
     backend = FakeBackend(TRAINING, TRAINING, COMPLETED, lines=("one", "two"))
     supervisor(job.model_copy(update={"instance_count": 2}), backend, ledger, said).run()
     assert [line for line in said if line.startswith("[")] == ["[algo-1] one", "[algo-1] two"]
 
 
-def test_an_event_records_what_the_service_says_and_not_what_the_event_says(job: Job, ledger: Ledger) -> None:
+def test_an_event_records_the_state_of_the_service_not_of_the_event(job: Job, ledger: Ledger) -> None:
     ledger.open_job("0123abcd", job)
     completed, training = FakeBackend(COMPLETED), FakeBackend(TRAINING)
     completed.created = training.created = [NAME]
@@ -148,7 +146,7 @@ def test_an_event_records_what_the_service_says_and_not_what_the_event_says(job:
         (None, False),
     ],
 )
-def test_an_event_of_a_training_job_that_is_described_in_other_words_is_recorded_if_its_tag_is_that_of_the_claim(
+def test_an_event_of_a_job_in_another_form_is_recorded_by_its_tag(
     job: Job, ledger: Ledger, tags: dict[str, str] | None, recorded: bool
 ) -> None:
     ledger.open_job("0123abcd", job)
@@ -160,18 +158,18 @@ def test_an_event_of_a_training_job_that_is_described_in_other_words_is_recorded
 
 
 @pytest.mark.parametrize("name", ["somebody-elses-job", "traingrid-canvas-0-1", "traingrid-0123abcd-00-1"])
-def test_an_event_of_a_training_job_that_is_not_ours_is_left_alone(ledger: Ledger, name: str) -> None:
+def test_an_event_of_a_foreign_training_job_is_ignored(ledger: Ledger, name: str) -> None:
     backend = FakeBackend(COMPLETED)
     backend.created = [name]
     assert not record_seen("traingrid", ledger, backend, name)
 
 
-def test_looks_are_frequent_at_first_and_rare_later_and_describes_rarer() -> None:
+def test_reads_become_rarer_with_age_and_describes_are_rarer() -> None:
     assert [look_seconds(age) for age in (0, 600, 100_000)] == [1.0, 10.0, 60.0]
     assert [Pace().describe_seconds(age) for age in (0, 600, 100_000)] == [5.0, 150.0, 600.0]
 
 
-def test_waits_double_up_to_a_cap_and_differ_by_chance() -> None:
+def test_waits_double_up_to_a_cap_with_jitter() -> None:
     for tries in (1, 3, 10, 10_000):
         waits = {backoff_seconds(tries, 60.0) for _ in range(50)}
         assert all(min(2.0**tries if tries < 100 else 60, 60) / 2 <= wait <= 60 for wait in waits)

@@ -1,4 +1,4 @@
-"""A job is launched once, followed to its end and recorded, also when its supervisor is run again."""
+"""Supervisor: a job is launched once, followed to its end and recorded, also if its supervisor restarts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ from traingrid.waits import VISIBLE_WITHIN
 
 
 class Dying(FakeBackend):
-    """A service whose caller is told to end at its n-th call of anything, once."""
+    """A service whose caller receives SIGTERM at the n-th call, once."""
 
     def __init__(self, *script: Seen, lines: tuple[str, ...] = (), dies_at: int) -> None:
         super().__init__(*script, lines=lines)
@@ -42,7 +42,7 @@ class Dying(FakeBackend):
 
 
 class DyingLedger:
-    """A ledger that counts as a call before and after everything."""
+    """A ledger that counts two calls for every operation: one before it and one after it."""
 
     def __init__(self, ledger: Ledger, backend: Dying) -> None:
         self.ledger, self.backend = ledger, backend
@@ -71,7 +71,7 @@ def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger) -> No
     assert [line for line in said if "epoch=1" in line] == ["epoch=1 train_loss=0.5 images_per_second=80.0"]
 
 
-def test_the_reason_of_a_failure_is_in_the_ledger_and_what_to_do_is_said(job: Job, ledger: Ledger) -> None:
+def test_a_failures_reason_is_recorded_and_its_next_step_logged(job: Job, ledger: Ledger) -> None:
     failed = Seen(state="Failed", phase="Failed", reason="AlgorithmError: rank 1 died")
     said: list[str] = []
     item = supervisor(job, FakeBackend(TRAINING, failed), ledger, said).run()
@@ -80,7 +80,7 @@ def test_the_reason_of_a_failure_is_in_the_ledger_and_what_to_do_is_said(job: Jo
     assert "traingrid logs" in said[-1]
 
 
-def test_a_supervisor_that_is_told_to_end_lets_go_and_the_next_one_attaches(job: Job, ledger: Ledger) -> None:
+def test_after_sigterm_the_next_supervisor_attaches(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
     ends = iter([None, None, LetGoError()])
 
@@ -100,9 +100,7 @@ def test_a_supervisor_that_is_told_to_end_lets_go_and_the_next_one_attaches(job:
 
 
 @pytest.mark.parametrize("dies_at", range(1, 30))
-def test_a_supervisor_that_is_killed_at_any_call_and_run_again_comes_to_the_same_end(
-    job: Job, ledger: Ledger, dies_at: int
-) -> None:
+def test_a_supervisor_killed_at_any_call_reaches_the_same_end(job: Job, ledger: Ledger, dies_at: int) -> None:
     backend = Dying(TRAINING, TRAINING, COMPLETED, lines=("epoch=1 train_loss=0.5",), dies_at=dies_at)
     with pytest.raises(LetGoError):
         supervisor(job, backend, DyingLedger(ledger, backend)).run()
@@ -113,9 +111,7 @@ def test_a_supervisor_that_is_killed_at_any_call_and_run_again_comes_to_the_same
 
 
 @pytest.mark.parametrize("dies_at", range(1, 40))
-def test_a_supervisor_that_is_killed_while_it_moves_to_another_region_moves_once(
-    roaming: Job, ledger: Ledger, dies_at: int
-) -> None:
+def test_a_supervisor_killed_during_a_move_moves_once(roaming: Job, ledger: Ledger, dies_at: int) -> None:
     here, there = Dying(NO_CAPACITY, dies_at=dies_at), FakeBackend(COMPLETED)
     backends = {"us-east-1": here, "eu-west-1": there}
     with pytest.raises(LetGoError):
@@ -126,7 +122,7 @@ def test_a_supervisor_that_is_killed_while_it_moves_to_another_region_moves_once
     assert [former["region"] for former in item["tried"]] == ["us-east-1"]
 
 
-def test_without_capacity_every_region_that_has_the_data_is_tried_once(roaming: Job, ledger: Ledger) -> None:
+def test_without_capacity_every_region_with_the_data_is_tried_once(roaming: Job, ledger: Ledger) -> None:
     backends = {region: FakeBackend(NO_CAPACITY) for region in roaming.regions}
     time, said = FakeTime(), list[str]()
     item = supervisor(roaming, backends, ledger, said, time).run()
@@ -137,16 +133,14 @@ def test_without_capacity_every_region_that_has_the_data_is_tried_once(roaming: 
     assert any("Next in eu-west-1" in line for line in said)
 
 
-def test_without_capacity_and_without_replicas_the_same_region_is_tried_as_often_as_the_line_says(
-    job: Job, ledger: Ledger
-) -> None:
+def test_without_replicas_the_same_region_is_retried_as_configured(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(NO_CAPACITY)
     item = supervisor(job.model_copy(update={"retries": 3}), backend, ledger).run()
     assert backend.created == [f"traingrid-0123abcd-0-{n}" for n in (1, 2, 3, 4)]
     assert (item["state"], len(item["tried"])) == ("Failed", 3)
 
 
-def test_a_job_that_an_older_version_opened_is_tried_again_where_it_is(
+def test_a_job_of_an_older_version_is_retried_in_its_region(
     job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = ledger.open_job
@@ -163,7 +157,7 @@ def test_a_job_that_an_older_version_opened_is_tried_again_where_it_is(
     assert len(backend.created) == 2
 
 
-def test_a_quota_is_waited_for_however_long_it_takes_and_seen_meanwhile(job: Job, ledger: Ledger) -> None:
+def test_a_quota_is_waited_for_without_a_limit_and_shown(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(COMPLETED), FakeTime()
     backend.refusals = [QUOTA_IS_USED_UP] * 40
     seen_meanwhile = []
@@ -177,14 +171,14 @@ def test_a_quota_is_waited_for_however_long_it_takes_and_seen_meanwhile(job: Job
 
 
 @pytest.mark.parametrize("failure", [THROTTLED, SERVICE_ERROR])
-def test_what_passes_by_itself_is_waited_for_and_not_counted(job: Job, ledger: Ledger, failure: Any) -> None:
+def test_temporary_errors_are_waited_out_and_not_counted(job: Job, ledger: Ledger, failure: Any) -> None:
     backend = FakeBackend(COMPLETED)
     backend.refusals = [LaunchError(failure, "not now")] * 30
     item = supervisor(job.model_copy(update={"retries": 0}), backend, ledger).run()
     assert (item["state"], item["attempt"]) == ("Completed", 1)
 
 
-def test_a_refused_launch_fails_the_job_and_says_why(job: Job, ledger: Ledger) -> None:
+def test_a_refused_launch_fails_the_job_with_the_reason(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
     backend.refusals = [LaunchError(INVALID_REQUEST, "ValidationException: no such role.")]
     item = supervisor(job, backend, ledger).run()
@@ -192,7 +186,7 @@ def test_a_refused_launch_fails_the_job_and_says_why(job: Job, ledger: Ledger) -
     assert exit_code(item) == 2
 
 
-def test_a_strangers_training_job_of_our_name_fails_the_job_and_is_left_alone(job: Job, ledger: Ledger) -> None:
+def test_a_foreign_job_with_our_name_fails_the_job_and_is_not_stopped(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
     backend.theirs = "somebody's"
     item = supervisor(job, backend, ledger).run()
@@ -202,14 +196,12 @@ def test_a_strangers_training_job_of_our_name_fails_the_job_and_is_left_alone(jo
     assert (backend.created, backend.stopped) == ([], [])
 
 
-def test_a_training_job_of_ours_that_was_asked_for_something_else_fails_the_job_and_is_stopped_by_a_cancel(
-    job: Job, ledger: Ledger
-) -> None:
+def test_our_job_with_another_request_fails_the_job_and_is_cancellable(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(TRAINING)
     backend.theirs, backend.their_tags = "other", tags_of("traingrid", "0123abcd", 0, "other")
     item = supervisor(job, backend, ledger).run()
     assert (item["state"], item["failure"], exit_code(item)) == ("Failed", OTHER_REQUEST.name, 1)
-    assert "its fingerprint is other, this job's is ours" in item["reason"]
+    assert "its fingerprint is other, and this job's is ours" in item["reason"]
     failed = {"attempt": 1, "region": job.region, "state": "Failed"}
     ledger.next_attempt("0123abcd", 0, failed, job.region, reopen="again")
     ledger.request_cancel("0123abcd", CANCEL_ALL, {})
@@ -219,7 +211,7 @@ def test_a_training_job_of_ours_that_was_asked_for_something_else_fails_the_job_
     assert (backend.created, backend.stopped) == ([], ["traingrid-0123abcd-0-2"])
 
 
-def test_that_only_its_tag_tells_a_training_job_is_said_once(job: Job, ledger: Ledger) -> None:
+def test_recognising_a_job_only_by_its_tag_is_logged_once(job: Job, ledger: Ledger) -> None:
     class Rewording(FakeBackend):
         def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
             return super().start(name, job, tags) or replace(TRAINING, told_by_tag=True)
@@ -259,9 +251,7 @@ def test_two_children_of_one_index_come_to_the_same_end_and_create_nothing_twice
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_child_whose_line_was_submitted_again_leaves_it_to_the_child_of_the_new_array(
-    job: Job, ledger: Ledger, is_first: bool
-) -> None:
+def test_a_child_leaves_a_retried_line_to_the_new_array(job: Job, ledger: Ledger, is_first: bool) -> None:
     mended = job.model_copy(update={"hyperparameters": {"epochs": "2"}})
     backend, time, said, ends = FakeBackend(TRAINING), FakeTime(), list[str](), list[Item]()
 
@@ -278,7 +268,7 @@ def test_a_child_whose_line_was_submitted_again_leaves_it_to_the_child_of_the_ne
 
     time.on_sleep = failed_and_tried_again_while_the_old_child_sleeps
     item = supervisor(job, backend, ledger, said, time, array_file="jobs").run()
-    assert said[-1] == "line 1 was submitted again as retry-1; its child there goes on"
+    assert said[-1] == "line 1 was submitted again as retry-1; the child of that array continues"
     assert exit_code(item, "jobs") == 0
     if is_first:
         the_new_child_runs()
@@ -286,14 +276,14 @@ def test_a_child_whose_line_was_submitted_again_leaves_it_to_the_child_of_the_ne
     assert (backend.created, backend.jobs) == ([NAME, "traingrid-0123abcd-0-2"], [job, mended])
 
 
-def test_a_child_whose_line_has_failed_again_elsewhere_has_not_failed(job: Job, ledger: Ledger) -> None:
+def test_a_line_that_failed_in_another_array_does_not_fail_this_child(job: Job, ledger: Ledger) -> None:
     ledger.open_job("0123abcd", job, array_file="retry-1")
     ledger.record_job("0123abcd", 0, 1, {"state": "Failed", "failure": "algorithm"})
     item = supervisor(job, FakeBackend(TRAINING), ledger, array_file="jobs").run()
     assert (exit_code(item, "jobs"), exit_code(item, "retry-1")) == (0, 1)
 
 
-def test_two_children_of_one_array_both_go_on_to_the_next_attempt(roaming: Job, ledger: Ledger) -> None:
+def test_two_children_of_one_array_continue_with_the_next_attempt(roaming: Job, ledger: Ledger) -> None:
     here, there = FakeBackend(NO_CAPACITY), FakeBackend(TRAINING, COMPLETED)
     backends, time = {"us-east-1": here, "eu-west-1": there}, FakeTime()
     other, ends = supervisor(roaming, backends, ledger, array_file="jobs"), list[Item]()
@@ -304,7 +294,7 @@ def test_two_children_of_one_array_both_go_on_to_the_next_attempt(roaming: Job, 
 
 
 def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
-    """Run a child until it sleeps, and no longer."""
+    """Run a child until it sleeps."""
     time = FakeTime()
 
     def told() -> None:
@@ -316,9 +306,7 @@ def let_go_of(job: Job, backend: FakeBackend, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("seen_by", ["child", "event"])
-def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_created_again(
-    job: Job, ledger: Ledger, seen_by: str
-) -> None:
+def test_a_job_deleted_before_its_end_was_recorded_is_not_recreated(job: Job, ledger: Ledger, seen_by: str) -> None:
     backend, time, said = FakeBackend(TRAINING), FakeTime(), list[str]()
     if seen_by == "child":
         let_go_of(job, backend, ledger)
@@ -331,12 +319,12 @@ def test_a_training_job_that_was_deleted_before_its_end_was_recorded_is_not_crea
     assert (item["state"], item["failure"], exit_code(item)) == ("Failed", DELETED.name, 1)
     assert VISIBLE_WITHIN <= time.seconds <= VISIBLE_WITHIN + 30
     assert (
-        "SageMaker does not know the training job traingrid-0123abcd-0-1 any more. The training job was deleted before"
+        "The training job traingrid-0123abcd-0-1 no longer exists in SageMaker. The training job was deleted before"
         in said[-1]
     )
 
 
-def test_a_training_job_that_is_deleted_while_its_child_watches_ends_the_watch(job: Job, ledger: Ledger) -> None:
+def test_deleting_a_watched_job_ends_the_watch(job: Job, ledger: Ledger) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
     time.on_sleep = lambda: backend.created.clear() if time.seconds > 600 else None
     item = supervisor(job, backend, ledger, time=time).run()
@@ -345,9 +333,7 @@ def test_a_training_job_that_is_deleted_while_its_child_watches_ends_the_watch(j
 
 
 @pytest.mark.parametrize("unseen", [1, 5])
-def test_a_training_job_that_the_ledger_has_seen_and_that_is_not_visible_yet_is_waited_for(
-    job: Job, ledger: Ledger, unseen: int
-) -> None:
+def test_a_recorded_job_that_is_not_visible_yet_is_waited_for(job: Job, ledger: Ledger, unseen: int) -> None:
     backend = FakeBackend(TRAINING, COMPLETED)
     let_go_of(job, backend, ledger)
     backend.unseen = unseen
@@ -355,7 +341,7 @@ def test_a_training_job_that_the_ledger_has_seen_and_that_is_not_visible_yet_is_
     assert backend.created == [NAME]
 
 
-def test_what_the_ledger_has_seen_stays_seen_while_sagemaker_does_not_answer(job: Job, ledger: Ledger) -> None:
+def test_a_recorded_job_stays_recorded_during_an_outage(job: Job, ledger: Ledger) -> None:
     class Silent(FakeBackend):
         def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
             if self.refusals:

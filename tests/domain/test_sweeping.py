@@ -1,4 +1,4 @@
-"""A sweep goes on after what fails, stops before it looks, and leaves to the next one what it has no time for."""
+"""Sweeping: a sweep continues after errors, stops training jobs first, and leaves the rest to the next sweep."""
 
 import time
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconcil
 
 
 class Clock:
-    """A clock that goes on only when a test says so."""
+    """A clock that advances only when a test advances it."""
 
     def __init__(self, start: float) -> None:
         self.now = start
@@ -67,7 +67,7 @@ def states(ledger: Ledger, submission: str = SUBMISSION) -> list[str]:
     return [item["state"] for item in ledger.items(submission) if item["item"].startswith("job#")]
 
 
-def test_a_line_in_a_service_queue_is_counted_as_one_that_waits(
+def test_a_line_in_a_service_queue_is_counted_as_waiting(
     reconciler: Reconciler, world: World, ledger: Ledger, job: Job
 ) -> None:
     for index, name in enumerate(open_lines(ledger, job, ["us-east-1", "us-west-2"])):
@@ -76,7 +76,7 @@ def test_a_line_in_a_service_queue_is_counted_as_one_that_waits(
     assert reconciler.sweep().lines == {"Waiting": 1, "InProgress": 1}
 
 
-def test_a_line_that_cannot_be_described_keeps_no_other_line_from_its_end(
+def test_a_line_that_cannot_be_described_does_not_block_others(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     lines = open_lines(ledger, job, [HOME, HOME, FAR])
@@ -89,7 +89,7 @@ def test_a_line_that_cannot_be_described_keeps_no_other_line_from_its_end(
     assert "Rate exceeded" in str(error)
 
 
-def test_a_line_that_another_version_has_written_keeps_no_other_line_from_its_end(
+def test_a_line_of_another_version_does_not_block_others(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     lines = open_lines(ledger, job, [HOME, HOME, HOME])
@@ -99,15 +99,13 @@ def test_a_line_that_another_version_has_written_keeps_no_other_line_from_its_en
     assert states(ledger) == ["Completed", "InProgress", "Completed"]
 
 
-def test_a_training_job_that_cannot_be_stopped_keeps_no_other_from_being_stopped(
-    world: World, reconciler: Reconciler
-) -> None:
+def test_a_job_that_cannot_be_stopped_does_not_block_others(world: World, reconciler: Reconciler) -> None:
     orphans = [world.runs("ffffffff", index, HOME) for index in range(4)]
     world.fails |= {f"stop {orphans[0]}": SLOW, f"tags {orphans[1]}": SLOW}
     assert unreached(reconciler).done.stopped == world.stopped == orphans[2:]
 
 
-def test_a_region_that_the_grid_has_no_more_ends_no_sweep_and_the_sweep_says_what_to_do(
+def test_an_unreachable_removed_region_is_reported_with_the_next_step(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     lines = open_lines(ledger, job, [HOME, GONE])
@@ -117,21 +115,21 @@ def test_a_region_that_the_grid_has_no_more_ends_no_sweep_and_the_sweep_says_wha
     error = unreached(reconciler)
     assert (states(ledger), world.stopped) == (["Completed", "InProgress"], [orphan])
     assert "not authorized" in error.done.unreachable[GONE]
-    assert f"{GONE}, which grid.yaml no longer has" in str(error)
-    assert "put it back and deploy" in str(error)
+    assert f"{GONE}, which is no longer in grid.yaml" in str(error)
+    assert "add it again and deploy" in str(error)
 
 
-def test_what_runs_in_a_region_that_the_grid_has_no_more_is_found_while_a_line_lives_there(
+def test_jobs_in_a_removed_region_are_found_while_lines_are_open(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     open_lines(ledger, job, [GONE])
     name = world.runs(SUBMISSION, 0, GONE)
     ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "Ada"})
     assert reconciler.sweep().stopped == [name]
-    assert world.described == [], "what is listed as running need not be described"
+    assert world.described == [], "a job that is listed as running need not be described"
 
 
-def test_a_submission_that_cannot_be_read_keeps_no_other_from_its_end(
+def test_an_unreadable_submission_does_not_block_others(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     world.children = {0: "FAILED"}
@@ -144,7 +142,7 @@ def test_a_submission_that_cannot_be_read_keeps_no_other_from_its_end(
     assert states(ledger) == ["Completed"]
 
 
-def test_a_region_is_asked_no_more_after_a_call_that_it_does_not_answer(
+def test_a_region_is_skipped_after_an_unanswered_call(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     open_lines(ledger, job, [FAR] * 10)
@@ -157,7 +155,7 @@ def test_a_region_is_asked_no_more_after_a_call_that_it_does_not_answer(
     assert len(world.described) == 3
 
 
-def test_what_nobody_wants_is_stopped_before_any_line_is_looked_at(
+def test_unwanted_jobs_are_stopped_before_lines_are_checked(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     open_lines(ledger, job, [HOME] * 3)
@@ -167,7 +165,7 @@ def test_what_nobody_wants_is_stopped_before_any_line_is_looked_at(
     assert world.stopped[0] == orphan
 
 
-def test_lines_that_there_is_no_time_for_are_left_and_all_have_their_turn_in_the_sweeps_that_follow(
+def test_lines_without_time_are_checked_by_the_next_sweeps(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     lines = open_lines(ledger, job, [HOME] * 40)
@@ -175,12 +173,12 @@ def test_lines_that_there_is_no_time_for_are_left_and_all_have_their_turn_in_the
     began = clock.now // 300 * 300
     for sweep in range(12):
         clock.now = began + 300 * sweep
-        done = reconciler.sweep(within=13.5)  # of which three quarters are for looking
+        done = reconciler.sweep(within=13.5)  # three quarters are for checking lines
         assert (len(world.described), done.left) == (11 * (sweep + 1), 29)
     assert set(world.described) == set(lines)
 
 
-def test_more_than_a_sweep_can_stop_is_stopped_by_those_that_follow(
+def test_jobs_that_one_sweep_cannot_stop_are_stopped_by_the_next(
     world: World, reconciler: Reconciler, clock: Clock
 ) -> None:
     orphans = [world.runs("ffffffff", index, HOME) for index in range(4)]
@@ -190,7 +188,7 @@ def test_more_than_a_sweep_can_stop_is_stopped_by_those_that_follow(
     assert reconciler.sweep(within=200.0).stopped == orphans[3:]
 
 
-def test_who_gives_no_time_has_all_the_time_there_is(
+def test_a_sweep_without_a_time_limit_checks_everything(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     open_lines(ledger, job, [HOME] * 40)
@@ -199,7 +197,7 @@ def test_who_gives_no_time_has_all_the_time_there_is(
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
-def test_every_thing_has_its_turn_within_a_few_rounds(at_once: int) -> None:
+def test_rotation_reaches_everything_within_a_few_rounds(at_once: int) -> None:
     things = [f"{number:08x}-0" for number in range(1000)]
     seen: set[str] = set()
     rounds = 3 * 1000 // at_once
@@ -208,17 +206,17 @@ def test_every_thing_has_its_turn_within_a_few_rounds(at_once: int) -> None:
     assert seen == set(things)
 
 
-def test_submissions_that_there_is_no_time_to_ask_batch_about_are_left_as_well(
+def test_submissions_without_time_for_batch_calls_are_left(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     for submission in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
         open_lines(ledger, job, [HOME] * 2, submission)
     world.on_ask = clock.goes_on(60.0)
     done = reconciler.sweep(within=200.0)
-    assert (done.left, len(world.described)) == (2, 4), "half of the time is for Batch, the rest for what it has said"
+    assert (done.left, len(world.described)) == (2, 4), "half of the time is for Batch, the rest for the lines"
 
 
-def test_a_region_that_lists_for_ever_is_not_waited_for_and_what_it_has_said_is_used(
+def test_endless_listing_is_cut_off_and_its_results_are_used(
     world: World, reconciler: Reconciler, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orphans = [world.runs("ffffffff", index, FAR) for index in range(20)]
@@ -232,10 +230,10 @@ def test_a_region_that_lists_for_ever_is_not_waited_for_and_what_it_has_said_is_
     monkeypatch.setattr(Region, "listed", slowly)
     done = unreached(reconciler, within=100.0).done
     assert done.stopped == orphans[:5]
-    assert "5 training jobs were seen" in done.unreachable[FAR]
+    assert "5 training jobs were listed" in done.unreachable[FAR]
 
 
-def test_a_line_that_waits_for_a_quota_is_not_asked_about_while_its_child_lives(
+def test_a_waiting_line_with_a_live_child_is_not_described(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     waiting, lost = open_lines(ledger, job, [HOME] * 2, state="Waiting")
@@ -247,9 +245,7 @@ def test_a_line_that_waits_for_a_quota_is_not_asked_about_while_its_child_lives(
     assert states(ledger) == ["Waiting", "Failed"]
 
 
-def test_a_child_that_writes_into_its_line_while_the_sweep_looks_at_it_wins(
-    world: World, reconciler: Reconciler, ledger: Ledger, job: Job
-) -> None:
+def test_a_childs_write_during_a_check_wins(world: World, reconciler: Reconciler, ledger: Ledger, job: Job) -> None:
     open_lines(ledger, job, [HOME], state="Pending")
     world.children = {0: "FAILED"}
 
@@ -261,7 +257,7 @@ def test_a_child_that_writes_into_its_line_while_the_sweep_looks_at_it_wins(
     assert states(ledger) == ["InProgress"]
 
 
-def test_a_child_that_opens_its_line_while_the_sweep_is_about_to_close_it_wins(
+def test_a_child_that_opens_its_line_before_the_close_wins(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     ledger.claim_submission(SUBMISSION, "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
@@ -282,14 +278,14 @@ def test_a_child_that_opens_its_line_while_the_sweep_is_about_to_close_it_wins(
     assert names.training_job("traingrid", SUBMISSION, 0, 1) in reconciler.sweep().closed
 
 
-def test_a_reconciler_gives_every_call_up_within_a_minute(
+def test_every_call_of_the_reconciler_times_out_within_a_minute(
     aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[tuple[str, float]] = []
 
     def kept(service: str, _region: str | None, _role: object, config: Any) -> None:
         sends = config.retries["total_max_attempts"]
-        if sends > 1:  # else it is for submitting, which a reconciler never does
+        if sends > 1:  # otherwise it is for submitting, which a reconciler never does
             made.append((service, sends * (config.connect_timeout + config.read_timeout)))
 
     monkeypatch.setattr(clients, "_client", kept)

@@ -1,4 +1,4 @@
-"""A training service and a clock that tests hold in their hands."""
+"""Training: a fake training service and a fake clock."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ NO_CAPACITY = Seen(
 
 @dataclass
 class FakeTime:
-    """Time that passes when somebody sleeps; `naps` are their lengths, and `on_sleep` happens meanwhile."""
+    """A clock that advances by sleeps; `naps` holds their durations, and `on_sleep` is called during each."""
 
     seconds: float = 0.0
     naps: list[float] = field(default_factory=list)
@@ -46,16 +46,16 @@ class FakeTime:
 
 
 class FakeBackend:
-    """A service of one Region whose jobs follow a script, one step at each look.
+    """A training service of one Region with scripted jobs, which advance one step at each description.
 
     Attributes:
-        created: The names of all training jobs, in the order of their creation; `jobs` is what was asked for.
-        stopped: The names that it was asked to stop.
-        refusals: What creations are answered, one after the other, before one is taken.
-        unseen: For so many looks a new job is not visible yet.
-        loses_reply: Whether creations are taken, and the answer is lost.
-        on_create: What happens while a job is being created.
-        theirs: The fingerprint of a training job that has our name, and `their_tags` its tags.
+        created: The names of all training jobs, in the order of their creation; `jobs` holds their requests.
+        stopped: The names of stopped training jobs.
+        refusals: The errors of the next creations, in order, before one is accepted.
+        unseen: The number of descriptions that do not find a new job yet.
+        loses_reply: Whether creations are accepted but their replies are lost.
+        on_create: Called while a job is being created.
+        theirs: The fingerprint of another training job with our name; `their_tags` holds its tags.
     """
 
     def __init__(self, *script: Seen, lines: tuple[str, ...] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Worlds for tests: one submission of two lines, as it should be, and ways to change it."""
+"""Worlds: a consistent world of one submission with two lines, and functions that change it."""
 
 from typing import Any
 

@@ -145,7 +145,9 @@ def test_a_changed_property_is_a_difference(cdk: Cdk) -> None:
 def test_removing_a_region_with_a_job_fails_and_rolls_back(cdk: Cdk, smaller: str, ledger: Ledger) -> None:
     ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
     ledger.open_job("0123abcd", a_job(FAR))
-    with pytest.raises(TraingridError, match=r"(?s)eu-west-1 cannot leave the grid: 1 job of\s+0123abcd \(1\)"):
+    with pytest.raises(
+        TraingridError, match=r"(?s)eu-west-1 cannot be removed from the grid: 1 job of\s+0123abcd \(1\)"
+    ):
         cdk("deploy", *YES, app=smaller)
     assert status("traingrid-control") == "UPDATE_ROLLBACK_COMPLETE"
     assert "There were no differences" in cdk("diff", "--fail", "--exclusively", "traingrid-control")
@@ -194,7 +196,7 @@ def test_a_destroyed_grid_lists_its_retained_resources(cdk: Cdk, capsys: pytest.
     kept = [f"traingrid-{what}-{ACCOUNT}-{region}" for what in ("data", "output") for region in (HOME, FAR)]
     for name in (*kept, f"traingrid-manifests-{ACCOUNT}-{HOME}", "traingrid-ledger"):
         assert name in said
-    assert said.splitlines()[-1].startswith("6 are left of traingrid, which is destroyed")
+    assert said.splitlines()[-1].startswith("6 remain of traingrid, which is destroyed")
     for region in (HOME, FAR):
         there = client("cloudformation", region).describe_stacks()["Stacks"]
         assert {stack["StackName"] for stack in there} == {"CDKToolkit"}

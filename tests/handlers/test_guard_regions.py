@@ -70,7 +70,7 @@ def test_a_region_with_jobs_fails_the_deployment(
     open_lines(ledger, job, ["eu-west-1"])
     answer = removing(cloudformation, stack)
     assert answer["Status"] == "FAILED"
-    assert "eu-west-1 cannot leave the grid" in answer["Reason"]
+    assert "eu-west-1 cannot be removed from the grid" in answer["Reason"]
     assert answer["PhysicalResourceId"] == "traingrid-x"
 
 
@@ -83,7 +83,7 @@ def test_an_unavailable_ledger_fails_the_deployment(
     monkeypatch.setattr(Ledger, "everything", silent)
     answer = removing(cloudformation, stack)
     assert answer["Status"] == "FAILED"
-    assert "could not be found out" in answer["Reason"]
+    assert "check for unfinished jobs" in answer["Reason"]
 
 
 def test_deletion_of_the_custom_resource_is_never_refused(

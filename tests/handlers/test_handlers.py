@@ -154,7 +154,7 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
             return []
 
     monkeypatch.setattr(reconciling, "training_jobs_in", Unreachable)
-    with pytest.raises(Exception, match=r"Not all could be looked at: us-west-2: Could not connect"):
+    with pytest.raises(Exception, match=r"The sweep is incomplete: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)
     assert list(json.loads(capsys.readouterr().out)["unreachable"]) == ["us-west-2"]

@@ -238,7 +238,10 @@ def test_after_a_kill_commands_report_the_loss_and_reuse_address_and_keys(served
     assert seen.exit_code == 1
     assert "was killed, and its stacks, buckets, ledger and jobs are lost" in seen.output
     again = run_local("up")
-    assert "are lost: they were in memory. The new one is empty; bootstrap and deploy the grid again." in again.stderr
+    assert (
+        "are lost, because they were in memory. The new one is empty; bootstrap and deploy the grid again."
+        in again.stderr
+    )
     server = lifecycle.status(Path(".localcloud"))
     assert server is not None
     assert (server.endpoint, server.secret) == (served.endpoint, served.secret)

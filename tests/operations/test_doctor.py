@@ -169,7 +169,7 @@ def test_before_a_deployment_every_missing_resource_has_its_command(doctor: Doct
         "--region us-west-2 --service-code sagemaker --quota-code L-",
     ):
         assert mend in said
-    assert "2 granted, and one job needs 3: it could never start" in said
+    assert "2 granted, but one job needs 3: it could never start" in said
     assert "bucket" not in said, "the resources of a missing stack are not checked"
 
 
@@ -224,7 +224,7 @@ def test_quotas_are_compared_with_the_needs_of_a_manifests_jobs(doctor: Doctor) 
     assert "2 granted, 2 needed" in doctor(manifest=one)[1]
     two = one + line.format(1)
     _, said = doctor(manifest=two)
-    assert "2 granted, and all jobs at once need 3: some wait for others" in said
+    assert "2 granted, but all jobs at once need 3: some wait for others" in said
     assert "--desired-value 3" in said
 
 
@@ -275,11 +275,11 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor
 
 
 def test_a_command_includes_the_grid_file_unless_it_is_the_default() -> None:
-    mend = "delete it, then npx cdk deploy --all --revert-drift; else npx cdk destroy --all"
+    mend = "delete it, then npx cdk deploy --all --revert-drift; otherwise: npx cdk destroy --all"
     assert of_grid_file(mend, Path("grid.yaml")) == mend
     assert of_grid_file(mend, Path("my grids/a.yaml")) == (
         "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
-        "else npx cdk destroy --all -c grid='my grids/a.yaml'"
+        "otherwise: npx cdk destroy --all -c grid='my grids/a.yaml'"
     )
 
 

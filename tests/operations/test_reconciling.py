@@ -186,7 +186,7 @@ def test_a_line_whose_training_job_was_deleted_early_is_closed_with_that_reason(
     assert seen in account.reconciler().sweep().closed
     line = account.line(submission, 0)
     assert (line["state"], line["failure"]) == ("Failed", "deleted")
-    assert f"does not know the training job {seen} any more" in line["reason"]
+    assert f"The training job {seen} no longer exists" in line["reason"]
     world = account.world(submission, at_rest=True)
     assert audit(world) == []
     assert recorded in notes(world)[0]

@@ -66,7 +66,7 @@ def command_for(said: str, what: str) -> str:
 
 
 def test_a_grid_that_was_never_deployed_has_no_retained_resources(retained: Command) -> None:
-    assert retained() == "nothing is left of gone\n"
+    assert retained() == "no resources of gone remain\n"
 
 
 def test_buckets_ledger_and_keys_are_found_without_stacks(retained: Command) -> None:
@@ -93,9 +93,9 @@ def test_buckets_ledger_and_keys_are_found_without_stacks(retained: Command) -> 
     assert "ap-southeast-2 gone-output-123456789012-ap-southeast-2: " in said
     assert "somebody" not in said
     assert "not the grid's" not in said
-    assert re.search(r"what was encrypted as traingrid gone: alias/gone +1\.00", said)
-    assert said.splitlines()[-1].startswith("5 are left of gone, which is destroyed: $1.00 a month")
-    assert "and 1 whose size CloudWatch does not know yet" in said
+    assert re.search(r"encryption key: traingrid gone: alias/gone +1\.00", said)
+    assert said.splitlines()[-1].startswith("5 remain of gone, which is destroyed: $1.00 a month")
+    assert "and 1 of a size that CloudWatch does not have yet" in said
     assert re.search(r"gone-manifests-123456789012-us-east-1 .* \? +\?", said)
     assert re.search(r"gone-data-123456789012-eu-west-1 .* 0\.00 +0\.00", said)
 
@@ -117,7 +117,7 @@ def test_a_bucket_has_the_size_from_cloudwatch_and_its_price(retained: Command) 
             for kind in ("StandardStorage", "StandardIAStorage")
         ],
     )
-    assert re.search(rf"{name} +data that was uploaded +100\.00 +2\.30", retained())
+    assert re.search(rf"{name} +uploaded data +100\.00 +2\.30", retained())
 
 
 def test_while_stacks_exist_the_resources_that_destroy_keeps_are_listed(retained: Command) -> None:
@@ -125,8 +125,8 @@ def test_while_stacks_exist_the_resources_that_destroy_keeps_are_listed(retained
     for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
         client("cloudformation", region).create_stack(StackName=name, TemplateBody=template)
     said = retained()
-    assert "5 are kept when gone is destroyed" in said
-    assert "deployed are gone-control, gone-sa-east-1" in said
+    assert "5 are retained when gone is destroyed" in said
+    assert "deployed: gone-control, gone-sa-east-1" in said
     assert command_for(said, "stack gone-sa-east-1").startswith("aws cloudformation delete-stack --region sa-east-1")
     for name, region in (("gone-control", "us-east-1"), ("gone-sa-east-1", "sa-east-1")):
         client("cloudformation", region).delete_stack(StackName=name)
@@ -163,4 +163,4 @@ def test_regions_in_another_account_are_listed_with_that_account(retained: Comma
         "eu-west-1: ", 'eu-west-1: {account: "210987654321"}'
     )
     (tmp_path / "grid.yaml").write_text(text)
-    assert "eu-west-1 is in account 210987654321: what is kept there is listed with credentials of it" in retained()
+    assert "eu-west-1 is in account 210987654321: list its resources with credentials of that account" in retained()

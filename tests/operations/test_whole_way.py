@@ -87,10 +87,10 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
     assert status(account, submission).jobs[1].tried == (f"{OTHER} (algorithm)",)
     (tmp_path / "mended.csv").write_text(manifest(account, (HOME, "1"), (OTHER, "0"), (HOME, "never")))
     said = CliRunner().invoke(cli, ["retry", submission, str(tmp_path / "mended.csv")]).output
-    assert "job 0 is left: its line has changed (hyperparameters), but it has not failed" in said
+    assert "job 0 is not retried: its line has changed (hyperparameters), but it has not failed" in said
     assert "job 1, line 3, has changed: hyperparameters" in said
     assert re.search(r"^submitted \S+: 1 job$", said, re.MULTILINE)
-    assert "1 job tried again" in said
+    assert "1 job retried" in said
     assert ended(account, submission, 3) == ["Completed", "Completed", "Failed"]
     assert [account.line(submission, index)["attempt"] for index in range(3)] == [1, 3, 2]
     world = read_world(
@@ -121,7 +121,7 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
     )
     assert audit(world) == []
     said = CliRunner().invoke(cli, ["retry", submission]).output
-    assert "job 0 is left: it was cancelled, which is for good" in said
+    assert "job 0 is not retried: it was cancelled, which is permanent" in said
     assert f"Submission {submission} has nothing to retry." in said
     assert retry_command.retry.name == "retry"
     assert plane.deployment is account.deployment
@@ -146,8 +146,8 @@ def test_logs_of_a_rejected_training_job_refers_to_the_childs_log(account: Accou
     account.ledger.record_job(submission, 0, 1, refused)
     result = CliRunner().invoke(cli, ["logs", submission, "0"])
     assert result.exit_code == 1
-    said = "The training of job 0 has printed nothing: Failed. SageMaker refuses it."
-    assert str(result.exception) == f"{said} What its child says: traingrid logs --child {submission} 0."
+    said = "The training job of job 0 has printed nothing: Failed. SageMaker refuses it."
+    assert str(result.exception) == f"{said} For the log of its child: traingrid logs --child {submission} 0."
     assert plane.ledger is account.ledger
 
 

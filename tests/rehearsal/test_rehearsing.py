@@ -184,7 +184,7 @@ def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(tmp_path: Path, 
         running.kill()
         running.wait()
     assert running.returncode == 130
-    assert said.startswith("Error: Interrupted. What the rehearsal had started is gone")
+    assert said.startswith("Error: Interrupted. The rehearsal's processes have ended")
     assert list(files.iterdir()) == []
     assert not [process for process in Path("/proc").glob("[0-9]*") if str(files) in _environment(process)]
 

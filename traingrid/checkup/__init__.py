@@ -1,1 +1,1 @@
-"""What stands between a grid.yaml and a training job: looked at piece by piece, nothing changed."""
+"""Check-up: finds problems that prevent a grid's training jobs, in the account and in the deployment; read-only."""

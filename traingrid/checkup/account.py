@@ -1,4 +1,4 @@
-"""The account before anything is deployed: credentials, Regions that are switched on, and the CDK's bootstrap."""
+"""Account checks: verifies credentials, enabled Regions and the CDK's bootstrap, before any deployment."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from traingrid.grid import Grid
 
 OLDEST_BOOTSTRAP = 6
-"""The templates of this CDK refuse an older one (their rule CheckBootstrapVersion)."""
+"""The oldest bootstrap version that this CDK's templates accept (their rule CheckBootstrapVersion)."""
 
 TRUSTING = "--trust {} --cloudformation-execution-policies arn:aws:iam::aws:policy/AdministratorAccess"
-"""How an account lets another deploy into it (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
+"""The options of `cdk bootstrap` that let another account deploy into an account
+(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 
 
 def caller(home: str) -> tuple[str, str]:
-    """Return the account and the ARN that the credentials are of.
+    """Return the account and the ARN of the credentials.
 
     Raises:
-        TraingridError: There are none, or AWS does not take them.
+        TraingridError: No credentials were found, or AWS rejected them.
     """
     try:
         identity: dict[str, Any] = client("sts", home).get_caller_identity()
@@ -38,17 +39,17 @@ def caller(home: str) -> tuple[str, str]:
         step = (
             'Set them as for the AWS CLI (aws sts get-caller-identity); for a local AWS: eval "$(traingrid local up)".'
         )
-        raise TraingridError(f"AWS does not take these credentials: {error}.", step) from error
+        raise TraingridError(f"AWS does not accept these credentials: {error}.", step) from error
     return identity["Account"], identity["Arn"]
 
 
 def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:
-    """Return whom a caller of the home Region's account, `home`, acts as in a training Region of another one."""
+    """Return the role that a caller of the home Region's account, `home`, assumes in another account's Region."""
     return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
 
 
 def reaches(region: str, role: ActingRole) -> bool:
-    """Return whether the caller may act as a role."""
+    """Return True if the caller can assume a role."""
     try:
         client("sts", region, role).get_caller_identity()
     except (BotoCoreError, ClientError):
@@ -57,19 +58,19 @@ def reaches(region: str, role: ActingRole) -> bool:
 
 
 def not_looked_at(region: str, account: str) -> Finding:
-    """Return that nobody has looked into a Region of another account than the caller's."""
-    why = "nothing of the grid is deployed there that would let this caller look, or its own IAM does not"
+    """Return the finding that a Region of another account was not checked."""
+    why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
     mend = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
     return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, mend=mend)
 
 
 def switched_on(home: str, regions: Collection[str], role: ActingRole | None = None) -> Iterator[Finding]:
-    """Yield for Regions of one account whether it has them switched on.
+    """Check that the Regions of one account are enabled.
 
     Args:
-        home: The Region that is asked.
+        home: The Region whose endpoint is used.
         regions: The Regions.
-        role: Whom the caller acts as, in another account.
+        role: The role to assume in another account.
     """
     statuses: dict[str, str] = {}
 
@@ -79,8 +80,8 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
             statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
-            mend = f"aws account enable-region --region-name {region}  # or take it out of grid.yaml"
-            why = "the account has not opted in to it"
+            mend = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
+            why = "the account has not opted in to this Region"
             return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, mend=mend)
         return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
 
@@ -89,13 +90,13 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
 
 
 def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
-    """Return whether a Region is bootstrapped for this CDK.
+    """Check that a Region is bootstrapped for this CDK.
 
     Args:
         account: Its account.
         region: The Region.
-        role: Whom the caller acts as, in another account.
-        trust: The account that deploys there, where it is another.
+        role: The role to assume in another account.
+        trust: The account that deploys to the Region, if it is another one.
     """
     mend = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"
 
@@ -107,7 +108,7 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
             why = "the CDK is not bootstrapped here"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
         if version < OLDEST_BOOTSTRAP:
-            why = f"version {version}, and {OLDEST_BOOTSTRAP} is needed"
+            why = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
             return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
         return Finding(region=region, what="bootstrap", verdict=Verdict.GOOD, why=f"version {version}")
 

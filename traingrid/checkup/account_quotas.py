@@ -1,4 +1,4 @@
-"""Quotas of the home account that a deployment and its children need: Fargate, CodeBuild, Lambda, VPCs."""
+"""Account quotas: checks the home account's quotas of Fargate, CodeBuild, Lambda and VPCs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from traingrid.grid import Grid
 
 LAMBDA_CONCURRENCY = 10
-"""Executions at once that a grid needs: its functions take a few at a time, and events that are throttled wait for up
-to six hours (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html). New accounts have 10
-(https://github.com/awslabs/fhir-works-on-aws-deployment/issues/691)."""
+"""The concurrent executions that a grid needs: its functions use a few at a time, and throttled events are retried for
+up to six hours (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html). New accounts have
+10 (https://github.com/awslabs/fhir-works-on-aws-deployment/issues/691)."""
 
 COMPUTE_TYPES = {"": "BUILD_GENERAL1_SMALL", "cpu": "BUILD_GENERAL1_MEDIUM", "gpu": "BUILD_GENERAL1_LARGE"}
-"""The compute type that each image is built with, by its target; "" is the orchestrator's (stacks/image_build.py)."""
+"""The compute type of each image's build, by its target; "" is the orchestrator's (stacks/image_build.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class Wanted:
         service: Service code.
         code: Quota code.
         name: Quota name.
-        least: Without this nothing works.
-        enough: With less, something waits.
-        use: What the quota is needed for, as a clause.
+        least: The minimum value; with less, the grid does not work.
+        enough: The sufficient value; with less, some work waits.
+        use: A clause that explains why the quota is needed.
     """
 
     service: str
@@ -48,13 +48,13 @@ class Wanted:
 
 
 def account_quotas(grid: Grid) -> Iterator[Finding]:
-    """Yield for each quota of the home Region whether it lets the grid be deployed and its children run."""
+    """Check each quota of the home Region that the deployment and the children need."""
     for wanted in _wanted(grid):
         yield looked(grid.home, wanted.name, partial(_look, grid.home, wanted), "servicequotas:GetServiceQuota")
 
 
 def vpc_quota(grid: Grid) -> Finding:
-    """Return whether the home Region has room for the VPC that a first deployment creates."""
+    """Check that the VPC quota of the home Region allows the VPC that a first deployment creates."""
 
     def look() -> Finding:
         quota = _value(grid.home, "vpc", "L-F678F1CE")

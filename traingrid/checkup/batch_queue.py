@@ -1,4 +1,4 @@
-"""The Batch queue of a deployed grid: whether it and its compute environments take jobs."""
+"""Batch queue: checks that the job queue of a deployed grid and its compute environments accept jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def batch_queue(grid: Grid) -> Iterator[Finding]:
-    """Yield the state of the grid's job queue and of each of its compute environments."""
+    """Check the grid's job queue and each of its compute environments."""
     region, name = grid.home, names.job_queue(grid.name, shared=bool(grid.shares))
     environments: list[str] = []
 
     def look() -> Finding:
         found = client("batch", region).describe_job_queues(jobQueues=[name])["jobQueues"]
         if not found:
-            return _wrong(region, f"job queue {name}", "it does not exist", REVERT_DRIFT)
+            return _wrong(region, f"job queue {name}", "does not exist", REVERT_DRIFT)
         environments.extend(one["computeEnvironment"] for one in found[0]["computeEnvironmentOrder"])
         enable = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
         return _state(region, f"job queue {name}", found[0], enable)
@@ -37,17 +37,17 @@ def batch_queue(grid: Grid) -> Iterator[Finding]:
 def _environment(region: str, arn: str, what: str) -> Finding:
     found = client("batch", region).describe_compute_environments(computeEnvironments=[arn])["computeEnvironments"]
     if not found:
-        return _wrong(region, what, "it does not exist", REVERT_DRIFT)
+        return _wrong(region, what, "does not exist", REVERT_DRIFT)
     enable = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
     return _state(region, what, found[0], enable)
 
 
 def _state(region: str, what: str, found: dict[str, Any], enable: str) -> Finding:
     if found["state"] == "DISABLED":
-        return _wrong(region, what, "it is DISABLED: submitted jobs wait", enable)
+        return _wrong(region, what, "DISABLED: submitted jobs wait", enable)
     if found["status"] == "INVALID":
         reason = found.get("statusReason", "")
-        return _wrong(region, what, f"it is INVALID: {reason}", f"remove the cause, then {enable}")
+        return _wrong(region, what, f"INVALID: {reason}", f"remove the cause, then {enable}")
     return Finding(region=region, what=what, verdict=Verdict.GOOD, why=found["status"])
 
 

@@ -1,4 +1,4 @@
-"""What a deployment has made: stacks, buckets, execution roles and the images that jobs pull."""
+"""Deployed resources: checks stacks, buckets, execution roles and the images that jobs pull."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_DEPLOYED = "not deployed"
 
 
 def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
-    """Return whether a stack is there and whole."""
+    """Check that a stack exists and its last operation succeeded."""
 
     def look() -> Finding:
         try:
@@ -38,10 +38,11 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
                 raise
             return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, mend=_DEPLOY)
         whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
-        mend = "" if whole else f"see why in the CloudFormation console of {region}, then {_DEPLOY}"
-        if status == "DELETE_FAILED":  # no deployment mends that
+        mend = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
+        if status == "DELETE_FAILED":  # a deployment cannot update this stack
             mend = (
-                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; else npx cdk destroy --all again"
+                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; "
+                "otherwise: npx cdk destroy --all again"
             )
         verdict = Verdict.GOOD if whole else Verdict.WRONG
         return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
@@ -50,10 +51,10 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
 
 
 def built(grid: Grid) -> dict[str, str]:
-    """Return the outputs of the stack of builds: the images of the last deployment. Empty if they cannot be read."""
+    """Return the outputs of the builds stack: the images of the last deployment; empty if they cannot be read."""
     try:
         stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.builds_stack(grid.name))["Stacks"]
-    except (BotoCoreError, ClientError):  # the look at the stack itself says so
+    except (BotoCoreError, ClientError):  # the check of the stack reports this error
         return {}
     return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
 
@@ -61,14 +62,14 @@ def built(grid: Grid) -> dict[str, str]:
 def things_of(
     grid: Grid, account: str, region: str, training_images: str, role: ActingRole | None = None
 ) -> Iterator[Finding]:
-    """Yield what jobs in a training Region need beside its stack.
+    """Check the resources, other than the stack, that jobs in a training Region need.
 
     Args:
         grid: The grid.
-        account: Its account.
+        account: The Region's account.
         region: The training Region.
-        training_images: What a deployment has built, as `Deployment.images` in JSON; empty where that cannot be read.
-        role: Whom the caller acts as, in another account.
+        training_images: The built images, as `Deployment.images` in JSON; empty if they cannot be read.
+        role: The role to assume in another account.
     """
     own = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
     for bucket in (*grid.data_buckets(account, region), names.output_bucket(grid.name, account, region)):
@@ -87,7 +88,7 @@ def things_of(
 
 
 def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, rebuild: int = 0) -> Finding:
-    """Return whether an image of this account is in its repository; `rebuild` is that of grid.yaml."""
+    """Check that an image of this account is in its repository; `rebuild` is the value in grid.yaml."""
     tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
 
     def look() -> bool:
@@ -110,7 +111,7 @@ def _bucket(bucket: str, region: str, role: ActingRole | None, *, own: bool) -> 
 
 
 def _role(name: str, region: str, role: ActingRole | None) -> Finding:
-    """Return whether an execution role exists and, in the caller's own account, has a policy at all."""
+    """Check that an execution role exists and, in the caller's own account, has a policy."""
     iam = client("iam", region, role)
 
     def look() -> bool:
@@ -125,27 +126,27 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
             return found
-        why = "it has no policy: training jobs can read no data"
+        why = "the role has no policy: training jobs cannot read data"
         return replace(found, verdict=Verdict.WRONG, why=why, mend=REVERT_DRIFT)
 
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
 def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
-    """Return the finding of an image that is not among those built; `read` is whether it is known which are."""
+    """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        why = f"the grid that is deployed has not built the target {known.target} of {known.build}"
+        why = f"the deployed grid has not built the target {known.target} of {known.build}"
         return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
     why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
 
 
 def _absent(region: str, what: str, mend: str) -> Finding:
-    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="it is not there", mend=mend)
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", mend=mend)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
-    """Return `absent` if a look finds nothing, or AWS answers with one of the codes that say so; else that it is."""
+    """Return `absent` if `look` returns False or AWS answers with a code in `missing`; otherwise a good finding."""
 
     def there() -> Finding:
         try:

@@ -1,4 +1,4 @@
-"""A finding: what was looked at, how it is, and the command that mends it."""
+"""Findings: the result of one check, with the command that fixes the problem."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 DEPLOY = "npx cdk deploy --all"
 REVERT_DRIFT = f"{DEPLOY} --revert-drift"
-"""Brings resources that were changed or deleted by hand back to what their template defines; a deployment without the
-option changes only what differs between two templates
+"""Restores resources that were changed or deleted by hand to the state in their template. Without the option, a
+deployment only applies differences between two templates
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html)."""
 
 GRID_FILE = "GRID-FILE"
-"""Stands for the path of the grid's file in a command, until `of_grid_file` writes it."""
+"""The placeholder for the path of the grid's file in a command; `of_grid_file` replaces it."""
 
 _OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
 
 
 def build_again(rebuild: int) -> str:
-    """Return the command that builds the images of a deployment again, one of which was deleted.
+    """Return the command that rebuilds the images of a deployment after one was deleted.
 
-    The sources of an image are unchanged, so that neither a deployment nor one that reverts drift starts its build; and
-    a build that is started by hand has another digest than the one that jobs name.
+    The image's sources are unchanged, so that no deployment, with or without --revert-drift, starts its build. A build
+    that is started by hand has another digest than the one in the jobs.
 
     Args:
-        rebuild: The grid's present value of `rebuild`.
+        rebuild: The grid's current value of `rebuild`.
     """
     if rebuild:
         edit = f"sed -i.bak 's/^rebuild:.*/rebuild: {rebuild + 1}/' {GRID_FILE}"
@@ -44,9 +44,9 @@ def build_again(rebuild: int) -> str:
 
 
 def of_grid_file(mend: str, grid_file: Path) -> str:
-    """Return a command with the path of the grid's file: where it is edited, and as the context that names it.
+    """Return a command with the path of the grid's file, where the file is edited and as the CDK's context.
 
-    Without that context the CDK reads grid.yaml.
+    Without this context, the CDK reads grid.yaml.
     """
     mend = mend.replace(GRID_FILE, shlex.quote(str(grid_file)))
     if grid_file == Path("grid.yaml"):
@@ -56,7 +56,7 @@ def of_grid_file(mend: str, grid_file: Path) -> str:
 
 
 class Verdict(Enum):
-    """How something is."""
+    """The verdict of a check."""
 
     GOOD = "good"
     WRONG = "wrong"
@@ -65,14 +65,14 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a look at one thing has found.
+    """The result of one check.
 
     Attributes:
-        region: Where it is; empty for what is the account's.
-        what: What was looked at.
-        verdict: How it is.
-        why: What was seen, as a clause.
-        mend: The command, or the deed, that mends it; empty where nothing is to be mended.
+        region: The Region of the checked resource; empty for the account.
+        what: The checked resource.
+        verdict: The verdict.
+        why: A clause that explains the verdict.
+        mend: The command or action that fixes the problem; empty without a problem.
     """
 
     region: str = ""
@@ -86,20 +86,20 @@ _NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"
 
 
 def looked(region: str, what: str, look: Callable[[], Finding], permission: str) -> Finding:
-    """Return what a look finds, or that nobody knows: the caller may not look, or AWS does not answer.
+    """Return the finding of a check, or UNKNOWN if the caller lacks a permission or AWS does not answer.
 
     Args:
-        region: Where it looks.
-        what: What it looks at.
-        look: The look.
-        permission: The IAM action that it takes.
+        region: The Region of the checked resource.
+        what: The checked resource.
+        look: The check.
+        permission: The IAM action that the check needs.
     """
     try:
         return look()
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        mend = f"let the caller do {permission}" if code in _NOT_ALLOWED else ""
-        why = f"AWS answers {code}: {error.response['Error'].get('Message', '')}"
+        mend = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
+        why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
         return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=why, mend=mend)
     except BotoCoreError as error:
         return Finding(region=region, what=what, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")

@@ -1,6 +1,6 @@
-"""Stacks of Regions that grid.yaml has no more in an account.
+"""Left stacks: finds stacks in Regions that grid.yaml no longer has in an account.
 
-`cdk deploy` leaves them, and `cdk destroy` no longer knows them.
+`cdk deploy` does not remove these stacks, and `cdk destroy` does not find them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _AT_ONCE = 16
 
 
 def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
-    """Yield what is still deployed in the caller's account in Regions that the grid has no more there.
+    """Find the grid's stacks in the caller's account, in Regions that the grid no longer has in this account.
 
-    Each has the command that deletes it. A Region that is in another account now is one of them.
+    Each finding has the command that deletes the stack. Regions that moved to another account are included.
 
     Args:
         grid: The grid.
@@ -44,7 +44,7 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
         yield looking
         return
     for region in regions:
-        brisk("cloudformation", region)  # boto3 makes clients in one thread only
+        brisk("cloudformation", region)  # boto3 cannot create clients in several threads
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
     for region, found in zip(regions, stacks, strict=True):
@@ -53,7 +53,7 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
                 region=region,
                 what=f"stack {name}",
                 verdict=Verdict.GOOD,
-                why="of a Region that grid.yaml has no more in this account; its buckets stay when it is deleted",
+                why="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
                 mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 
@@ -68,7 +68,7 @@ def _stacks(grid: str, region: str) -> list[str]:
 
 
 def is_there(cloudformation: object, name: str) -> bool:
-    """Return whether there is a stack; not, too, where nobody lets us look: of such a Region the grid has nothing."""
+    """Return True if the stack exists. Access denied counts as absent: the grid has no stack in such a Region."""
     try:
         cloudformation.describe_stacks(StackName=name)  # type: ignore[attr-defined]
     except (ClientError, BotoCoreError):

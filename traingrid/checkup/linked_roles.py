@@ -1,4 +1,4 @@
-"""Service-linked roles: without them the first deployment of an account fails."""
+"""Service-linked roles: checks the roles without which the first deployment in an account fails."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LINKED_ROLES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForB
 """Services by their roles (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html,
 https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles.html)."""
 
-_WHY = "AWS creates it with the first use and assumes it too early, so a first deployment fails"
+_WHY = "AWS creates it at the first use but assumes it before it is available, so a first deployment fails"
 # https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818
 
 
 def linked_roles(home: str) -> Iterator[Finding]:
-    """Yield for ECS and AWS Batch whether the caller's account has their service-linked role."""
+    """Check that the caller's account has the service-linked roles of ECS and AWS Batch."""
     for name, service in LINKED_ROLES.items():
         yield looked(home, f"role {name}", partial(_look, home, name, service), "iam:GetRole")
 

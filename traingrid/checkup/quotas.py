@@ -1,4 +1,4 @@
-"""Service quotas: whether a Region offers the instance types that jobs ask for, and how many of them it grants."""
+"""Training quotas: checks that a Region offers the instance types that jobs request, and in sufficient number."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What the jobs in one Region ask for of one instance type.
+    """The number of instances of one type that the jobs in one Region request.
 
     Attributes:
         region: The Region.
         instance_type: The type.
-        spot: Whether they are spot instances, which have quotas of their own.
-        largest: The most that one job asks for: with less than this it can never start.
-        together: What all of them ask for at once: with less than this some wait for others.
+        spot: Whether they are spot instances, which have separate quotas.
+        largest: The number for the largest job; with a smaller quota it can never start.
+        together: The number for all jobs at once; with a smaller quota some jobs wait for others.
     """
 
     region: str
@@ -43,7 +43,7 @@ class Need:
 
 
 def of_grid(grid: Grid) -> list[Need]:
-    """Return what one job of grid.yaml's defaults needs, in each Region."""
+    """Return the need of one job with grid.yaml's defaults, in each Region."""
     job = grid.job
     return [
         Need(
@@ -58,7 +58,7 @@ def of_grid(grid: Grid) -> list[Need]:
 
 
 def of_jobs(jobs: Iterable[Job]) -> list[Need]:
-    """Return what the jobs of a manifest need, in the Regions in which they would train first."""
+    """Return the needs of a manifest's jobs in their first Regions."""
     largest: dict[tuple[str, str, bool], int] = {}
     together: Counter[tuple[str, str, bool]] = Counter()
     for job in jobs:
@@ -72,7 +72,7 @@ def of_jobs(jobs: Iterable[Job]) -> list[Need]:
 
 
 def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
-    """Yield for each need of a Region whether its quota lets the jobs run; `role` acts there, in another account."""
+    """Check the quota for each need of a Region; `role` is the role to assume in another account."""
     quotas: dict[str, Any] = {}
 
     def look(need: Need) -> Finding:
@@ -88,8 +88,8 @@ def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> I
 
 def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
-        mend = "choose another instance type, or take the Region out of grid.yaml"
-        why = "SageMaker has no such quota here: the Region does not offer the type"
+        mend = "choose another instance type, or remove the Region from grid.yaml"
+        why = "SageMaker has no such quota: the Region does not offer the instance type"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=mend)
     value = int(quota["Value"])
     raise_it = (
@@ -97,10 +97,10 @@ def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
         f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
     )
     if value < need.largest:
-        why = f"{value} granted, and one job needs {need.largest}: it could never start"
+        why = f"{value} granted, but one job needs {need.largest}: it could never start"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=raise_it)
     if value < need.together:
-        why = f"{value} granted, and all jobs at once need {need.together}: some wait for others"
+        why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
         return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, mend=raise_it)
     return Finding(
         region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"

@@ -1,4 +1,4 @@
-"""The whole check-up of a grid, Regions side by side."""
+"""Complete check-up: runs all checks of a grid, Regions in parallel."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Finding]:
-    """Yield what is found of a grid, from what must be so before a deployment to what jobs need after it.
+    """Run all checks of a grid, from the preconditions of a deployment to the resources that jobs need.
 
-    A Region that is switched off is not looked into, and neither are the things of a stack that is not there.
+    Skip Regions that are disabled, and the resources of stacks that do not exist.
 
     Args:
         grid: The grid, as its file describes it.
         account: The account of the credentials.
-        needs: What jobs need of quotas.
+        needs: The instances that jobs need.
     """
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
@@ -55,7 +55,7 @@ def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Findin
 
 @dataclass(frozen=True, kw_only=True)
 class _Wanted:
-    """What is looked for everywhere; `built` is what deployments have built."""
+    """The inputs of the checks in every Region; `built` holds the outputs of the builds stack."""
 
     grid: Grid
     needs: Sequence[Need]
@@ -63,7 +63,7 @@ class _Wanted:
 
 
 def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
-    """Yield what is found in a Region of the caller's own account."""
+    """Check a Region of the caller's own account."""
     grid = wanted.grid
     home = grid.account or account
     yield accounts.bootstrapped(account, region, trust="" if home == account else home)
@@ -79,7 +79,7 @@ def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
 
 
 def _of_control_plane(grid: Grid) -> Iterator[Finding]:
-    """Yield the state of the control plane, and of what AWS must grant the account for it."""
+    """Check the control plane, and the account's quotas and roles that it needs."""
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
     stack = deployed.stack(names.control_stack(grid.name), grid.home)
@@ -91,7 +91,7 @@ def _of_control_plane(grid: Grid) -> Iterator[Finding]:
 
 
 def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
-    """Yield what is found in a Region of another account, or that the caller may not look there."""
+    """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
         yield accounts.not_looked_at(region, account)
         return
@@ -101,7 +101,7 @@ def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | No
 
 
 def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | None = None) -> Iterator[Finding]:
-    """Yield what jobs need in a training Region; `role` is whom the caller acts as in another account."""
+    """Check the resources that jobs need in a training Region; `role` is the role to assume in another account."""
     grid = wanted.grid
     if region in grid.replicas():
         yield deployed.stack(names.registry_stack(grid.name, region), region, role)

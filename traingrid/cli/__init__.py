@@ -1,1 +1,1 @@
-"""The command `traingrid`."""
+"""Command line: the command `traingrid`."""

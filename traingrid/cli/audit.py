@@ -1,4 +1,4 @@
-"""`traingrid audit`: the ledger against SageMaker in every Region, and against Batch."""
+"""`traingrid audit`: compares the ledger with SageMaker in every Region, and with Batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
     """
     world = read_world(find_deployment(grid_file), submission=submission, details=details)
     if submission and submission not in world.submissions:
-        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists those there are.")
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
     found = violations_of(world)
     for violation in found:
         click.echo(printable(str(violation)))
@@ -50,7 +50,7 @@ def audit(grid_file: Path, submission: str, *, details: bool) -> None:
 
 
 def account(found: Sequence[Violation]) -> str:
-    """Return the line of an audit that counts what it has found."""
+    """Return the summary line of an audit, with the number of violations by kind."""
     by_kind = counts(found)
     other = f", other {by_kind['other']}" if by_kind["other"] else ""
     return f"duplicates {by_kind['duplicate']}, orphans {by_kind['orphan']}, lost {by_kind['lost']}{other}"

@@ -1,4 +1,4 @@
-"""`traingrid cancel`: end jobs, by a recorded intent."""
+"""`traingrid cancel`: records a cancel and stops jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _RECORDED = (
     "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "
-    "Sooner: the same command again."
+    "To stop it sooner, run the same command again."
 )
 
 
@@ -39,7 +39,7 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     stops jobs that were not reached the first time.
     """
     if index is not None and region:
-        raise UsageError("--index and --region were both given.", "Give one of them, or neither for the whole.")
+        raise UsageError("--index and --region were both given.", "Give one of them, or neither to cancel all jobs.")
     plane = ControlPlane.of(grid_file)
     home, bucket = plane.deployment.grid.home, plane.deployment.manifest_bucket
     canceller = Canceller(
@@ -62,18 +62,18 @@ def cancel(grid_file: Path, submission: str, index: int | None, region: str, rea
     if told.errors:
         for what, why in told.errors.items():
             click.echo(f"{what}: {printable(why)}", err=True)
-        raise TraingridError("Not all of it could be told to end.", _RECORDED)
+        raise TraingridError("Some jobs could not be stopped.", _RECORDED)
 
 
 def _ended(canceller: Canceller, wanted: Wanted) -> Told:
-    """Cancel, and say so as soon as it is recorded: whatever goes wrong then, it ends."""
+    """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         head = canceller.record(wanted)
     except (BotoCoreError, ClientError) as error:
         if not is_outage(error):
             raise
-        step = "It may be recorded all the same. Give the command again: twice is once."
-        raise TraingridError(f"AWS answers: {error}.", step) from error
+        step = "The cancel may have been recorded. Run the command again; repeating it is harmless."
+        raise TraingridError(f"AWS request failed: {error}.", step) from error
     click.echo(f"recorded: {_words(wanted.index, wanted.region)} of submission {wanted.submission} is cancelled")
     try:
         return canceller.end(head, wanted)

@@ -1,4 +1,4 @@
-"""The console that commands print to."""
+"""Console: functions for the output of commands."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_SECONDS = 10.0
-"""Seconds after which a command that waits for AWS reports that it does."""
+"""The seconds after which a command reports that it is waiting for AWS."""
 
-# Where there is no terminal, tables are not cut to 80 columns: what reads them is a file or a program.
+# Without a terminal, a file or a program reads the tables, so they are wider than 80 columns.
 _COLUMNS_WITHOUT_TERMINAL = 240
 
 
 def printable(text: str) -> str:
-    """Return text from a training or an object's key so that it cannot steer the terminal: "\\x1b" for an escape."""
+    """Return untrusted text, such as a log line or a key, with control characters as escapes such as "\\x1b"."""
     return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
 
 
@@ -43,6 +43,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def console() -> Console:
-    """Return a console on standard output, as wide as the terminal. It prints a job called `:smile:` by that name."""
+    """Return a console on standard output, as wide as the terminal; it does not replace names such as `:smile:`."""
     made = Console(highlight=False, emoji=False)
     return made if made.is_terminal else Console(highlight=False, emoji=False, width=_COLUMNS_WITHOUT_TERMINAL)

@@ -1,4 +1,4 @@
-"""`traingrid upload` and `traingrid download`: data into a Region's data bucket, a model out of its output bucket."""
+"""`traingrid upload` and `traingrid download`: uploads data to a Region's data bucket, and downloads models."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
 
     Args:
         deployment: The grid.
-        folder: What to upload, with the channels' folders in it.
+        folder: The folder to upload, which contains the channels' folders.
         region: One of the grid's training Regions.
-        name: What to call it there; the folder's own name where none is given.
+        name: The name of the data set; by default the folder's name.
 
     Returns:
-        Where it lies, as a manifest line names it.
+        The URI of the data, for a manifest line.
 
     Raises:
-        UsageError: The Region is not the grid's, the name cannot be a key, or the folder is empty or has a link that
-            leads nowhere.
+        UsageError: The Region is not in the grid, the name is not a valid key, or the folder is empty or has a broken
+            link.
     """
     if region not in deployment.grid.regions:
         known = ", ".join(deployment.grid.regions)
-        raise UsageError(f"{region} is not a training Region of this grid.", f"It has {known}.")
+        raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {known}.")
     files = list(_files(folder))
     if not files:
-        raise UsageError(f"{folder} holds no file.", "Give a folder with train/ and validation/ in it.")
+        raise UsageError(f"{folder} has no files.", "Give a folder that contains train/ and validation/.")
     bucket, name = (
         names.data_bucket(deployment.grid.name, deployment.account_of(region), region),
         name or folder.resolve().name,
@@ -68,7 +68,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     try:
         target = S3Uri.parse(f"s3://{bucket}/{name}")
     except ValueError as error:
-        raise UsageError(f"A data set cannot be called {name!r}: {error}.", "Give another --name.") from error
+        raise UsageError(f"Invalid name of a data set {name!r}: {error}.", "Give another --name.") from error
     s3 = client("s3", region, deployment.acting_in(region))
     for path in files:
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
@@ -76,7 +76,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
 
 
 def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the files below a folder, in order. Links are followed, but not back to a folder above."""
+    """Yield the files below a folder, in order; follow links, except links to a parent folder."""
     above |= {folder.resolve()}
     for path in sorted(folder.iterdir()):
         if path.is_dir() and path.resolve() not in above:
@@ -84,7 +84,7 @@ def _files(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]
         elif path.is_file():
             yield path
         elif path.is_symlink() and not path.exists():
-            raise UsageError(f"{path} is a link that leads nowhere.", "Fix or remove it.")
+            raise UsageError(f"{path} is a broken link.", "Fix or remove it.")
 
 
 @click.command()
@@ -104,9 +104,9 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     """
     plane = ControlPlane.of(grid_file)
     job = plane.job(submission, index)
-    why = f"`traingrid status {submission}` says why."
+    why = f"`traingrid status {submission}` shows the reason."
     if not job.artifact:
-        raise TraingridError(f"Job {index} of {submission} has no model: it is {job.state}.", why)
+        raise TraingridError(f"Job {index} of {submission} has no model: the job is {job.state}.", why)
     source = S3Uri.parse(job.artifact)
     target = folder or Path(f"{submission}-{index}")
     try:
@@ -114,10 +114,10 @@ def download(grid_file: Path, submission: str, index: int, folder: Path | None) 
     except ClientError as error:
         if error.response["Error"]["Code"] != "404":
             raise
-        # SageMaker names the artifact of a stopped job too, and uploads none if the training had left nothing.
+        # SageMaker also returns an artifact's URI for a stopped job, but uploads none if the training wrote no model.
         raise TraingridError(f"There is no model in {source}: the job is {job.state}.", why) from error
     except (tarfile.TarError, EOFError) as error:
-        raise TraingridError(f"{source} cannot be unpacked: {error}.", "Look into it by `aws s3 cp`.") from error
+        raise TraingridError(f"{source} cannot be unpacked: {error}.", "Inspect it with `aws s3 cp`.") from error
     click.echo(f"{source} -> {target}/")
 
 
@@ -126,4 +126,4 @@ def _unpack(source: S3Uri, s3: Any, target: Path) -> None:
         s3.download_fileobj(source.bucket, source.key, archive)
         archive.seek(0)
         with tarfile.open(fileobj=archive, mode="r:gz") as members:
-            members.extractall(target, filter="data")  # refuses links and paths that lead out of the folder
+            members.extractall(target, filter="data")  # rejects links and paths outside of the folder

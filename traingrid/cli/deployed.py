@@ -1,4 +1,4 @@
-"""The deployed grid as the CLI finds it: grid.yaml says which, the control stack says where and how."""
+"""Deployed grid: finds the deployment of grid.yaml's grid by the outputs of its control stack."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CREDENTIALS = 'Set AWS credentials as for the AWS CLI; for a local AWS: eval "$
 
 
 def find_deployment(grid_file: Path) -> Deployment:
-    """Return the deployment of a grid: what its intake function was given, so always what is really deployed.
+    """Return the deployment of a grid from the environment of its intake function, which shows the deployed state.
 
     Args:
         grid_file: Path of grid.yaml; only its name and home Region are used.
 
     Raises:
-        GridError: grid.yaml is wrong.
+        GridError: grid.yaml is invalid.
         TraingridError: The grid is not deployed, or AWS does not answer.
     """
     grid = load_grid(grid_file)
@@ -36,15 +36,15 @@ def find_deployment(grid_file: Path) -> Deployment:
         found = client("cloudformation", grid.home).describe_stacks(StackName=stack)["Stacks"][0]
         outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
         if "IntakeFunction" not in outputs:
-            text = f"The stack {stack} in {grid.home} is not whole: {found['StackStatus']}."
+            text = f"The stack {stack} in {grid.home} is incomplete: {found['StackStatus']}."
             raise TraingridError(text, "Deploy it again: npx cdk deploy --all.")
         intake = client("lambda", grid.home).get_function_configuration(FunctionName=outputs["IntakeFunction"])
     except ClientError as error:
         message = error.response["Error"].get("Message", "")
         if "does not exist" in message:
-            text = f"The grid {grid.name} is not deployed: there is no stack {stack} in {grid.home}."
+            text = f"The grid {grid.name} is not deployed: the stack {stack} does not exist in {grid.home}."
             raise TraingridError(text, "Deploy it: npx cdk deploy --all.") from error
-        raise TraingridError(f"AWS in {grid.home} answers: {message}.", _CREDENTIALS) from error
+        raise TraingridError(f"AWS request in {grid.home} failed: {message}.", _CREDENTIALS) from error
     except (HTTPClientError, UnreachableError) as error:
         raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _ADDRESS) from error
     except BotoCoreError as error:

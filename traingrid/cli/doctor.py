@@ -1,4 +1,4 @@
-"""`traingrid doctor`: what stands between a grid and its training jobs, each with the command that mends it."""
+"""`traingrid doctor`: reports problems that prevent a grid's training jobs, with the commands that fix them."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def doctor(grid_file: Path, manifest: Path | None) -> None:
     for one in found:
         if one.mend:
             click.echo(printable(f"{one.region} {one.what}: {of_grid_file(one.mend, grid_file)}"))
-    click.echo(f"{len(found)} looked at: {wrong} wrong, {unknown} could not be checked")
+    click.echo(f"{len(found)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(found)} checks failed; fixes are listed above.")
 
 
 def _expected(grid: Grid, account: str) -> Deployment:
-    """Return the grid as it would be deployed, for reading a manifest before it is."""
+    """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)
 

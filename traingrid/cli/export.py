@@ -1,4 +1,4 @@
-"""Exports: CSV that a spreadsheet opens without running anything in it."""
+"""Exports: writes CSV that a spreadsheet opens without evaluating formulas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def write_csv(rows: Iterable[Mapping[str, str | float]]) -> None:
-    """Write rows of the same columns to standard output, the columns' names first; no cell is a formula."""
+    """Write a header and rows with the same columns to standard output; no cell is a formula."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for number, row in enumerate(rows):
         if number == 0:

@@ -1,4 +1,4 @@
-"""`traingrid local`: AWS on this machine, for trying things out."""
+"""`traingrid local`: runs a local AWS on this machine, for experiments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid import load_grid
 
 _FOLDER = Path(".localcloud")
-_KILLED = (
-    "The local AWS that ran here was killed, and its stacks, buckets, ledger and jobs are lost: they were in memory."
-)
+_KILLED = "The local AWS was killed, and its stacks, buckets, ledger and jobs are lost, because they were in memory."
 
 
 @click.group()
@@ -88,7 +86,7 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
     from localcloud import lifecycle
 
     if service and (quota is None or value is None):
-        raise click.UsageError("SERVICE, QUOTA and VALUE go together.")
+        raise click.UsageError("SERVICE, QUOTA and VALUE must be given together.")
     running = lifecycle.status(_FOLDER)
     if running is None:
         raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')

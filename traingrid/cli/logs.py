@@ -1,4 +1,4 @@
-"""`traingrid logs`: what a training has printed, or what the child that starts and watches it has said."""
+"""`traingrid logs`: prints the log of a training job, or of the child that starts and watches it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
-"""Where Batch logs what says nothing else (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
+"""Batch's default log group (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""
 
 
 @click.command()
@@ -47,32 +47,33 @@ def logs(grid_file: Path, submission: str, index: int, child: bool) -> None:
     lines = iter(watching(plane.deployment, job.region).log_lines(job.training_job, LogPosition()))
     first = next(lines, None)
     if first is None:
-        raise _nothing(f"The training of job {index} has printed nothing", submission, job)
+        raise _nothing(f"The training job of job {index} has printed nothing", submission, job)
     for host, line in chain([first], lines):
         click.echo(f"[{host}] {printable(line)}")
 
 
 def _nothing(what: str, submission: str, job: JobStatus) -> TraingridError:
-    """Return the error of a job without a log, with what the ledger knows of it and where to read on."""
+    """Return the error for a job without a log, with its state in the ledger and the next step."""
     state = " ".join(filter(None, [job.state, job.phase]))
     said = f"{what}: {state}. {printable(job.reason)}".strip()
-    return TraingridError(said, f"What its child says: traingrid logs --child {submission} {job.index}.")
+    return TraingridError(said, f"For the log of its child: traingrid logs --child {submission} {job.index}.")
 
 
 def _child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[str]:
-    """Yield the lines of all tries of the child that answers for a job, in the order of their time.
+    """Yield the log lines of all attempts of a job's child, in chronological order.
 
     Raises:
-        TraingridError: There is no such job, or its child has not run, or not for the last seven days.
+        TraingridError: The job does not exist, or its child has not run in the last seven days.
     """
-    plane.job(submission, index)  # says which indices there are
+    plane.job(submission, index)  # raises an error for an index out of range
     head = plane.ledger.submission(submission) or {"jobs": 0}
     job = plane.children.described(plane.children.ids(head).get(index, ""))
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
     streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
     if not streams:
-        what = f"The child of job {index} of submission {submission} has no log: {job.get('status', 'Batch has none')}."
-        raise TraingridError(what, job.get("statusReason") or "Batch keeps what it knows of a child for seven days.")
+        state = job.get("status", "Batch does not know the child")
+        what = f"The child of job {index} of submission {submission} has no log: {state}."
+        raise TraingridError(what, job.get("statusReason") or "Batch keeps the data of a child for seven days.")
     options = job["container"].get("logConfiguration", {}).get("options", {})
     pages = client("logs", plane.deployment.grid.home).get_paginator("filter_log_events")
     for page in pages.paginate(logGroupName=options.get("awslogs-group", _DEFAULT_GROUP), logStreamNames=streams):

@@ -1,4 +1,4 @@
-"""The command `traingrid` and its one error boundary."""
+"""Main command: defines `traingrid` and converts all errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ for command in (
 
 
 def main() -> None:
-    """Run the command. An error becomes a sentence, a next step and an exit code.
+    """Run the command; print an error as a sentence with a next step, and exit with a code.
 
     0: success, 1: failure, 2: usage or manifest error, 130: interrupted.
     """
@@ -83,12 +83,12 @@ def main() -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except (ClientError, BotoCoreError, Boto3Error) as error:
-        click.echo(f"Error: AWS answers: {error}", err=True)
+        click.echo(f"Error: AWS request failed: {error}", err=True)
         click.echo("Check the credentials (aws sts get-caller-identity) and the Region.", err=True)
         sys.exit(1)
 
 
 def _print_error(text: str) -> None:
-    """Print an error's lines; names of files in them cannot steer the terminal."""
+    """Print an error's lines with control characters, for example in file names, as escapes."""
     for line in text.rstrip("\n").split("\n"):
         click.echo(printable(line), err=True)

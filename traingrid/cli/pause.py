@@ -1,4 +1,4 @@
-"""`traingrid pause` and `traingrid resume`: the switch that keeps a grid from launching anything."""
+"""`traingrid pause` and `traingrid resume`: switches the launching of training jobs off and on."""
 
 from __future__ import annotations
 

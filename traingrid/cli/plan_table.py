@@ -1,4 +1,4 @@
-"""The table of what a manifest would do."""
+"""Plan table: shows the jobs that a manifest would create."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_table(plan: Iterable[Planned]) -> Table:
 
 
 def _data(job: Job) -> str:
-    """Return where the data lies: the folder above the channels where there is one."""
+    """Return the URI of the data: the common folder of the channels, or all their URIs."""
     uris = [channel.uri.rstrip("/") for channel in job.inputs.values()]
     folders = {uri.rpartition("/")[0] for uri in uris}
     return folders.pop() if len(uris) > 1 and len(folders) == 1 else ", ".join(uris)

@@ -1,4 +1,4 @@
-"""`traingrid rehearse`: a manifest on a bad day, on this machine, before money is spent on it."""
+"""`traingrid rehearse`: runs a manifest on this machine with injected faults, before it costs money in AWS."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rehearsal.rehearsing import Rehearsal, Script
 
 _NOT_SHOWN = """\
-Nothing has left this machine.
-Not shown: your training program; whether data and images are there (traingrid submit --plan); what quota and capacity
-your account has; instance types, speed and disk sizes, which the AWS on this machine does not model."""
+Nothing was sent from this machine.
+Not covered: your training program; whether data and images exist (traingrid submit --plan); the quotas and capacity of
+your account; instance types, speed and disk sizes, which the local AWS does not model."""
 
 
 @click.command()
@@ -62,12 +62,12 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C: either way what was started is ended, and its files are gone."""
+    """Handle SIGTERM like Ctrl-C: in both cases the rehearsal's processes end and its files are deleted."""
     former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
-        what = "Interrupted. What the rehearsal had started is gone; nothing was submitted anywhere."
+        what = "Interrupted. The rehearsal's processes have ended; nothing was submitted to AWS."
         raise interrupted("", what) from None
     finally:
         signal.signal(signal.SIGTERM, former)
@@ -82,7 +82,7 @@ def _print_script(script: Script) -> None:
     )
     console().print(asked_table(script.jobs))
     hourly = dollars(orchestrator, 3600) * count
-    click.echo(f"and one Batch child for each job, ${hourly:,.2f} for every hour that all of them watch.\n")
+    click.echo(f"and one Batch child for each job, ${hourly:,.2f} for every hour in which all of them run.\n")
 
 
 def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""`traingrid retained`: what outlives the stacks of a grid, what it costs, and how to remove it."""
+"""`traingrid retained`: lists the resources that remain without their stacks, their cost and how to delete them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def retained(grid_file: Path) -> None:
     stacks = _stacks(grid) + [one.what.removeprefix("stack ") for one in left]
     for region, owner in grid.elsewhere().items():
         if owner != account:
-            click.echo(f"{region} is in account {owner}: what is kept there is listed with credentials of it")
+            click.echo(f"{region} is in account {owner}: list its resources with credentials of that account")
     click.echo(printable(_sum(grid, found, stacks)))
 
 
 def _stacks(grid: Grid) -> list[str]:
-    """Return the stacks of the grid that are still there."""
+    """Return the stacks of the grid that still exist."""
     of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
     wanted = [(name_of(grid.name), grid.home) for name_of in of_home]
     for region in grid.regions:
@@ -79,9 +79,9 @@ def _sum(grid: Grid, found: list[Retained], stacks: list[str]) -> str:
     dollars = sum(one.dollars or 0 for one in found)
     unknown = sum(one.dollars is None for one in found)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"
-    cost += f" and {unknown} whose size CloudWatch does not know yet" if unknown else ""
+    cost += f", and {unknown} of a size that CloudWatch does not have yet" if unknown else ""
     if stacks:
-        return f"{len(found)} are kept when {grid.name} is destroyed: {cost}; deployed are {', '.join(stacks)}"
+        return f"{len(found)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
     if not found:
-        return f"nothing is left of {grid.name}"
-    return f"{len(found)} are left of {grid.name}, which is destroyed: {cost}"
+        return f"no resources of {grid.name} remain"
+    return f"{len(found)} remain of {grid.name}, which is destroyed: {cost}"

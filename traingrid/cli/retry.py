@@ -1,4 +1,4 @@
-"""`traingrid retry`: try failed and stopped jobs once more."""
+"""`traingrid retry`: retries failed and stopped jobs."""
 
 from __future__ import annotations
 
@@ -42,28 +42,30 @@ def retry(grid_file: Path, submission: str, manifest: Path | None) -> None:
     try:
         done = retrier.run(todo, by, _say_array)
     except KeyboardInterrupt:
-        step = "What was submitted goes on. The rest, in two sweeps of the reconciler (10 minutes): the command again."
+        step = (
+            "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
+        )
         raise interrupted(step) from None
     for index, why in sorted(done.left.items()):
-        click.echo(f"job {index} is left: {printable(why)}")
+        click.echo(f"job {index} is not retried: {printable(why)}")
     count = len(done.indices)
     if count:
-        click.echo(f"{count} job{'s' * (count != 1)} tried again, Batch job {', '.join(done.batch_jobs)}")
+        click.echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
         click.echo(f"Track it with: traingrid status {submission} --watch")
     elif not done.late:
         click.echo(f"Submission {submission} has nothing to retry.")
     if done.late:
-        text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be tried again yet."
+        text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be retried yet."
         raise TraingridError(
-            text, "The reconciler closes them within two sweeps (10 minutes). Then the same command again."
+            text, "The reconciler closes them within two sweeps (10 minutes). Then run the same command again."
         )
 
 
 def _mended(retrier: Retrier, submission: str, manifest: Path) -> ToRetry:
-    """Return what a mended manifest asks to try again, its sources uploaded."""
+    """Return the plan of a retry with a corrected manifest, after uploading its sources."""
     lines, sources = read_manifest(manifest, retrier.deployment)
     todo = retrier.planned(submission, lines)
-    sources.upload(click.echo)  # nothing is uploaded for a manifest that is refused
+    sources.upload(click.echo)  # only after the plan has accepted the manifest
     lines_of = {job.index: job.line for job in todo.jobs}
     for index, fields in sorted(todo.changed.items()):
         click.echo(f"job {index}, line {lines_of[index]}, has changed: {', '.join(fields)}")

@@ -1,4 +1,4 @@
-"""Source folders: which local folder a manifest line may name, and its archive."""
+"""Source folders: checks which local folder a manifest line may use, and creates its archive."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from traingrid.errors import UsageError
 
 MAX_BYTES = 200 * 1024 * 1024
 """Maximum size of a folder's files: every host of every job downloads them. Data belongs in a channel."""
-# What tools leave behind and no script needs; the packed folder would have another name after every run.
+# Files that tools write and no script needs; with them, the archive's name would change after every run.
 _LEFT_OUT = {"__pycache__", ".git", ".hg", ".svn", ".venv", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
 
 
 def check_place(where: str, folder: Path, manifest: Path) -> None:
-    """Check that a folder is the manifest's or the user's to upload.
+    """Check that a manifest may upload a folder.
 
-    A manifest may come from another person, so it cannot name any folder of the disk: only folders below its own folder
-    or below the current one, and neither the root folder nor a home folder as a whole.
+    A manifest may come from another person, so it cannot use every folder on the disk. It can use only folders below
+    its own folder or the current folder, and never the root folder or a home folder as a whole.
 
     Args:
         where: The manifest line and its source, for the error.
@@ -32,13 +32,13 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
     """
     if not folder.is_dir():
         raise UsageError(
-            f"{where}: there is no folder {folder}.",
-            "Write a folder, relative to the manifest's, or s3://bucket/…/sourcedir.tar.gz.",
+            f"{where}: the folder {folder} does not exist.",
+            "Write a folder, relative to the manifest's folder, or s3://bucket/…/sourcedir.tar.gz.",
         )
     if folder in (Path(folder.anchor), Path.home().resolve()):
         raise UsageError(
-            f"{where}: {folder} is the root folder or your home folder, which are not uploaded.",
-            "Put the program into a folder of its own.",
+            f"{where}: {folder} is the root folder or your home folder, which cannot be uploaded.",
+            "Put the program into a separate folder.",
         )
     if not any(folder.is_relative_to(above) for above in (manifest.resolve().parent, Path.cwd())):
         raise UsageError(
@@ -48,10 +48,10 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
 
 
 def archive(where: str, folder: Path) -> tuple[int, bytes]:
-    """Return the number of files in a folder and its .tar.gz. Equal files make equal bytes.
+    """Return the number of files in a folder and its .tar.gz; equal files produce equal bytes.
 
     Raises:
-        UsageError: The folder's files are larger than `MAX_BYTES`. Nothing is packed then.
+        UsageError: The folder's files are larger than `MAX_BYTES`; nothing is packed.
     """
     files = _files(where, folder)
     packed = io.BytesIO()
@@ -68,7 +68,7 @@ def archive(where: str, folder: Path) -> tuple[int, bytes]:
 
 
 def _files(where: str, folder: Path) -> list[Path]:
-    """Return a folder's files by name, after their sizes are checked. A link to a file is that file."""
+    """Return a folder's files in the order of their names, after checking their size; follow links to files."""
     found, size = [], 0
     for above, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _LEFT_OUT]

@@ -1,7 +1,7 @@
-"""Local folders that a manifest names as `source`: packed, uploaded into the line's Region, and named by their content.
+"""Sources: packs the local folders in a manifest's `source` fields, and uploads them to the lines' Regions.
 
-The archive goes into the Region's data bucket, which its execution role reads and `traingrid upload` writes anyway. The
-same files make the same bytes, and so the same key: what is there already is what would be uploaded.
+An archive is stored in the Region's data bucket, which the execution role can read and users of `traingrid upload` can
+write. Its key is derived from its content, so that equal files always have the same key and the same bytes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Source:
     """A packed folder.
 
     Attributes:
-        folder: What was packed.
-        uri: Where the archive belongs.
+        folder: The packed folder.
+        uri: The URI of the archive.
         region: The Region of `uri`.
-        files: How many files are in it.
+        files: The number of files in the archive.
         archive: The bytes of the .tar.gz.
-        role: Whom the upload acts as, in another account.
+        role: The role that the upload assumes in another account.
     """
 
     folder: Path
@@ -60,10 +60,10 @@ class Source:
 
 @dataclass(kw_only=True)
 class PackedManifest:
-    """A manifest whose local sources are named by where their archives belong.
+    """A manifest in which the URIs of archives replace local sources.
 
     Attributes:
-        content: The manifest's bytes; those that were read where it has no local source.
+        content: The manifest's bytes; unchanged if it has no local source.
         sources: The packed folders, one for each Region.
     """
 
@@ -71,25 +71,25 @@ class PackedManifest:
     sources: list[Source] = field(default_factory=list)
 
     def upload(self, say: Callable[[str], None]) -> None:
-        """Put every archive where the manifest says that it is, and say so."""
+        """Upload every archive to its URI in the manifest, and report each upload."""
         for source in self.sources:
             Storage(source.region, role=source.role).write(source.uri, source.archive, "application/gzip")
             say(f"uploaded {printable(str(source))}")
 
 
 def packed(manifest: Path, deployment: Deployment) -> PackedManifest:
-    """Pack the local folders that a manifest names as `source`; nothing is uploaded.
+    """Pack the local folders in a manifest's `source` fields; upload nothing.
 
     Args:
         manifest: The file; a source is relative to its folder.
-        deployment: Says which bucket belongs to which Region.
+        deployment: Defines the bucket of each Region.
 
     Raises:
-        UsageError: A folder or its program is not there, or it is too large.
+        UsageError: A folder or its program does not exist, or the folder is too large.
     """
     content = manifest.read_bytes()
     found = PackedManifest(content=content)
-    # Rows of another Region's are left as they are: they are rejected by it, and have no bucket.
+    # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
     if not local:
         return found
@@ -107,7 +107,7 @@ def packed(manifest: Path, deployment: Deployment) -> PackedManifest:
 
 
 def _local_rows(content: bytes) -> list[Row]:
-    """Return the rows with a local source; what is wrong with others is not said here, but by who checks them all."""
+    """Return the rows with a local source; ignore errors of other rows, which the manifest check reports."""
     try:
         return [row for row in Rows(chunks=[content]) if isinstance(row, Row) and _is_local(row.values)]
     except ManifestError:
@@ -151,7 +151,7 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
     program = row.values.get("entry_point")
     if isinstance(program, str) and not (folder / program).is_file():
         raise UsageError(
-            f"{where}: there is no {printable(program)} in {folder}.", "Write the program's path inside the folder."
+            f"{where}: {printable(program)} does not exist in {folder}.", "Write the program's path inside the folder."
         )
 
 
@@ -164,7 +164,7 @@ def _source(folder: Path, files: int, archive: bytes, region: str, deployment: D
 
 
 def _with_source(lines: list[bytes], row: Row, uri: str) -> bytes:
-    """Return a row's line with another source, and its own line end."""
+    """Return a row's line with a replaced source and its original line end."""
     line = lines[row.number - 1]
     end = line[len(line.rstrip(b"\r\n")) :]
     if not row.csv:

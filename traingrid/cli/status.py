@@ -1,4 +1,4 @@
-"""`traingrid status`."""
+"""`traingrid status`: shows submissions and jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REFRESH_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """The home Region's services as the CLI reads them."""
+    """The home Region's services that the CLI uses."""
 
     deployment: Deployment
     ledger: Ledger
@@ -60,19 +60,19 @@ class ControlPlane:
         )
 
     def status(self, submission: str) -> SubmissionStatus:
-        """Return what a submission's jobs are doing now."""
+        """Return the current status of a submission."""
         return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.children, self.storage)
 
     def job(self, submission: str, index: int) -> JobStatus:
         """Return one job of a submission.
 
         Raises:
-            UsageError: There is no such submission or job.
+            UsageError: The submission or job does not exist.
         """
         jobs = self.status(submission).jobs
         if index >= len(jobs):
-            message = f"Submission {submission} has no job of index {index}."
-            raise UsageError(message, f"Its indices are 0 to {len(jobs) - 1}.")
+            message = f"Submission {submission} has no job with index {index}."
+            raise UsageError(message, f"Its indexes are 0 to {len(jobs) - 1}.")
         return jobs[index]
 
 
@@ -90,7 +90,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
     out = console()
     if as_csv:
         if submission is None or watch:
-            raise UsageError("--csv exports one submission as it is now.", "Name it, and leave --watch out.")
+            raise UsageError("--csv requires SUBMISSION and excludes --watch.", "Give SUBMISSION, and omit --watch.")
         write_csv(status_rows(plane.status(submission)))
         return
     pause = plane.ledger.pause()
@@ -107,9 +107,9 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, as_csv: bool
 
 
 def watch_submission(plane: ControlPlane, submission: str, out: Console) -> SubmissionStatus:
-    """Show the live table of a submission until every job has ended, and return how it ended.
+    """Show the live table of a submission until every job has ended, and return its final status.
 
-    Where the output is no terminal, a line says each change of a job's state, and the table comes at the end.
+    If the output is not a terminal, print a line for each change of a job's state, and the table at the end.
     """
     return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
 
@@ -139,7 +139,7 @@ def _watch_by_lines(plane: ControlPlane, submission: str, out: Console) -> Submi
 
 
 def _submissions(plane: ControlPlane) -> Table:
-    """Return the table of all submissions, their manifests by what users call them."""
+    """Return the table of all submissions, with the manifests' names relative to the manifest prefix."""
     folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
     table = Table(box=None, pad_edge=False)
     for heading in ("submission", "state", "jobs", "claimed at"):

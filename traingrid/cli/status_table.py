@@ -1,4 +1,4 @@
-"""The table of a submission's jobs."""
+"""Status table: formats the jobs of a submission as a table and as rows for export."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def status_table(status: SubmissionStatus) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     tried = any(job.tried for job in status.jobs)
     if tried:
-        table.add_column("tried before", overflow="fold")
+        table.add_column("previous attempts", overflow="fold")
     for job in status.jobs:
         table.add_row(*_row(job), *[Text(", ".join(job.tried))] * tried)
     return table
 
 
 def status_rows(status: SubmissionStatus) -> Iterator[dict[str, str | float]]:
-    """Yield all that is known of each job, for an export; every row has the same columns."""
+    """Yield all fields of each job for an export; every row has the same columns."""
     metrics = sorted({name for job in status.jobs for name in job.metrics})
     for job in status.jobs:
         yield {
@@ -78,7 +78,7 @@ def _metric(job: JobStatus, name: str, form: str) -> Text:
 
 
 def reasons(status: SubmissionStatus) -> list[str]:
-    """Return for each job that failed, or cannot start, the first line of its reason, and where the rest is."""
+    """Return the first line of the reason of each job that failed or cannot start, with the command for its log."""
     return [
         f"{job.region or 'unknown Region'} {job.name}: {printable(job.reason.splitlines()[0])}"
         f"{_where_the_rest_is(status.submission, job)}"
@@ -89,11 +89,11 @@ def reasons(status: SubmissionStatus) -> list[str]:
 
 def _where_the_rest_is(submission: str, job: JobStatus) -> str:
     if job.created:
-        return f"\n  its whole log: traingrid logs {submission} {job.index}"
-    return f"\n  what its child says: traingrid logs --child {submission} {job.index}" if job.training_job else ""
+        return f"\n  complete log: traingrid logs {submission} {job.index}"
+    return f"\n  log of its child: traingrid logs --child {submission} {job.index}" if job.training_job else ""
 
 
 def paused_sentence(pause: Item) -> str:
-    """Return since when, by whom and why a grid launches nothing, and what lets it launch again."""
+    """Return the message that launching is paused, with the time, user, reason and the command that resumes it."""
     why = f"by {pause.get('by', '')}: {pause.get('reason', '')}"
     return printable(f"Launching has been paused since {pause['at']} {why}. Start waiting jobs with: traingrid resume")

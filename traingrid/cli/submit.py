@@ -1,4 +1,4 @@
-"""`traingrid submit`: upload a manifest and say what became of it."""
+"""`traingrid submit`: uploads a manifest and reports the result."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20
-# Others may submit a manifest of the same name meanwhile, and its report takes the place of ours.
+# Another user may submit a manifest of the same name meanwhile, and its report replaces ours.
 _REPORTS_LOOKED_AT = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uploaded:
-    """A manifest that S3 has taken, and of which nothing more is known.
+    """A manifest that was uploaded; its report is not known yet.
 
     Attributes:
-        uri: Where it lies.
-        version: Which version of it this is.
+        uri: Its URI.
+        version: Its version.
     """
 
     uri: S3Uri
@@ -56,7 +56,7 @@ class Uploaded:
 
     @property
     def submission(self) -> str:
-        """The id of the submission that the intake makes of it."""
+        """The id of the submission that the intake creates from it."""
         return submission_id(str(self.uri), self.version)
 
 
@@ -70,7 +70,7 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     Uploads the file and waits until its jobs are submitted or the file is rejected.
     """
     if manifest.name.endswith(names.REPORT_SUFFIX):
-        raise UsageError(f"{manifest} is called like the intake's reports, which it leaves alone.", "Rename it.")
+        raise UsageError(f"{manifest} has the suffix of the intake's reports, which the intake ignores.", "Rename it.")
     deployment = find_deployment(grid_file)
     if plan:
         _print_plan(manifest, deployment)
@@ -79,8 +79,8 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool) -> None:
     taken = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
     with _may_go_on(taken), announcing_a_wait("S3"):
         uploaded = _uploaded(manifest, content, deployment)
-    may_be = f"Submission {uploaded.submission} may go on: do not send the manifest again."
-    step = f"See with: traingrid status {uploaded.submission}; end it with: traingrid cancel {uploaded.submission}."
+    may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
+    step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), announcing_a_wait("the intake"):
         report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
     _raise_unless_submitted(manifest, report)
@@ -93,7 +93,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
     """Upload a manifest, and return the intake's report once its jobs are submitted.
 
     Raises:
-        TraingridError: It is rejected, Batch does not take its jobs, or the intake does not answer.
+        TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
     """
     uploaded = _uploaded(manifest, _prepared(manifest, deployment), deployment)
     report = wait_for_report(Storage(deployment.grid.home), uploaded.uri, uploaded.version)
@@ -102,7 +102,7 @@ def submitted(manifest: Path, deployment: Deployment) -> dict[str, Any]:
 
 
 def _prepared(manifest: Path, deployment: Deployment) -> bytes:
-    """Return what is to be uploaded, its sources there already."""
+    """Return the content to upload, after uploading its sources."""
     found = packed(manifest, deployment)
     if found.sources:
         _parsed(manifest, found.content, deployment)  # nothing is uploaded for a manifest that will be rejected
@@ -119,7 +119,7 @@ def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploade
 
 @contextmanager
 def _may_go_on(next_step: str) -> Iterator[None]:
-    """Tell whoever sees an error, or interrupts, what to do about a manifest that may be submitted all the same."""
+    """Add the next step to errors and interrupts, for a manifest that may have been submitted despite them."""
     try:
         yield
     except KeyboardInterrupt:
@@ -128,16 +128,16 @@ def _may_go_on(next_step: str) -> Iterator[None]:
         error.next_step = f"{next_step} {error.next_step}".strip()
         raise
     except (BotoCoreError, ClientError) as error:
-        if not is_outage(error):  # it is refused
+        if not is_outage(error):  # AWS refused the request
             raise
-        raise TraingridError(f"AWS answers: {error}.", next_step) from error
+        raise TraingridError(f"AWS request failed: {error}.", next_step) from error
 
 
 def _print_plan(manifest: Path, deployment: Deployment) -> None:
-    """Print what a manifest would do; reads only.
+    """Print the jobs that a manifest would create; reads only.
 
     Raises:
-        TraingridError: The manifest is wrong, or some of it would fail as things are.
+        TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = packed(manifest, deployment)
     found = list(planned(_parsed(manifest, content.content, deployment), deployment))
@@ -147,21 +147,21 @@ def _print_plan(manifest: Path, deployment: Deployment) -> None:
     failing, unchecked = sum(line.would_fail for line in found), sum(line.is_unchecked for line in found)
     click.echo(
         f"{counted(len(found), 'job')}, {counted(sum(line.job.ranks for line in found), 'rank')}; "
-        f"{failing} would fail as things are" + (f", {unchecked} could not be checked" if unchecked else "")
+        f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")
     )
     if failing:
-        text = f"{failing} of {counted(len(found), 'job')} would fail as things are."
-        raise TraingridError(text, "Nothing was written. Bring data and images there, or fix the lines.")
+        text = f"{failing} of {counted(len(found), 'job')} would fail now."
+        raise TraingridError(text, "Nothing was written. Upload the data and images, or fix the lines.")
     click.echo("Nothing was written. Submit it without --plan.")
 
 
 def read_manifest(manifest: Path, deployment: Deployment) -> tuple[list[Line], PackedManifest]:
-    """Return the lines of a manifest on this machine, checked as the intake checks them, and their packed sources.
+    """Return the lines of a local manifest, validated as by the intake, and their packed sources.
 
-    Nothing is uploaded: whoever starts the lines' jobs does that first.
+    Nothing is uploaded; a caller that starts the lines' jobs uploads the sources first.
 
     Raises:
-        TraingridError: It is wrong; the text names everything that is.
+        TraingridError: The manifest is invalid; the text lists its errors.
     """
     found = packed(manifest, deployment)
     return _parsed(manifest, found.content, deployment), found
@@ -177,10 +177,10 @@ def _parsed(manifest: Path, content: bytes, deployment: Deployment) -> list[Line
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
-    """Return the intake's last report on one version of a manifest, as soon as it is there.
+    """Wait for the intake's final report on one version of a manifest, and return it.
 
     Raises:
-        TraingridError: The intake has not answered by when it must have, or what it has answered cannot be read.
+        TraingridError: The intake did not answer within its time limit, or its report cannot be read.
     """
     deadline = time.monotonic() + ANSWERED_WITHIN
     where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
@@ -198,11 +198,11 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
                 trouble = ""
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
-                raise TraingridError(f"The intake's report {where} cannot be read: AWS answers: {error}.") from error
-            trouble = f" AWS answers: {error}."
+                raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
+            trouble = f" AWS request failed: {error}."
         time.sleep(_POLL_SECONDS)
-    message = f"The intake has not answered on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
-    raise TraingridError(message, "Look at the log of the intake function and at its dead-letter queue.")
+    message = f"The intake has not reported on {uri} within {ANSWERED_WITHIN:.0f} s.{trouble}"
+    raise TraingridError(message, "Check the log of the intake function and its dead-letter queue.")
 
 
 def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ def _raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
         raise _rejected(manifest, report)
     if report["state"] == FAILED:
         submitted = f"{report['submitted_jobs']} of {report['jobs']} jobs of submission {report['submission']}"
-        what = f"{manifest}: {submitted} were submitted, in {report['tries']} tries. {report['reason']}"
+        what = f"{manifest}: {submitted} were submitted, in {report['tries']} attempts. {report['reason']}"
         raise TraingridError(what, report["next_step"])
 
 

@@ -1,4 +1,4 @@
-"""Bad manifests: what tools, hands and attackers make of a file, each with the error that it must give.
+"""Invalid manifests: files that tools, typing mistakes or attackers produce, each with the expected error.
 
 `bytes_cases`, `csv_cases`, `json_cases` and `value_cases` list them; `test_manifest_corpus.py` runs them all.
 """
@@ -13,10 +13,10 @@ class Case:
     """A manifest that must be rejected.
 
     Attributes:
-        name: What is wrong with it.
+        name: The defect.
         content: The file.
         field: The field that the first error must name.
-        says: A part of that error's reason.
+        says: A part of this error's reason.
     """
 
     name: str
