@@ -293,7 +293,7 @@ def test_service_roles_are_limited_to_this_account(control: Template, oregon: Te
 
 def test_a_wildcard_without_a_reason_cannot_be_granted() -> None:
     role = iam.Role(Stack(App(), "S"), "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-    with pytest.raises(ValueError, match="a wildcard needs `because`"):
+    with pytest.raises(ValueError, match="a wildcard requires `because`"):
         grant(role, ["s3:GetObject"], ["arn:aws:s3:::bucket/*"])
-    with pytest.raises(ValueError, match="a wildcard needs `because`"):
+    with pytest.raises(ValueError, match="a wildcard requires `because`"):
         grant(role, ["s3:ListBucket"], ["arn:aws:s3:::bucket"], because="there is none")
