@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.children import GONE
 from traingrid.failures import TAKEN_NAMES
+from traingrid.found_job import TrainingJob, owns
 from traingrid.ledger import FINAL_STATES, epoch_seconds
+from traingrid.ledger_items import attempts, had_child, is_by_hand
 from traingrid.violation import Violation
-from traingrid.world import GONE, SETTLED_SECONDS, TrainingJob, World, attempts, had_child, is_by_hand, owns
+from traingrid.world import SETTLED_SECONDS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.dynamodb import Item
-    from traingrid.world import Line
+    from traingrid.ledger_items import Line
 
 _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}
 

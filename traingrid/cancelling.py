@@ -22,9 +22,9 @@ from traingrid import ledger as ledgers
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import FINAL_STATES, index_of, is_cancelled
+from traingrid.ledger_items import elsewhere
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import submitted_jobs
-from traingrid.world import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

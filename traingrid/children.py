@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from traingrid.clients import Maker, gentle
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import jobs_key
-from traingrid.world import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 _DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
 _LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
 UNKNOWN = "UNKNOWN"
+GONE = frozenset({"SUCCEEDED", "FAILED", UNKNOWN})
+"""Batch's statuses of a terminated child, and UNKNOWN for a child that Batch does not know."""
 RETRY_PREFIX = "retry-"
 """Prefix of the names of files with only some lines of a submission. Files without it contain all lines in order."""
 

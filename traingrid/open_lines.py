@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.children import GONE
 from traingrid.job import Job
+from traingrid.ledger_items import is_by_hand
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import chunks, jobs_key
 from traingrid.sweep import by_submission
-from traingrid.world import GONE, is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.clients import Maker, gentle
+from traingrid.found_job import TrainingJob
 from traingrid.ownership import is_of_grid
 from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.world import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

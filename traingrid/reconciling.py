@@ -27,7 +27,9 @@ from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import brisk
 from traingrid.closing import Closer, Line
+from traingrid.found_job import owns
 from traingrid.ledger import WAITING, Ledger, is_cancelled
+from traingrid.ledger_items import elsewhere
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.reach import Reach
 from traingrid.rotation import rotated
@@ -38,7 +40,6 @@ from traingrid.submitted_jobs import submitted_jobs
 from traingrid.sweep import Submission, Sweep, by_submission
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.waits import SWEEP_SECONDS
-from traingrid.world import elsewhere, owns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
-    from traingrid.world import TrainingJob
+    from traingrid.found_job import TrainingJob
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line or training job that the reconciler closes or stops.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import PENDING, WAITING, index_of, is_cancelled
+from traingrid.ledger_items import is_by_hand, regions_of
 from traingrid.mended_lines import mended_jobs
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import retried_jobs, submitted_jobs
 from traingrid.training_jobs import ACTIVE_STATES
-from traingrid.world import is_by_hand, regions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
 from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
+from traingrid.ledger_items import had_child, is_by_hand
 from traingrid.submitted_jobs import submitted_jobs
-from traingrid.world import had_child, is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,9 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.clients import Maker, gentle
+from traingrid.found_job import TrainingJob
+from traingrid.ledger_items import attempts
 from traingrid.ownership import UNKNOWN_CODES, is_of_grid, tags_at
-from traingrid.world import TrainingJob, attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

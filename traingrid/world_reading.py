@@ -13,18 +13,21 @@ from traingrid.audit_calls import created, submission_of
 from traingrid.children import Children
 from traingrid.clients import gentle
 from traingrid.errors import TraingridError
+from traingrid.found_job import owns
 from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
+from traingrid.ledger_items import attempts, regions_of
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
-from traingrid.world import World, attempts, owns, regions_of
+from traingrid.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.found_job import TrainingJob
+    from traingrid.ledger_items import Line
     from traingrid.training_jobs import TrainingJobs
-    from traingrid.world import Line, TrainingJob
 
 
 def read_world(  # noqa: PLR0913  # one keyword for each independent option

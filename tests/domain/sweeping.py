@@ -11,11 +11,11 @@ from traingrid.backends.base import Seen
 from traingrid.children import ChildStatus
 from traingrid.deployment import Deployment
 from traingrid.dynamodb import Item
+from traingrid.found_job import TrainingJob
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.reconciling import Reconciler
 from traingrid.storage import Storage
-from traingrid.world import TrainingJob
 
 DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "DescribeTrainingJob")
 SLOW = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "StopTrainingJob")
