@@ -19,7 +19,8 @@ from stacks.registry_stack import RegistryStack
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.framework_images import to_environment
-from traingrid.grid import Grid, GridError, load_grid
+from traingrid.grid import Grid, GridError
+from traingrid.grid_file import load_grid
 
 ROOT = Path(__file__).parent
 LAYER = ROOT / "build" / "layer"

@@ -19,7 +19,8 @@ from traingrid.cli.submit import read_manifest, submitted
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid, load_grid
+from traingrid.grid import Grid
+from traingrid.grid_file import load_grid
 from traingrid.job import Job
 from traingrid.manifest import MAX_BYTES
 from traingrid.manifest_line import Line

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from rehearsal.mishaps import Struck
 from traingrid.accelerators import accelerators
-from traingrid.cli.console import printable
 from traingrid.failures import FAILURES
 from traingrid.job import Job
+from traingrid.text import printable
 from traingrid.world import World
 
 _SHOWN_LINES = 20

@@ -15,7 +15,7 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.training_jobs import ACTIVE_STATES

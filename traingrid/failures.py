@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
@@ -184,18 +186,6 @@ FAILURES: Mapping[str, Failure] = {
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
 """The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
 
-# Error codes of rejected calls. Throttling: botocore.retries.standard, ThrottledRetryableChecker. The others:
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html and the errors of CreateTrainingJob there.
-_THROTTLED_CODES = {
-    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottledException", "RequestThrottled"),
-    *("TooManyRequestsException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "SlowDown"),
-    *("BandwidthLimitExceeded", "LimitExceededException", "TransactionInProgressException"),
-}
-_PERMISSION_CODES = {"AccessDenied", "AccessDeniedException", "NotAuthorized", "UnauthorizedOperation", "OptInRequired"}
-_INVALID_CODES = {
-    *("ValidationException", "ValidationError", "ResourceNotFound", "InvalidParameterValue", "MalformedQueryString"),
-    *("InvalidParameterCombination", "MissingParameter", "InvalidAction", "SerializationException"),
-}
 # Messages of ValidationException, and of a FailureReason that begins with ClientError, as users report them. The order
 # matters: the messages about an image that cannot be pulled and about missing data also mention permissions.
 _TEXTS = (
@@ -220,13 +210,13 @@ def of_refusal(code: str, message: str = "") -> Failure:
         code: The error's code; empty if the service did not answer.
         message: The error's message.
     """
-    if code == "ResourceLimitExceeded":  # CreateTrainingJob's error code for an exceeded quota
+    if code == QUOTA_CODE:
         return QUOTA
-    if code in _THROTTLED_CODES:
+    if code in THROTTLED_CODES:
         return THROTTLED
-    if code in _PERMISSION_CODES:
+    if code in PERMISSION_CODES:
         return PERMISSION
-    if code in _INVALID_CODES:
+    if code in INVALID_CODES:
         return _by_text(message)
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 

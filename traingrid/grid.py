@@ -4,7 +4,6 @@
 read the same grid from their environment (`Grid.to_environment`, `Grid.from_environment`).
 """
 
-from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import (
@@ -59,19 +58,6 @@ class GridError(UsageError):
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-
-
-def load_grid(path: str | Path) -> "Grid":
-    """Return the grid that a YAML file describes.
-
-    Raises:
-        GridError: With all errors: an unreadable file, syntax errors, repeated and unknown keys, invalid values, and
-            Regions without SageMaker.
-    """
-    # The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
-    from traingrid.grid_file import check_grid_file  # noqa: PLC0415
-
-    return check_grid_file(Path(path))
 
 
 _OF_DEPLOYMENTS = {"alarms", "network", "abandoned_regions", "rebuild"}

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from traingrid.grid import Grid, GridError
-from traingrid.manifest_errors import shown
+from traingrid.text import shown
 from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 
 ENVIRONMENT_LIMIT = 3000
@@ -25,8 +25,16 @@ SAGEMAKER_ENDPOINTS = "api.sagemaker"
 """SageMaker's endpoint prefix, under which botocore's endpoint data lists it."""
 
 
-def check_grid_file(path: Path) -> Grid:
-    """Return the grid that the file at `path` describes; raises GridError (see `traingrid.grid.load_grid`)."""
+def load_grid(path: str | Path) -> Grid:
+    """Return the grid that a YAML file describes.
+
+    The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
+
+    Raises:
+        GridError: With all errors: an unreadable file, syntax errors, repeated and unknown keys, invalid values, and
+            Regions without SageMaker.
+    """
+    path = Path(path)
     document = _read(path)
     found = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
     grid = None

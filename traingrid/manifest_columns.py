@@ -6,7 +6,8 @@ import difflib
 import re
 from collections import Counter
 
-from traingrid.manifest_errors import LineError, file_error, shown
+from traingrid.manifest_errors import LineError, file_error
+from traingrid.text import shown
 
 MAX_COLUMNS = 500
 """The maximum number of columns: SageMaker's maximum number of entries of every mapping, and every other field."""

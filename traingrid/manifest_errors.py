@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 
 from traingrid.errors import TraingridError
 
 # A report lists at most this many errors, and always gives their total.
 MAX_REPORTED_ERRORS = 1_000
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +70,6 @@ class ErrorReport:
         """Insert errors before all that were added so far."""
         self.total += len(errors)
         self.kept = [*errors, *self.kept][:MAX_REPORTED_ERRORS]
-
-
-def escaped_cell(text: str) -> str:
-    """Return a text as a cell of an exported CSV file that no spreadsheet evaluates as a formula.
-
-    A text that starts with `=`, `+`, `-`, `@`, a tab or a line end is prefixed with an apostrophe, unless it is a
-    number (https://owasp.org/www-community/attacks/CSV_Injection). Control characters become escapes.
-    """
-    safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
-    dangerous = text.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") or text[:1] in ("\t", "\r", "\n")
-    return f"'{safe}" if dangerous and not _NUMBER.fullmatch(text) else safe
-
-
-def shown(value: str, width: int = 120) -> str:
-    """Return a value that is safe in a log or terminal: quoted, shortened, with control characters escaped."""
-    return ascii(value if len(value) <= width else value[: width - 1] + "…")
 
 
 def file_error(reason: str, next_step: str) -> ManifestError:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.manifest_columns import columns_of, is_header
-from traingrid.manifest_errors import LineError, ManifestError, file_error, shown
+from traingrid.manifest_errors import LineError, ManifestError, file_error
+from traingrid.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

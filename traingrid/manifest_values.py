@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traingrid.fields import MAX_RUNTIME_LIMIT, parse_duration
-from traingrid.manifest_errors import shown
 from traingrid.manifest_limits import MAX_INTEGER, broken_limit, choices, most
+from traingrid.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from traingrid.children import GONE
 from traingrid.job import Job
 from traingrid.ledger_items import is_by_hand
+from traingrid.ledger_submissions import by_submission
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import chunks, jobs_key
-from traingrid.sweep import by_submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from traingrid.dynamodb import Item
     from traingrid.ledger import Ledger
+    from traingrid.ledger_submissions import Submission
     from traingrid.storage import Storage
-    from traingrid.sweep import Submission
 
 
 @dataclass(frozen=True, kw_only=True)

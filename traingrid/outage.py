@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalE
 from botocore.exceptions import ConnectionError as NoConnectionError
 
 from traingrid.clients import renew
-from traingrid.failures import SERVICE_ERROR, THROTTLED, of_refusal
+from traingrid.error_codes import KNOWN_CODES, THROTTLED_CODES
 from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def is_outage(error: Exception) -> bool:
     """Return True if the same call may succeed later without intervention."""
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        failure = of_refusal(error.response["Error"]["Code"])
-        return is_expired(error) or failure is THROTTLED or (failure is SERVICE_ERROR and status >= 500)
+        code = error.response["Error"]["Code"]
+        return is_expired(error) or code in THROTTLED_CODES or (code not in KNOWN_CODES and status >= 500)
     # A connection that failed, closed or timed out, or credentials that the container's endpoint did not return.
     return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError)
 

@@ -30,6 +30,7 @@ from traingrid.closing import Closer, Line
 from traingrid.found_job import owns
 from traingrid.ledger import WAITING, Ledger, is_cancelled
 from traingrid.ledger_items import elsewhere
+from traingrid.ledger_submissions import Submission, by_submission
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.reach import Reach
 from traingrid.rotation import rotated
@@ -37,7 +38,7 @@ from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import chunks, jobs_key
 from traingrid.submitted_jobs import submitted_jobs
-from traingrid.sweep import Submission, Sweep, by_submission
+from traingrid.sweep import Sweep
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.waits import SWEEP_SECONDS
 

@@ -29,8 +29,9 @@ from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.cli.console import console
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane, watch_submission
+from traingrid.cli.status import watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.cli.submit import wait_for_report
 from traingrid.errors import INTERRUPTED, TraingridError

@@ -12,8 +12,8 @@ from tests.containers.engine import podman
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import DIGITS, REGIONS, ended, submit, until
 from traingrid.audit import audit
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.failures import TRAINED, TRY_AGAIN
 from traingrid.ledger import PENDING, WAITING

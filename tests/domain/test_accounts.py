@@ -12,7 +12,8 @@ from moto import mock_aws
 
 from traingrid.clients import ActingRole, client, once, renew
 from traingrid.deployment import Deployment
-from traingrid.grid import Grid, GridError, load_grid
+from traingrid.grid import Grid, GridError
+from traingrid.grid_file import load_grid
 from traingrid.manifest import parse
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines

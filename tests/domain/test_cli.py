@@ -15,7 +15,7 @@ import pytest
 from tests.domain.deployments import REGIONS
 from traingrid import names
 from traingrid.cli import audit, data, main, status
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError

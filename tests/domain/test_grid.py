@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.domain.grids import changed, problems
-from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError, load_grid
-from traingrid.grid_file import nearest
+from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError
+from traingrid.grid_file import load_grid, nearest
 from traingrid.grid_job import MPI_OPTIONS
 
 ROOT = Path(__file__).parents[2]

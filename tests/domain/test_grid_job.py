@@ -6,7 +6,8 @@ import pytest
 
 from tests.domain.grids import GOOD, changed, problems
 from traingrid.fields import parse_duration
-from traingrid.grid import Grid, load_grid
+from traingrid.grid import Grid
+from traingrid.grid_file import load_grid
 
 
 def test_the_default_mpi_options_are_these(grid: Grid) -> None:

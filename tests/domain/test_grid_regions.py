@@ -8,8 +8,8 @@ import pytest
 from botocore.loaders import Loader
 
 from tests.domain.grids import KEY, changed, problems
-from traingrid.grid import Grid, load_grid
-from traingrid.grid_file import sagemaker_regions
+from traingrid.grid import Grid
+from traingrid.grid_file import load_grid, sagemaker_regions
 from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 

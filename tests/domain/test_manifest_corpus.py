@@ -14,9 +14,10 @@ from tests.domain.corpus import Case, bytes_cases, csv_cases, json_cases, value_
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.manifest import parse
-from traingrid.manifest_errors import MAX_REPORTED_ERRORS, LineError, ManifestError, escaped_cell
+from traingrid.manifest_errors import MAX_REPORTED_ERRORS, LineError, ManifestError
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import iter_jobs, jobs_of_lines, normalised
+from traingrid.text import escaped_cell
 
 DEPLOYMENT = sample_deployment()
 CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]

@@ -13,8 +13,8 @@ from tests.domain.deployments import SAMPLE_BUCKETS
 from traingrid import retry_plan, retrying
 from traingrid.batch import SubmitFailedError
 from traingrid.children import ChildStatus
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import once
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError

@@ -19,7 +19,7 @@ from traingrid.cli import submit as command
 from traingrid.cli.sources import packed
 from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.grid import load_grid
+from traingrid.grid_file import load_grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.submission import iter_jobs

@@ -17,12 +17,12 @@ from localcloud.server import LocalCloud
 from rehearsal.stage import until
 from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from traingrid import names
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import submitted
 from traingrid.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid_file import load_grid
 from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
 

@@ -8,8 +8,8 @@ import pytest
 from localcloud.server import LocalCloud
 from tests.end_to_end.test_two_regions import DIGITS, ended, submit
 from traingrid.audit import audit
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
 from traingrid.status import SubmissionStatus

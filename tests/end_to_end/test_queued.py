@@ -19,7 +19,7 @@ from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.cancelling import Canceller, Wanted
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.retrying import Retrier
 from traingrid.world_reading import read_world

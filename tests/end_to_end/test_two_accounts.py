@@ -17,9 +17,9 @@ from tests.end_to_end.deployed import GRID, two_regions
 from tests.end_to_end.test_two_regions import DIGITS, submit, until
 from traingrid import names
 from traingrid.audit import audit
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import client, renew
 from traingrid.status import SubmissionStatus
 from traingrid.world_reading import read_world

@@ -16,8 +16,8 @@ import pytest
 from localcloud.server import LocalCloud
 from traingrid import names
 from traingrid.audit import audit
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import wait_for_report
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri

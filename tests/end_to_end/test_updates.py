@@ -24,7 +24,7 @@ from tests.end_to_end.test_two_regions import submit, until
 from tests.stacks.templates import ROOT, an_app
 from traingrid import names
 from traingrid.audit import audit
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid import NAME_LIMIT, Grid

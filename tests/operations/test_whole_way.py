@@ -15,8 +15,8 @@ from traingrid.batch import Batch
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
 from traingrid.ledger import FINAL_STATES
 from traingrid.retrying import Retrier
 from traingrid.status import submission_status

@@ -8,9 +8,9 @@ import click
 
 from traingrid.audit import audit as violations_of
 from traingrid.audit import counts, notes
-from traingrid.cli.console import counted, printable
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError, UsageError
+from traingrid.text import counted, printable
 from traingrid.world_reading import read_world
 
 if TYPE_CHECKING:

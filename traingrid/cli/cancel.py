@@ -9,11 +9,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.children import Children
-from traingrid.cli.console import counted, printable
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.outage import is_outage
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from pathlib import Path

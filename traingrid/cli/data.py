@@ -12,8 +12,8 @@ import click
 from botocore.exceptions import ClientError
 
 from traingrid import names
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.deployed import find_deployment
-from traingrid.cli.status import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError
 from traingrid.s3_uri import S3Uri

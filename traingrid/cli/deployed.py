@@ -11,7 +11,7 @@ from traingrid import names
 from traingrid.clients import client
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid_file import load_grid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,13 +14,14 @@ from traingrid.checkup.account import caller
 from traingrid.checkup.finding import Verdict, of_grid_file
 from traingrid.checkup.quotas import of_grid, of_jobs
 from traingrid.checkup.whole import check_up
-from traingrid.cli.console import console, printable
+from traingrid.cli.console import console
 from traingrid.cli.submit import read_manifest
 from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid_file import load_grid
 from traingrid.manifest_line import iter_jobs
 from traingrid.planning import NO_SUBMISSION
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,11 +9,11 @@ import click
 
 from traingrid.backends.base import LogPosition
 from traingrid.backends.queued import watching
-from traingrid.cli.console import printable
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.log_lines import readable
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.status_table import paused_sentence
 from traingrid.clients import client
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.cli.console import printable
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,11 @@ from rich.text import Text
 from traingrid import names
 from traingrid.checkup.account import caller
 from traingrid.checkup.left_stacks import is_there, left_stacks
-from traingrid.cli.console import console, printable
+from traingrid.cli.console import console
 from traingrid.clients import brisk
-from traingrid.grid import load_grid
+from traingrid.grid_file import load_grid
 from traingrid.retained import retained as kept
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.cli.console import printable
 from traingrid.cli.source_folder import archive, check_place
 from traingrid.errors import UsageError
 from traingrid.manifest_columns import columns_of
@@ -23,6 +22,7 @@ from traingrid.manifest_errors import ManifestError
 from traingrid.manifest_rows import Row, Rows
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

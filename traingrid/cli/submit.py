@@ -13,7 +13,7 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.cli.console import announcing_a_wait, console, counted, printable
+from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
@@ -28,6 +28,7 @@ from traingrid.planning import planned
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import submission_id
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
