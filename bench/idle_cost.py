@@ -15,7 +15,7 @@ from aws_cdk import App
 
 from app import build_app
 from traingrid import prices
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 from traingrid.prices import Price
 from traingrid.sweep import Sweep
 from traingrid.waits import SWEEP_SECONDS

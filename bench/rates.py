@@ -21,8 +21,8 @@ from bench.report import Result, report
 from bench.simulated_line import ACCOUNT, job_of, run_line
 from localcloud.limits.rates import rate_of
 from localcloud.limits.throttle import TokenBuckets
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.pace import DESCRIBES_PER_SECOND
 
 RESULTS = CHECKOUT / "bench/results/rates.json"

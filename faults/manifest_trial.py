@@ -17,7 +17,7 @@ from traingrid.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.manifest import Line
 
 SECONDS = 1.0

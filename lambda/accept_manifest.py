@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from traingrid.batch import Batch
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.ledger import Ledger
 from traingrid.log_lines import log_line

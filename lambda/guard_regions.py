@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.region_guard import RegionGuard
 
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from traingrid.deployment import Deployment
 from traingrid.embedded_metrics import embedded_metrics
+from traingrid.grid.deployment import Deployment
 from traingrid.reach import UnreachedError
 from traingrid.reconciling import GRACE_SECONDS, Reconciler
 

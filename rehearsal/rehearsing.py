@@ -17,10 +17,10 @@ from rehearsal.stage import BATCH_ENDED, Stage, deployed, patience
 from traingrid.audit import audit
 from traingrid.cli.submit import read_manifest, submitted
 from traingrid.clients import client
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid
-from traingrid.grid_file import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
 from traingrid.job import Job
 from traingrid.manifest import MAX_BYTES
 from traingrid.manifest_line import Line

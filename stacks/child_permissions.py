@@ -11,7 +11,7 @@ from stacks.grants import deny, grant
 from stacks.training_jobs import NEVER, WHOSE, alike, creation_conditions, training_jobs
 from traingrid import names
 from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:

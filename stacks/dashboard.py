@@ -6,7 +6,7 @@ from constructs import Construct
 
 from traingrid import names
 from traingrid.embedded_metrics import NAMESPACE
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 _PERIOD = Duration.minutes(5)
 _LINES = ("LinesPending", "LinesWaiting", "LinesTraining")

@@ -10,8 +10,8 @@ from constructs import Construct
 
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid import Grid
-from traingrid.grid_region import Region
+from traingrid.grid.model import Grid
+from traingrid.grid.region import Region
 
 _ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
 

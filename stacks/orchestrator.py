@@ -14,7 +14,7 @@ from stacks.network import Network
 from stacks.service_queues import shared_by_weight
 from traingrid import names
 from traingrid.failures import FOR_GOOD
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 ATTEMPTS = 10
 """Batch's maximum. A child that is retried attaches to its existing training job, so nothing is paid for twice."""

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 from traingrid.waits import SWEEP_SECONDS
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)

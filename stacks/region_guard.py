@@ -13,7 +13,7 @@ from stacks.event_function import EventFunction, Runtime
 from stacks.grants import grant
 from stacks.network import zones
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 LONGEST_ANSWER = Duration.minutes(5)
 """The function reads the whole ledger, as a sweep does."""

@@ -15,7 +15,7 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.s3_uri import S3Uri
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.children import Children
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.grid.deployment import Deployment
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 

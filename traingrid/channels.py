@@ -16,7 +16,7 @@ from traingrid.s3_uri import S3Uri
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid_job import JobDefaults
+    from traingrid.grid.job_defaults import JobDefaults
     from traingrid.job import Inputs, Job, Streams
 
 MANIFEST_FOLDER = "input"

@@ -14,7 +14,7 @@ from traingrid.submission import MAX_ARRAY, jobs_of_lines, read_job, submission_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.batch import Batch
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage

@@ -20,8 +20,8 @@ from traingrid.manifest_rules import Rules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traingrid.deployment import Deployment
-    from traingrid.grid import Grid
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
 
 __all__ = ["MAX_BYTES", "Line", "parse"]
 

@@ -13,8 +13,8 @@ from traingrid.manifest_values import RefusedError, literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from traingrid.grid import Grid
-    from traingrid.grid_job import JobDefaults
+    from traingrid.grid.job_defaults import JobDefaults
+    from traingrid.grid.model import Grid
     from traingrid.job import Inputs
     from traingrid.manifest_rules import Rules
     from traingrid.s3_uri import S3Uri

@@ -13,9 +13,9 @@ from traingrid.manifest_values import metric_regex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traingrid.deployment import Deployment
-    from traingrid.grid import Grid
-    from traingrid.grid_job import JobDefaults
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.job_defaults import JobDefaults
+    from traingrid.grid.model import Grid
     from traingrid.job import Inputs
     from traingrid.s3_uri import S3Uri
 

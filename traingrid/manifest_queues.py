@@ -15,8 +15,8 @@ from traingrid.manifest_values import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traingrid.deployment import Deployment
-    from traingrid.grid import Grid
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
     from traingrid.job import Job
     from traingrid.manifest_channels import Wrong
     from traingrid.manifest_errors import LineError

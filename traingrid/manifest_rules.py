@@ -17,8 +17,8 @@ from traingrid.manifest_values import RefusedError
 from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
-    from traingrid.deployment import Deployment
-    from traingrid.grid import Grid
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
 
 _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from traingrid.fields import MAX_RUNTIME_LIMIT, parse_duration
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, parse_duration
 from traingrid.manifest_limits import MAX_INTEGER, broken_limit, choices, most
 from traingrid.text import shown
 

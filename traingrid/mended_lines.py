@@ -12,7 +12,7 @@ from traingrid.manifest_line import job_of_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.manifest_line import Line
 
 # Fields that do not come from the line's content: its line number, and a field that this program's version sets.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traingrid.grid_orchestrator import Orchestrator
+    from traingrid.grid.orchestrator import Orchestrator
 
 VCPU_HOUR, GB_HOUR, ADDRESS_HOUR = 0.04048, 0.004445, 0.005
 """US dollars in us-east-1 for Fargate on Linux and x86, from https://www.wring.co/blog/aws-fargate-pricing-guide on

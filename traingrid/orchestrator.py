@@ -18,9 +18,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends.queued import launching
 from traingrid.child import Child, find_job
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
 from traingrid.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
 from traingrid.orchestration_cost import dollars
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from traingrid.backends.base import Backend
-    from traingrid.grid_orchestrator import Orchestrator
+    from traingrid.grid.orchestrator import Orchestrator
     from traingrid.ledger import Item
     from traingrid.log_lines import Say
 

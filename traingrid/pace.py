@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from traingrid.grid_orchestrator import Orchestrator
+    from traingrid.grid.orchestrator import Orchestrator
 
 LOG_READS_PER_SECOND = 10.0
 """Calls of GetLogEvents per second for an account in the slowest Regions, e.g. eu-west-1; the quota is not adjustable

@@ -20,7 +20,7 @@ from traingrid.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.manifest_line import Line
 

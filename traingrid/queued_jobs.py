@@ -15,7 +15,7 @@ from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 _SERVICE_JOB = ":service-job/"
 

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from traingrid.backends.base import Backend
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
     from traingrid.found_job import TrainingJob
+    from traingrid.grid.deployment import Deployment
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line or training job that the reconciler closes or stops.

@@ -29,7 +29,7 @@ from traingrid.training_jobs import ACTIVE_STATES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.training_jobs import TrainingJobs
 
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")

@@ -22,7 +22,7 @@ from traingrid.clients import client
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 _GB = 2**30
 _MEASURED = timedelta(days=3)  # CloudWatch receives the sizes of buckets once a day, one day late

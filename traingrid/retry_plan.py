@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traingrid.children import Children
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
     from traingrid.manifest_line import Line

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from traingrid.batch import Batch
     from traingrid.children import Children
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
     from traingrid.manifest_line import Line

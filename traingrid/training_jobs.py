@@ -15,8 +15,8 @@ from traingrid.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
+    from traingrid.grid.deployment import Deployment
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
 ACTIVE_STATES = ("InProgress", "Stopping")

@@ -23,9 +23,9 @@ from traingrid.world import World
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.deployment import Deployment
     from traingrid.dynamodb import Item
     from traingrid.found_job import TrainingJob
+    from traingrid.grid.deployment import Deployment
     from traingrid.ledger_items import Line
     from traingrid.training_jobs import TrainingJobs
 

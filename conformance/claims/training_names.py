@@ -71,7 +71,7 @@ def name_has_no_underscores(aws: Aws) -> None:
         training.start(TrainingJobName="under_score")
 
 
-@claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid.py")
+@claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid/model.py")
 def name_has_at_most_63_characters(aws: Aws) -> None:
     """A training job name of 64 characters is refused with ValidationException."""
     training = Training.of(aws)

@@ -77,7 +77,7 @@ def at_most_40_metric_definitions(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StoppingCondition", "The maximum value is 28 days"),
-    used_by="traingrid/manifest_rules.py traingrid/grid_limits.py",
+    used_by="traingrid/manifest_rules.py traingrid/grid/limits.py",
 )
 def at_most_28_days(aws: Aws) -> None:
     """A MaxRuntimeInSeconds of more than 28 days is refused."""
@@ -164,7 +164,7 @@ def missing_repository_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "AlgorithmSpecification", "registry/repository[@digest] image path formats"),
-    used_by="traingrid/grid_image.py stacks/image_build.py",
+    used_by="traingrid/grid/image.py stacks/image_build.py",
     trainings=1,
 )
 def image_may_be_named_by_its_digest(aws: Aws) -> None:

@@ -17,8 +17,8 @@ from faults.model.programs import FUNCTION_SECONDS, Programs
 from faults.model.sagemaker import TrainingJob
 from traingrid import names
 from traingrid.audit import audit
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.intake import ManifestVersion
 from traingrid.ledger import job_item, was_seen
 from traingrid.s3_uri import S3Uri

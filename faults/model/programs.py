@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from faults.model.actors import Turns
     from faults.model.batch import BatchChild
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 FUNCTION_SECONDS = 60.0
 """Timeout of a function (stacks/event_function.py)."""

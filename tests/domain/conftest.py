@@ -7,9 +7,9 @@ from moto import mock_aws
 
 from tests.domain.deployments import SAMPLE, sample_deployment
 from tests.domain.grids import GOOD
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.grid_file import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
 from traingrid.job import Job, Replica
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse

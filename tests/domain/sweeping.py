@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from traingrid import names
 from traingrid.backends.base import Seen
 from traingrid.children import ChildStatus
-from traingrid.deployment import Deployment
 from traingrid.dynamodb import Item
 from traingrid.found_job import TrainingJob
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.reconciling import Reconciler

@@ -11,9 +11,9 @@ import pytest
 from moto import mock_aws
 
 from traingrid.clients import ActingRole, client, once, renew
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid, GridError
-from traingrid.grid_file import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid, GridError
 from traingrid.manifest import parse
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from traingrid.batch import Batch, SubmitFailedError
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.s3_uri import ObjectVersion
 
 JOBS = ObjectVersion("bucket", "submissions/0123abcd/jobs-2.jsonl", "v1")

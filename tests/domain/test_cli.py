@@ -17,8 +17,8 @@ from traingrid import names
 from traingrid.cli import audit, data, main, status
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
 from traingrid.s3_uri import S3Uri

@@ -8,10 +8,10 @@ import pytest
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import training_job_request
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.framework_images import FrameworkImage, to_environment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.framework_images import FrameworkImage, to_environment
+from traingrid.grid.model import Grid
 from traingrid.job import Job
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError

@@ -12,8 +12,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
 from traingrid.batch import SubmitFailedError
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.intake import BusyError, Intake, ManifestVersion
 from traingrid.job import Job
 from traingrid.ledger import Ledger

@@ -13,8 +13,8 @@ from botocore.validate import validate_parameters
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.job import Channel, Job, in_region
 from traingrid.manifest import parse
 from traingrid.manifest_columns import FIELDS, MAPPINGS

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.planning import Found, planned

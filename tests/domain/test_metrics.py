@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from traingrid.grid_job import JobDefaults
+from traingrid.grid.job_defaults import JobDefaults
 from traingrid.manifest_values import metric_regex, metrics
 from training_container.trainer import metric_lines
 

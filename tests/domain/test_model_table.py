@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from faults.model.table import Condition, ModelTable
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Claim, Ledger
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from traingrid.grid_orchestrator import Orchestrator
+from traingrid.grid.orchestrator import Orchestrator
 from traingrid.orchestration_cost import dollars, sentence
 
 

@@ -19,8 +19,8 @@ from tests.domain.deployments import SAMPLE
 from traingrid import orchestrator
 from traingrid.child import Child, find_job
 from traingrid.children import ChildStatus
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.orchestrator import exit_code, run_child
 from traingrid.s3_uri import S3Uri

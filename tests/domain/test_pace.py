@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from tests.domain.training import FakeTime
 from traingrid.backends.base import LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.deployment import Deployment
-from traingrid.grid_orchestrator import Orchestrator
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.orchestrator import Orchestrator
 from traingrid.job import Job
 from traingrid.log_following import LogFollower
 from traingrid.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
 from traingrid.cli import submit as command
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
 from traingrid.planning import Found, planned

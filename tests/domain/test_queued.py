@@ -14,10 +14,10 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.queued import Either, Queued, launching, watching
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
 from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.job import Job
 from traingrid.manifest import parse
 from traingrid.ownership import tags_of

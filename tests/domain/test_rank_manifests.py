@@ -14,8 +14,8 @@ from tests.domain.deployments import ACCOUNT
 from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.clients import client
-from traingrid.deployment import Deployment
 from traingrid.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Channel, Job
 from traingrid.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
 from traingrid.s3_uri import S3Uri

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.domain.sweeping import DENIED, Region, World, open_lines
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION

@@ -16,8 +16,8 @@ from traingrid.children import ChildStatus
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
 from traingrid.clients import once
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger, cancel_of_job
 from traingrid.manifest import parse
 from traingrid.manifest_line import Line

@@ -10,7 +10,6 @@ from tests.domain.deployments import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import training_job_request
-from traingrid.deployment import Deployment
 from traingrid.failures import (
     CONFLICT,
     INVALID_REQUEST,
@@ -21,6 +20,7 @@ from traingrid.failures import (
     THROTTLED,
     Failure,
 )
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.manifest import parse
 from traingrid.names import TAG_FINGERPRINT

@@ -17,9 +17,9 @@ from traingrid import names
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.cli.sources import packed
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.grid_file import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
 from traingrid.manifest import parse
 from traingrid.manifest_errors import ManifestError
 from traingrid.submission import iter_jobs

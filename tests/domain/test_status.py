@@ -10,7 +10,7 @@ from tests.domain.deployments import SAMPLE
 from traingrid.children import ChildStatus
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.domain.deployments import SAMPLE
 from traingrid import names
 from traingrid.cli import main, submit
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.intake import ANSWERED_WITHIN, WITHIN_SECONDS
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage

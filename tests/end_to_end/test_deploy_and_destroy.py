@@ -22,7 +22,7 @@ from traingrid.cli.main import cli
 from traingrid.cli.submit import submitted
 from traingrid.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid_file import load_grid
+from traingrid.grid.file import load_grid
 from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
 

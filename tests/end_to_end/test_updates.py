@@ -27,7 +27,7 @@ from traingrid.audit import audit
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid import NAME_LIMIT, Grid
+from traingrid.grid.model import NAME_LIMIT, Grid
 from traingrid.world_reading import read_world
 
 NAME = "grid-of-twentyfour-chars"

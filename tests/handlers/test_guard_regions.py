@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.domain.sweeping import open_lines
 from tests.handlers.cloudformation import CloudFormation
 from traingrid import names, region_guard
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
 

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
 from traingrid import reconciling
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse
 from traingrid.s3_uri import S3Uri

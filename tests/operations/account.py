@@ -14,9 +14,9 @@ from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.clients import client
-from traingrid.deployment import Deployment
 from traingrid.dynamodb import Item
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger

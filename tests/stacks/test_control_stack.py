@@ -10,7 +10,7 @@ from localcloud.batch.retries import Outcome, problem_with, should_retry
 from tests.stacks.templates import REGIONS, Template, environment, flat, only, resources
 from traingrid import names
 from traingrid.failures import FAILURES
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 from traingrid.intake import WITHIN_SECONDS
 from traingrid.intake_failure import RETRY_DELAYS
 

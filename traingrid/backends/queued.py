@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.backends.base import Backend
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
 
 _REFUSED = "ClientException"

@@ -21,7 +21,7 @@ from traingrid.storage import Storage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"

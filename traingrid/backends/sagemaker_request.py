@@ -16,8 +16,8 @@ from traingrid.job import Channel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid_region import Region
-    from traingrid.grid_training import Training
+    from traingrid.grid.region import Region
+    from traingrid.grid.training import Training
     from traingrid.job import Job
 
 # The hyperparameters that make AWS's own containers start MPI; see `distribution` of the SageMaker Python SDK and

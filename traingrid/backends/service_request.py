@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
     from traingrid.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024

@@ -10,14 +10,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.checkup.finding import Finding, Verdict, looked
 from traingrid.clients import client
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from traingrid.clients import ActingRole
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 OLDEST_BOOTSTRAP = 6
 """The oldest bootstrap version that this CDK's templates accept (their rule CheckBootstrapVersion)."""

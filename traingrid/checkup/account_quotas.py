@@ -15,7 +15,7 @@ from traingrid.clients import client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 LAMBDA_CONCURRENCY = 10
 """The concurrent executions that a grid needs: its functions use a few at a time, and throttled events are retried for

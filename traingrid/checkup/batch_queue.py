@@ -12,7 +12,7 @@ from traingrid.clients import client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 
 def batch_queue(grid: Grid) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from traingrid import names
 from traingrid.checkup.finding import DEPLOY as _DEPLOY
 from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
 from traingrid.clients import client
-from traingrid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 from traingrid.planning import image_request
 from traingrid.region_guard import removed_by_force
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from traingrid.clients import ActingRole
-    from traingrid.grid import Grid
-    from traingrid.grid_image import Image
+    from traingrid.grid.image import Image
+    from traingrid.grid.model import Grid
 
 
 NOT_DEPLOYED = "not deployed"

@@ -17,7 +17,7 @@ from traingrid.clients import brisk, client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 _AT_ONCE = 16
 

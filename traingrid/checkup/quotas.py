@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traingrid.clients import ActingRole
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
     from traingrid.job import Job
 
 

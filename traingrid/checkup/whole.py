@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from traingrid.checkup.quotas import Need
     from traingrid.clients import ActingRole
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 
 def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from traingrid.storage import Storage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 
 @dataclass(frozen=True, kw_only=True)

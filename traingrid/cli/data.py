@@ -22,7 +22,7 @@ from traingrid.safe_tarfile import tarfile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 
 @click.command()

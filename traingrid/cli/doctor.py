@@ -16,9 +16,9 @@ from traingrid.checkup.quotas import of_grid, of_jobs
 from traingrid.checkup.whole import check_up
 from traingrid.cli.console import console
 from traingrid.cli.submit import read_manifest
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid_file import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
 from traingrid.manifest_line import iter_jobs
 from traingrid.planning import NO_SUBMISSION
 from traingrid.text import printable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.checkup.finding import Finding
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
 

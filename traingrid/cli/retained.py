@@ -13,7 +13,7 @@ from traingrid.checkup.account import caller
 from traingrid.checkup.left_stacks import is_there, left_stacks
 from traingrid.cli.console import console
 from traingrid.clients import brisk
-from traingrid.grid_file import load_grid
+from traingrid.grid.file import load_grid
 from traingrid.retained import retained as kept
 from traingrid.text import printable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from traingrid.grid import Grid
+    from traingrid.grid.model import Grid
     from traingrid.retained import Retained
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.clients import ActingRole
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 _SHOWN_ERRORS = 20
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.cli.sources import PackedManifest
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
     from traingrid.manifest_line import Line
 
 _POLL_SECONDS = 0.5

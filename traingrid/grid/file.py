@@ -13,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from traingrid.grid import Grid, GridError
+from traingrid.grid.model import Grid, GridError
+from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 from traingrid.text import shown
-from traingrid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 
 ENVIRONMENT_LIMIT = 3000
 """Maximum size of a grid in the environment, in bytes. Lambda allows 4 KB for all variables of a function together

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from traingrid.fields import Count
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import Count
+from traingrid.grid.part import GridPart
 
 
 class Limits(GridPart):

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
 
-from traingrid import framework_images, names
+from traingrid import names
 from traingrid.clients import ActingRole
 from traingrid.errors import UsageError
-from traingrid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
-from traingrid.grid import Grid
+from traingrid.grid import framework_images
+from traingrid.grid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
+from traingrid.grid.model import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid_image import Image
+    from traingrid.grid.image import Image
     from traingrid.names import Part
 
 

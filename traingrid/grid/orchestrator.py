@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from traingrid.fields import Count, ImageTag, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import Count, ImageTag, broken_rule
+from traingrid.grid.part import GridPart
 
 FARGATE_MEMORY = {
     0.25: (512, 1024, 2048),

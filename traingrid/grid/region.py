@@ -5,11 +5,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from traingrid.fields import AccountId, BucketName, SecurityGroupId, SubnetId, broken_rule
-from traingrid.grid_encryption import KeyArn, region_of
-from traingrid.grid_part import GridPart
-from traingrid.grid_queues import ServiceQueue
-from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+from traingrid.grid.encryption import KeyArn, region_of
+from traingrid.grid.field_types import AccountId, BucketName, SecurityGroupId, SubnetId, broken_rule
+from traingrid.grid.part import GridPart
+from traingrid.grid.queues import ServiceQueue
+from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 
 class Region(GridPart):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from traingrid.fields import (
+from traingrid.grid.field_types import (
     MAX_RUNTIME_LIMIT,
     ChannelName,
     Count,
@@ -15,8 +15,8 @@ from traingrid.fields import (
     MetricName,
     Text,
 )
-from traingrid.grid_part import GridPart
-from traingrid.grid_queues import Launch, Share
+from traingrid.grid.part import GridPart
+from traingrid.grid.queues import Launch, Share
 from traingrid.job import Streams
 
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"

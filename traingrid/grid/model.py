@@ -18,7 +18,9 @@ from pydantic_core import PydanticCustomError
 
 from traingrid import names
 from traingrid.errors import UsageError
-from traingrid.fields import (
+from traingrid.grid.alarms import Alarms
+from traingrid.grid.encryption import Encryption, account_of_key, refuse_keys
+from traingrid.grid.field_types import (
     AccountId,
     AlgorithmName,
     ImageRegistry,
@@ -27,17 +29,15 @@ from traingrid.fields import (
     Text,
     broken_rule,
 )
-from traingrid.grid_alarms import Alarms
-from traingrid.grid_encryption import Encryption, account_of_key, refuse_keys
-from traingrid.grid_image import Image, refuse_efa
-from traingrid.grid_job import JobDefaults
-from traingrid.grid_limits import Limits
-from traingrid.grid_network import Network
-from traingrid.grid_orchestrator import Orchestrator
-from traingrid.grid_part import GridPart
-from traingrid.grid_queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
-from traingrid.grid_region import Region, refuse_accounts, refuse_buckets, refuse_data_keys
-from traingrid.grid_training import Training
+from traingrid.grid.image import Image, refuse_efa
+from traingrid.grid.job_defaults import JobDefaults
+from traingrid.grid.limits import Limits
+from traingrid.grid.network import Network
+from traingrid.grid.orchestrator import Orchestrator
+from traingrid.grid.part import GridPart
+from traingrid.grid.queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
+from traingrid.grid.region import Region, refuse_accounts, refuse_buckets, refuse_data_keys
+from traingrid.grid.training import Training
 
 NAME_LIMIT = 24
 """Maximum length of a grid's name. An S3 bucket's name has at most 63 characters

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from traingrid.fields import SecurityGroupId, SubnetId, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import SecurityGroupId, SubnetId, broken_rule
+from traingrid.grid.part import GridPart
 
 # EC2's format of ids (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$", strict=True)]

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from traingrid.fields import MAX_RUNTIME_LIMIT, Duration
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, Duration
+from traingrid.grid.part import GridPart
 
 MAX_SUBNETS, MAX_SECURITY_GROUPS = 16, 5
 """Maximum number of subnets and of security groups of a training job (VpcConfig in the SageMaker API reference,

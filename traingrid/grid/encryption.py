@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from traingrid.fields import RegionName, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import RegionName, broken_rule
+from traingrid.grid.part import GridPart
 
 KeyArn = Annotated[
     str,

@@ -4,8 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from traingrid.fields import Count, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import Count, broken_rule
+from traingrid.grid.part import GridPart
 
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]{1,64}@[^@\s]+\.[^@\s]+$", max_length=320, strict=True)]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
-from traingrid.fields import ImageTag, Repository, Text, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import ImageTag, Repository, Text, broken_rule
+from traingrid.grid.part import GridPart
 
 Target = Literal["cpu", "gpu"]
 """The stages of training_container/Dockerfile that are separate images."""

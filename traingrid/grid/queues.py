@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from traingrid.fields import Count, InstanceType, broken_rule
-from traingrid.grid_part import GridPart
+from traingrid.grid.field_types import Count, InstanceType, broken_rule
+from traingrid.grid.part import GridPart
 
 Launch = Literal["direct", "queued"]
 """How a training job is launched: by the child itself, or by AWS Batch when its service queue has capacity."""
