@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid import manifest
-from traingrid.manifest_errors import ManifestError
+from traingrid.manifest import parse as manifest
+from traingrid.manifest.errors import ManifestError
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import jobs_of_lines, normalised, read_job
 from traingrid.violation import Violation
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.manifest import Line
+    from traingrid.manifest.parse import Line
 
 SECONDS = 1.0
 """Limit of processor time per manifest; the small manifests of these experiments take a few milliseconds."""

@@ -19,7 +19,7 @@ from traingrid.violation import Violation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.manifest import Line
+    from traingrid.manifest.parse import Line
 
 MEMORY_MIB = 256.0
 """Limit of the process's memory growth over all manifests of an experiment."""

@@ -22,9 +22,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
 from traingrid.job import Job
-from traingrid.manifest import MAX_BYTES
-from traingrid.manifest_line import Line
-from traingrid.planning import NO_SUBMISSION
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import MAX_BYTES
+from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.submission import jobs_of_lines
 from traingrid.violation import Violation
 from traingrid.world import World

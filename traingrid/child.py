@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from traingrid import manifest, names
+from traingrid import names
 from traingrid.errors import UsageError
+from traingrid.manifest import parse as manifest
 from traingrid.s3_uri import ObjectVersion
 from traingrid.submission import MAX_ARRAY, jobs_of_lines, read_job, submission_id, submission_of_key
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import manifest, names
+from traingrid import names
 from traingrid.batch import SubmitFailedError
 from traingrid.errors import TraingridError, UsageError
 from traingrid.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 from traingrid.ledger import Claim, now
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_rows import too_large
+from traingrid.manifest import parse as manifest
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.rows import too_large
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
 from traingrid.job import Job
-from traingrid.manifest_line import job_of_line
+from traingrid.manifest.line import job_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.line import Line
 
 # Fields that do not come from the line's content: its line number, and a field that this program's version sets.
 _NO_CHANGE = {"line", "tensorboard"}

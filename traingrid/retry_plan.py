@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.line import Line
     from traingrid.storage import Storage
 
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
     from traingrid.ledger import Ledger
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.line import Line
     from traingrid.retry_plan import ToRetry
     from traingrid.storage import Storage
 

@@ -8,7 +8,7 @@ from conformance.resources.identity import allow, role
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
-_LIMITS = "traingrid/manifest_limits.py traingrid/job.py"
+_LIMITS = "traingrid/manifest/limits.py traingrid/job.py"
 
 
 def _refused(aws: Aws, text: str = "", **members: Any) -> None:
@@ -31,7 +31,7 @@ def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "HyperParameterValue", '"max": 2500'),
-    used_by="traingrid/manifest_limits.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/manifest/limits.py traingrid/backends/sagemaker_request.py",
     trainings=1,
 )
 def hyperparameter_of_2500_characters(aws: Aws) -> None:
@@ -47,7 +47,8 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
 
 
 @claim(
-    model("sagemaker", "InputDataConfig", '"max": 20'), used_by="traingrid/channels.py traingrid/manifest_channels.py"
+    model("sagemaker", "InputDataConfig", '"max": 20'),
+    used_by="traingrid/channels.py traingrid/manifest/channel_checks.py",
 )
 def at_most_20_channels(aws: Aws) -> None:
     """A request with 21 channels is refused."""
@@ -55,7 +56,7 @@ def at_most_20_channels(aws: Aws) -> None:
     _refused(aws, InputDataConfig=[training.channel(f"c{number}", "data/") for number in range(21)])
 
 
-@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/ownership.py traingrid/manifest_limits.py")
+@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/ownership.py traingrid/manifest/limits.py")
 def at_most_50_tags(aws: Aws) -> None:
     """A request with 51 tags is refused."""
     _refused(aws, Tags=[{"Key": f"key{number}", "Value": "v"} for number in range(51)])
@@ -77,7 +78,7 @@ def at_most_40_metric_definitions(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StoppingCondition", "The maximum value is 28 days"),
-    used_by="traingrid/manifest_rules.py traingrid/grid/limits.py",
+    used_by="traingrid/manifest/allowed.py traingrid/grid/limits.py",
 )
 def at_most_28_days(aws: Aws) -> None:
     """A MaxRuntimeInSeconds of more than 28 days is refused."""
@@ -86,7 +87,7 @@ def at_most_28_days(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/Kenza-AI/sagify/issues/111"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest_rules.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/allowed.py",
 )
 def wait_time_is_for_spot_only(aws: Aws) -> None:
     """A MaxWaitTimeInSeconds without EnableManagedSpotTraining is refused."""
@@ -96,7 +97,7 @@ def wait_time_is_for_spot_only(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StoppingCondition", "It must be equal to or greater than MaxRuntimeInSeconds"),
-    used_by="traingrid/manifest_rules.py",
+    used_by="traingrid/manifest/allowed.py",
 )
 def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
     """A spot request whose MaxWaitTimeInSeconds is less than its MaxRuntimeInSeconds is refused."""
@@ -116,7 +117,7 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "Your input bucket must be in the same Amazon Web Services region"),
-    used_by="traingrid/manifest_check.py traingrid/failures.py",
+    used_by="traingrid/manifest/check.py traingrid/failures.py",
 )
 def data_of_another_region_is_refused(aws: Aws) -> None:
     """Data in a bucket in another Region is refused."""
@@ -209,7 +210,7 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/accelerators.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/accelerators.py",
     not_modelled="instance types differ only in their quotas and GPUs",
 )
 def volume_key_with_local_storage_is_refused(aws: Aws) -> None:

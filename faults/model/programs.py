@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import manifest
 from traingrid.attempt import Clock
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
@@ -18,6 +17,7 @@ from traingrid.errors import TraingridError
 from traingrid.failures import STOPPED, TRY_AGAIN
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.ledger import Ledger
+from traingrid.manifest import parse as manifest
 from traingrid.orchestrator import exit_code
 from traingrid.outage import patient
 from traingrid.reconciling import Reconciler

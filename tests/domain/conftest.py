@@ -12,7 +12,7 @@ from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
 from traingrid.job import Job, Replica
 from traingrid.ledger import Ledger
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines
 

@@ -14,7 +14,7 @@ from traingrid.clients import ActingRole, client, once, renew
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid, GridError
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines
 from traingrid.training_jobs import TrainingJobs

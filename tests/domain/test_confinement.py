@@ -12,8 +12,8 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
 from traingrid.submission import jobs_of_lines
 
 REGION = "us-east-1"

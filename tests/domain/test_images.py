@@ -13,8 +13,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import FrameworkImage, to_environment
 from traingrid.grid.model import Grid
 from traingrid.job import Job
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
 from traingrid.submission import jobs_of_lines
 
 GPU, CPU = "sha256:" + "a" * 64, "sha256:" + "b" * 64

@@ -17,7 +17,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.intake import BusyError, Intake, ManifestVersion
 from traingrid.job import Job
 from traingrid.ledger import Ledger
-from traingrid.manifest import MAX_BYTES
+from traingrid.manifest.parse import MAX_BYTES
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import read_job, submission_id

@@ -16,9 +16,9 @@ from traingrid.backends.sagemaker_request import fingerprint, training_job_reque
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job import Channel, Job, in_region
-from traingrid.manifest import parse
-from traingrid.manifest_columns import FIELDS, MAPPINGS
-from traingrid.manifest_errors import LineError, ManifestError
+from traingrid.manifest.columns import FIELDS, MAPPINGS
+from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.parse import parse
 from traingrid.submission import jobs_of_lines
 
 SUBMISSION = "0123abcd"

@@ -7,9 +7,9 @@ import pytest
 
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.planning import Found, planned
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, planned
 from traingrid.submission import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"

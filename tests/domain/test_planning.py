@@ -15,8 +15,8 @@ from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.planning import Found, planned
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, planned
 
 
 def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:

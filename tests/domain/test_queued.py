@@ -19,7 +19,7 @@ from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ER
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job import Job
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.ownership import tags_of
 from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.submission import jobs_of_lines

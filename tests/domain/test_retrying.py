@@ -19,8 +19,8 @@ from traingrid.clients import once
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger, cancel_of_job
-from traingrid.manifest import parse
-from traingrid.manifest_line import Line
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import parse
 from traingrid.reconciling import GRACE_SECONDS
 from traingrid.retrying import Retrier
 from traingrid.s3_uri import ObjectVersion, S3Uri

@@ -22,7 +22,7 @@ from traingrid.failures import (
 )
 from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.names import TAG_FINGERPRINT
 from traingrid.ownership import tags_of
 from traingrid.submission import jobs_of_lines

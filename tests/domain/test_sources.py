@@ -20,8 +20,8 @@ from traingrid.cli.sources import packed
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
 from traingrid.submission import iter_jobs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -13,7 +13,7 @@ from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
 from traingrid.job import Job
 from traingrid.ledger import Ledger
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.status import SubmissionStatus, submission_status
 from traingrid.storage import Storage

@@ -12,7 +12,7 @@ from tests.domain.deployments import SAMPLE
 from traingrid import reconciling
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger import Ledger
-from traingrid.manifest import parse
+from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines

@@ -13,7 +13,7 @@ from traingrid.checkup.finding import DEPLOY as _DEPLOY
 from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
 from traingrid.clients import client
 from traingrid.grid.deployment import Deployment
-from traingrid.planning import image_request
+from traingrid.manifest.plan import image_request
 from traingrid.region_guard import removed_by_force
 
 if TYPE_CHECKING:

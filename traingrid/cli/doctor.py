@@ -19,8 +19,8 @@ from traingrid.cli.submit import read_manifest
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-from traingrid.manifest_line import iter_jobs
-from traingrid.planning import NO_SUBMISSION
+from traingrid.manifest.line import iter_jobs
+from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.text import printable
 
 if TYPE_CHECKING:

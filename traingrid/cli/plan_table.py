@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.job import Job
-    from traingrid.planning import Planned
+    from traingrid.manifest.plan import Planned
 
 _COLUMNS = ("line", "Region", "job", "instances", "ranks", "data", "image", "what would happen")
 

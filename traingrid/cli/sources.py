@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.cli.source_folder import archive, check_place
 from traingrid.errors import UsageError
-from traingrid.manifest_columns import columns_of
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_rows import Row, Rows
+from traingrid.manifest.columns import columns_of
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.rows import Row, Rows
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.text import printable

@@ -20,11 +20,11 @@ from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.intake import ANSWERED_WITHIN
 from traingrid.intake_failure import FAILED, RETRYING
-from traingrid.manifest import MAX_BYTES, parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_rows import too_large
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import MAX_BYTES, parse
+from traingrid.manifest.plan import planned
+from traingrid.manifest.rows import too_large
 from traingrid.outage import is_outage
-from traingrid.planning import planned
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import submission_id
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from traingrid.cli.sources import PackedManifest
     from traingrid.grid.deployment import Deployment
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.line import Line
 
 _POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traingrid import manifest_values as values
 from traingrid.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
 from traingrid.job import Channel
-from traingrid.manifest_limits import broken_limit, choices, most
-from traingrid.manifest_values import RefusedError, literal
+from traingrid.manifest import values
+from traingrid.manifest.limits import broken_limit, choices, most
+from traingrid.manifest.values import RefusedError, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
     from traingrid.job import Inputs
-    from traingrid.manifest_rules import Rules
+    from traingrid.manifest.allowed import Rules
     from traingrid.s3_uri import S3Uri
 
 _URI = "Write s3://bucket/prefix."

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.manifest_limits import broken_limit
-from traingrid.manifest_values import RefusedError
+from traingrid.manifest.limits import broken_limit
+from traingrid.manifest.values import RefusedError
 from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:

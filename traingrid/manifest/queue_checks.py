@@ -8,9 +8,9 @@ from traingrid import names
 from traingrid.backends.sagemaker_request import confined, training_job_request
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, payload
 from traingrid.job import in_region
-from traingrid.manifest_errors import file_error
-from traingrid.manifest_line import job_of_line
-from traingrid.manifest_values import RefusedError
+from traingrid.manifest.errors import file_error
+from traingrid.manifest.line import job_of_line
+from traingrid.manifest.values import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.model import Grid
     from traingrid.job import Job
-    from traingrid.manifest_channels import Wrong
-    from traingrid.manifest_errors import LineError
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.channel_checks import Wrong
+    from traingrid.manifest.errors import LineError
+    from traingrid.manifest.line import Line
 
 # The longest possible name: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
 _LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)

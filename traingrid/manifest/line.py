@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.channels import channels, setting, streamed, streams_of
 from traingrid.job import Job, Replica
-from traingrid.manifest_values import metric_regex
+from traingrid.manifest.values import metric_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from traingrid.channels import by_rank
 from traingrid.clients import client
 from traingrid.job import in_region
-from traingrid.manifest_line import iter_jobs
+from traingrid.manifest.line import iter_jobs
 from traingrid.rank_manifests import data_objects
 from traingrid.s3_uri import prefix_of
 from traingrid.storage import Storage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.deployment import Deployment
     from traingrid.job import Job
-    from traingrid.manifest_line import Line
+    from traingrid.manifest.line import Line
 
 # The submission's id is a hash of the object's version, which does not exist yet.
 NO_SUBMISSION = "00000000"

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, parse_duration
-from traingrid.manifest_limits import MAX_INTEGER, broken_limit, choices, most
+from traingrid.manifest.limits import MAX_INTEGER, broken_limit, choices, most
 from traingrid.text import shown
 
 if TYPE_CHECKING:

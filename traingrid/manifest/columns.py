@@ -6,7 +6,7 @@ import difflib
 import re
 from collections import Counter
 
-from traingrid.manifest_errors import LineError, file_error
+from traingrid.manifest.errors import LineError, file_error
 from traingrid.text import shown
 
 MAX_COLUMNS = 500

@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from traingrid import manifest_values as values
-from traingrid.manifest_channels import channel, wrong_channels
-from traingrid.manifest_columns import FIELDS, MAPPINGS, unknown_field
-from traingrid.manifest_errors import LineError
-from traingrid.manifest_limits import most
-from traingrid.manifest_line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
-from traingrid.manifest_queues import wrong_queue
-from traingrid.manifest_values import RefusedError, literal
+from traingrid.manifest import values
+from traingrid.manifest.channel_checks import channel, wrong_channels
+from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
+from traingrid.manifest.errors import LineError
+from traingrid.manifest.limits import most
+from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
+from traingrid.manifest.queue_checks import wrong_queue
+from traingrid.manifest.values import RefusedError, literal
 from traingrid.ownership import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traingrid.job import Inputs
-    from traingrid.manifest_rows import Row
-    from traingrid.manifest_rules import Rules
+    from traingrid.manifest.allowed import Rules
+    from traingrid.manifest.rows import Row
     from traingrid.s3_uri import S3Uri
 
 _T = TypeVar("_T")

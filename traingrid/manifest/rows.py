@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest_columns import columns_of, is_header
-from traingrid.manifest_errors import LineError, ManifestError, file_error
+from traingrid.manifest.columns import columns_of, is_header
+from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.text import shown
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.accelerators import accelerators
-from traingrid.manifest_check import checked_line
-from traingrid.manifest_errors import ErrorReport, LineError, ManifestError, file_error
-from traingrid.manifest_line import Line
-from traingrid.manifest_queues import different_shares
-from traingrid.manifest_rows import MAX_BYTES, Row, Rows
-from traingrid.manifest_rules import Rules
+from traingrid.manifest.accelerators import accelerators
+from traingrid.manifest.allowed import Rules
+from traingrid.manifest.check import checked_line
+from traingrid.manifest.errors import ErrorReport, LineError, ManifestError, file_error
+from traingrid.manifest.line import Line
+from traingrid.manifest.queue_checks import different_shares
+from traingrid.manifest.rows import MAX_BYTES, Row, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
