@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from traingrid.failures import TRY_AGAIN
+from traingrid.job.failures import TRY_AGAIN
 
 if __name__ == "__main__":
     # Until the orchestrator installs its own handler: a child that is terminated while it imports its libraries has

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from traingrid.attempt import Clock
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Channel, Job
+from traingrid.job.job import Channel, Job
 from traingrid.pace import Pace
 from traingrid.supervisor import Supervisor
 

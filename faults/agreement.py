@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from faults.generated import Manifest
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.manifest.parse import Line
 
     _Reader = Callable[[Line, Job, Any], tuple[Any, Any]]

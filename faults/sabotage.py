@@ -35,7 +35,7 @@ def _attach() -> None:
     """Skip the check for an existing training job; a taken name then fails the line."""
     from traingrid.backends.base import LaunchError  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
-    from traingrid.failures import INVALID_REQUEST  # noqa: PLC0415
+    from traingrid.job.failures import INVALID_REQUEST  # noqa: PLC0415
 
     def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
         try:

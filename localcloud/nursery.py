@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import boto3
 
-from traingrid.failures import TRY_AGAIN
+from traingrid.job.failures import TRY_AGAIN
 from traingrid.orchestrator import run_child
 
 _REQUEST_BYTES = 200_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.faults import CallFault, Capacity, Effect, EventFault, Faults, Lag, Plan, Quota, Stub
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.submission import MAX_ARRAY
 
 STUB_SECONDS = 1.0

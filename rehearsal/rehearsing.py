@@ -21,7 +21,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.manifest.plan import NO_SUBMISSION

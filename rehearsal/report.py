@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rehearsal.mishaps import Struck
-from traingrid.failures import FAILURES
-from traingrid.job import Job
+from traingrid.job.failures import FAILURES
+from traingrid.job.job import Job
 from traingrid.manifest.accelerators import accelerators
 from traingrid.text import printable
 from traingrid.world import World

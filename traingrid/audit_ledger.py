@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.children import GONE
-from traingrid.failures import TAKEN_NAMES
 from traingrid.found_job import TrainingJob, owns
+from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, epoch_seconds
 from traingrid.ledger_items import attempts, had_child, is_by_hand
 from traingrid.violation import Violation

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.job.ownership import conflict
 from traingrid.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
-from traingrid.ownership import conflict
 from traingrid.recording import deleted, record_seen
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend, Seen
     from traingrid.children import ChildStatus
     from traingrid.dynamodb import Item
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Ledger
     from traingrid.sweep import Sweep
 

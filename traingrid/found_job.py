@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.failures import CONFLICT
+from traingrid.job.failures import CONFLICT
 from traingrid.ledger import FINAL_STATES
 from traingrid.ledger_items import attempts
 

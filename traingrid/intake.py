@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.batch import Batch
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Ledger
     from traingrid.storage import Storage
 

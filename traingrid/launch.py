@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError, Seen
-from traingrid.failures import QUOTA, STOPPED_BY_USER
+from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.ledger import FINAL_STATES, PENDING, WAITING, was_seen
 from traingrid.recording import deleted
 from traingrid.waits import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds

@@ -19,7 +19,7 @@ from traingrid.dynamodb import Table
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from traingrid.job import Job
+    from traingrid.job.job import Job
 
 Item = dict[str, Any]
 SUBMISSION = "submission"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.manifest.line import job_of_line
 
 if TYPE_CHECKING:

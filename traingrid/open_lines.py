@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.children import GONE
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger_items import is_by_hand
 from traingrid.ledger_submissions import by_submission
 from traingrid.s3_uri import S3Uri

@@ -19,8 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.backends.queued import launching
 from traingrid.child import Child, find_job
 from traingrid.errors import TraingridError
-from traingrid.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.grid.deployment import Deployment
+from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
 from traingrid.orchestration_cost import dollars

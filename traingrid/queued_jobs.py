@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.clients import Maker, gentle
 from traingrid.found_job import TrainingJob
-from traingrid.ownership import is_of_grid
+from traingrid.job.ownership import is_of_grid
 from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 

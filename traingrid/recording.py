@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.failures import DELETED, of_end
-from traingrid.ownership import tagged_fingerprint
+from traingrid.job.failures import DELETED, of_end
+from traingrid.job.ownership import tagged_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traingrid.children import Children
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.storage import Storage

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import failures
 from traingrid.batch import SubmitFailedError
 from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
+from traingrid.job import failures
 from traingrid.ledger import index_of
 from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traingrid.batch import Batch
     from traingrid.children import Children
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.retry_plan import ToRetry

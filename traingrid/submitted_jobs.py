@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.children import arrays, file_uri, is_retry, read_file
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger_items import is_by_hand
 
 if TYPE_CHECKING:

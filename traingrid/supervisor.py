@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.attempt import Attempt, Clock
-from traingrid.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
-from traingrid.job import in_region
+from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
+from traingrid.job.job import in_region
 from traingrid.launch import Launched, launch
 from traingrid.ledger import FINAL_STATES, is_of_array, was_seen
 from traingrid.pace import Pace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend, Seen
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.ledger import Item, Ledger
     from traingrid.log_lines import Say
 

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.clients import Maker, gentle
 from traingrid.found_job import TrainingJob
+from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.ledger_items import attempts
-from traingrid.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from conformance.sources import model, page
 _RETRIES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html")
 _TIMEOUTS = page("https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html")
 _UNMATCHED = model("batch", "EvaluateOnExit", "conditions in a RetryStrategy match, then the job is retried")
-_STRATEGY = "stacks/orchestrator.py traingrid/failures.py"
+_STRATEGY = "stacks/orchestrator.py traingrid/job/failures.py"
 GRACE_SECONDS = 30.0
 
 

@@ -166,7 +166,7 @@ def batch_names_the_training_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitServiceJobRequest", "The tags that you apply to the service job request"),
-    used_by="traingrid/backends/queued.py traingrid/ownership.py",
+    used_by="traingrid/backends/queued.py traingrid/job/ownership.py",
     trainings=1,
 )
 def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:

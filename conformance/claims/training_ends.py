@@ -11,7 +11,7 @@ GRACE_SECONDS = 120.0
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-signal-success-failure.html"),
-    used_by="training_container/failure.py traingrid/failures.py",
+    used_by="training_container/failure.py traingrid/job/failures.py",
     trainings=1,
 )
 def failure_file_is_the_reason(aws: Aws) -> None:
@@ -73,7 +73,7 @@ def ended_job_cannot_be_stopped(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "it exceeded the maximum allowed runtime"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
     trainings=1,
 )
 def time_limit_ends_a_job(aws: Aws) -> None:

@@ -11,7 +11,7 @@ UNKNOWN = ("ValidationException", "ResourceNotFound")
 @claim(
     model("sagemaker", "CreateTrainingJob", "ResourceInUse"),
     page("https://github.com/aws/amazon-sagemaker-examples/issues/3108"),
-    used_by="traingrid/launch.py traingrid/failures.py",
+    used_by="traingrid/launch.py traingrid/job/failures.py",
     trainings=1,
 )
 def name_is_accepted_once(aws: Aws) -> None:
@@ -37,7 +37,7 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
 @claim(
     page("https://github.com/aws/aws-sdk/issues/165"),
     page("https://github.com/boto/boto3/issues/2808"),
-    used_by="traingrid/ownership.py traingrid/launch.py",
+    used_by="traingrid/job/ownership.py traingrid/launch.py",
 )
 def unknown_name_is_a_validation_exception(aws: Aws) -> None:
     """DescribeTrainingJob for an unknown name fails with ValidationException: Requested resource not found."""
@@ -45,14 +45,16 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
         Training.of(aws).describe(aws.name("unknown"))
 
 
-@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/ownership.py")
+@claim(
+    page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/job/ownership.py"
+)
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""
     with refused(*UNKNOWN):
         aws.client("sagemaker").stop_training_job(TrainingJobName=aws.name("unknown"))
 
 
-@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/ownership.py")
+@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/job/ownership.py")
 def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
     """ListTags for an unknown training job's ARN fails with ValidationException or ResourceNotFound."""
     arn = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/{aws.name('unknown')}"

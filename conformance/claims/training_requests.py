@@ -8,7 +8,7 @@ from conformance.resources.identity import allow, role
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
-_LIMITS = "traingrid/manifest/limits.py traingrid/job.py"
+_LIMITS = "traingrid/manifest/limits.py traingrid/job/job.py"
 
 
 def _refused(aws: Aws, text: str = "", **members: Any) -> None:
@@ -48,7 +48,7 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "InputDataConfig", '"max": 20'),
-    used_by="traingrid/channels.py traingrid/manifest/channel_checks.py",
+    used_by="traingrid/job/channels.py traingrid/manifest/channel_checks.py",
 )
 def at_most_20_channels(aws: Aws) -> None:
     """A request with 21 channels is refused."""
@@ -56,7 +56,7 @@ def at_most_20_channels(aws: Aws) -> None:
     _refused(aws, InputDataConfig=[training.channel(f"c{number}", "data/") for number in range(21)])
 
 
-@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/ownership.py traingrid/manifest/limits.py")
+@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/job/ownership.py traingrid/manifest/limits.py")
 def at_most_50_tags(aws: Aws) -> None:
     """A request with 51 tags is refused."""
     _refused(aws, Tags=[{"Key": f"key{number}", "Value": "v"} for number in range(51)])
@@ -107,7 +107,7 @@ def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/2489"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_data_is_refused_at_once(aws: Aws) -> None:
     """A prefix without objects is refused immediately: No S3 objects found under S3 URL."""
@@ -117,7 +117,7 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "Your input bucket must be in the same Amazon Web Services region"),
-    used_by="traingrid/manifest/check.py traingrid/failures.py",
+    used_by="traingrid/manifest/check.py traingrid/job/failures.py",
 )
 def data_of_another_region_is_refused(aws: Aws) -> None:
     """Data in a bucket in another Region is refused."""
@@ -128,7 +128,7 @@ def data_of_another_region_is_refused(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def role_must_trust_sagemaker(aws: Aws) -> None:
     """A role that SageMaker cannot assume is refused: Could not assume role."""
@@ -139,7 +139,7 @@ def role_must_trust_sagemaker(aws: Aws) -> None:
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
     page("https://github.com/aws/amazon-sagemaker-examples/issues/2534"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_image_is_refused_at_once(aws: Aws) -> None:
     """A missing image tag is refused immediately: Cannot find the requested image."""
@@ -152,7 +152,7 @@ def missing_image_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_repository_is_refused_at_once(aws: Aws) -> None:
     """An image in a missing repository is refused immediately, and the message names the repository."""
@@ -223,7 +223,7 @@ def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
 @documented(
     model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
     page("https://github.com/zenml-io/zenml/issues/847"),
-    used_by="traingrid/failures.py traingrid/launch.py",
+    used_by="traingrid/job/failures.py traingrid/launch.py",
     why="a request above the expected quota would start instances if the account's quota is larger",
 )
 def quota_is_refused_at_once(aws: Aws) -> None:
@@ -233,7 +233,7 @@ def quota_is_refused_at_once(aws: Aws) -> None:
 @documented(
     page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
     page("https://github.com/aws/deep-learning-containers/pull/1075"),
-    used_by="traingrid/failures.py traingrid/supervisor.py",
+    used_by="traingrid/job/failures.py traingrid/supervisor.py",
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_a_failure(aws: Aws) -> None:
@@ -252,7 +252,7 @@ def sagemaker_retries_its_own_errors(aws: Aws) -> None:
 
 @documented(
     model("sagemaker", "DescribeTrainingJobResponse", "the managed spot training instances were interrupted"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
     why="an interruption of spot instances cannot be provoked",
     not_modelled="spot instances are never interrupted",
 )

@@ -83,7 +83,7 @@ def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "HyperParameters"),
-    used_by="traingrid/ownership.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/job/ownership.py traingrid/backends/sagemaker_request.py",
     trainings=1,
 )
 def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
@@ -101,7 +101,7 @@ def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTagsOutput", "Tags"),
-    used_by="traingrid/ownership.py",
+    used_by="traingrid/job/ownership.py",
     trainings=1,
 )
 def tags_of_the_request_are_listed(aws: Aws) -> None:

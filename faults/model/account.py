@@ -19,7 +19,7 @@ from faults.model.sagemaker import SageMakerRegion, TrainingJob
 from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
-from traingrid.failures import TAKEN_NAMES
+from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"

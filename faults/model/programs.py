@@ -14,8 +14,8 @@ from traingrid.cancelling import Canceller, Wanted
 from traingrid.child import Child, find_job
 from traingrid.children import Children
 from traingrid.errors import TraingridError
-from traingrid.failures import STOPPED, TRY_AGAIN
 from traingrid.intake import Intake, ManifestVersion
+from traingrid.job.failures import STOPPED, TRY_AGAIN
 from traingrid.ledger import Ledger
 from traingrid.manifest import parse as manifest
 from traingrid.orchestrator import exit_code

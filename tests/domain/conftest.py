@@ -10,7 +10,7 @@ from tests.domain.grids import GOOD
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
-from traingrid.job import Job, Replica
+from traingrid.job.job import Job, Replica
 from traingrid.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.storage import Storage

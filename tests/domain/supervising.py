@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.domain.training import FakeTime
 from traingrid.backends.base import LaunchError
-from traingrid.failures import QUOTA
-from traingrid.job import Job
+from traingrid.job.failures import QUOTA
+from traingrid.job.job import Job
 from traingrid.ledger import Item, Ledger
 from traingrid.supervisor import Supervisor
 

@@ -12,7 +12,7 @@ from traingrid.children import ChildStatus
 from traingrid.dynamodb import Item
 from traingrid.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger import Ledger
 from traingrid.reconciling import Reconciler
 from traingrid.storage import Storage

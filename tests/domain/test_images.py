@@ -12,7 +12,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import FrameworkImage, to_environment
 from traingrid.grid.model import Grid
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.submission import jobs_of_lines

@@ -15,7 +15,7 @@ from traingrid.batch import SubmitFailedError
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.intake import BusyError, Intake, ManifestVersion
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger import Ledger
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.s3_uri import ObjectVersion, S3Uri

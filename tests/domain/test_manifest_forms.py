@@ -15,7 +15,7 @@ from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.job import Channel, Job, in_region
+from traingrid.job.job import Channel, Job, in_region
 from traingrid.manifest.columns import FIELDS, MAPPINGS
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.parse import parse

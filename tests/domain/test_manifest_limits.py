@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.domain.deployments import sample_deployment
+from traingrid.job.ownership import tags_of
 from traingrid.manifest import limits as manifest_limits
 from traingrid.manifest.accelerators import accelerators
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.limits import broken_limit, choices, most
 from traingrid.manifest.parse import parse
-from traingrid.ownership import tags_of
 
 NAMES = {
     "AlgorithmImage": 255,

@@ -14,7 +14,7 @@ from traingrid.backends.base import LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.orchestrator import Orchestrator
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.log_following import LogFollower
 from traingrid.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
 

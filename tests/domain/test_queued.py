@@ -15,12 +15,12 @@ from traingrid.backends.queued import Either, Queued, launching, watching
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
 from traingrid.errors import UsageError
-from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.job import Job
+from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse
-from traingrid.ownership import tags_of
 from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.submission import jobs_of_lines
 

@@ -14,10 +14,10 @@ from tests.domain.deployments import ACCOUNT
 from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.clients import client
-from traingrid.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Channel, Job
-from traingrid.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
+from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
+from traingrid.job.job import Channel, Job
+from traingrid.job.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from training_container.trainer.shards import balanced

@@ -11,7 +11,7 @@ from traingrid.children import ChildStatus
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri

@@ -9,10 +9,10 @@ import pytest
 from tests.domain.supervising import NAME, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LogUnreadableError, Seen
-from traingrid.job import Job
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
 from traingrid.ledger import Ledger
 from traingrid.orchestrator import exit_code
-from traingrid.ownership import tags_of
 from traingrid.pace import Pace
 from traingrid.recording import record_seen
 from traingrid.waits import backoff_seconds, look_seconds

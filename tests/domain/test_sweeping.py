@@ -10,7 +10,7 @@ import pytest
 from tests.domain.sweeping import DENIED, SILENT, SLOW, Region, World, a_reconciler, open_lines
 from traingrid import clients, closing, names, reconciling
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger import CANCEL_ALL, Ledger
 from traingrid.reach import UnreachedError
 from traingrid.reconciling import Reconciler

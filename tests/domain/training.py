@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from traingrid.attempt import Clock
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import SERVICE_ERROR
-from traingrid.job import Job
-from traingrid.ownership import conflict
+from traingrid.job.failures import SERVICE_ERROR
+from traingrid.job.job import Job
+from traingrid.job.ownership import conflict
 
 TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
 COMPLETED = Seen(

@@ -23,7 +23,7 @@ from traingrid.cli.submit import submitted
 from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
-from traingrid.job import Channel, Job
+from traingrid.job.job import Channel, Job
 from traingrid.ledger import FINAL_STATES, Ledger
 
 HOME, FAR = "us-east-1", "eu-west-1"

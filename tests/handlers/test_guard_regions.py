@@ -12,7 +12,7 @@ from tests.domain.sweeping import open_lines
 from tests.handlers.cloudformation import CloudFormation
 from traingrid import names, region_guard
 from traingrid.grid.deployment import Deployment
-from traingrid.job import Job
+from traingrid.job.job import Job
 from traingrid.ledger import Ledger
 
 

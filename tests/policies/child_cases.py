@@ -9,8 +9,8 @@ from tests.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS, th
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
+from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse
-from traingrid.ownership import tags_of
 from traingrid.submission import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"

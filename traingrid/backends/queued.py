@@ -18,7 +18,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
 from traingrid.clients import Maker, client, once
 from traingrid.errors import UsageError
-from traingrid.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.waits import VISIBLE_WITHIN
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
 
 _REFUSED = "ClientException"
 """Batch's error for a request that it never accepts, and perhaps for a repeated client token: according to the API

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.grid.model import Grid
-    from traingrid.job import Job
+    from traingrid.job.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024
 """Largest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""

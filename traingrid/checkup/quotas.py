@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.clients import ActingRole
     from traingrid.grid.model import Grid
-    from traingrid.job import Job
+    from traingrid.job.job import Job
 
 
 @dataclass(frozen=True, kw_only=True)

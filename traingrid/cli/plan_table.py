@@ -12,7 +12,7 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.manifest.plan import Planned
 
 _COLUMNS = ("line", "Region", "job", "instances", "ranks", "data", "image", "what would happen")

@@ -17,7 +17,7 @@ from traingrid.grid.field_types import (
 )
 from traingrid.grid.part import GridPart
 from traingrid.grid.queues import Launch, Share
-from traingrid.job import Streams
+from traingrid.job.job import Streams
 
 MPI_OPTIONS = "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
 """mpirun's default options, which grid.yaml and manifest lines can override. The first is described in

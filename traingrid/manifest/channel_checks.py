@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traingrid.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
-from traingrid.job import Channel
+from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
+from traingrid.job.job import Channel
 from traingrid.manifest import values
 from traingrid.manifest.limits import broken_limit, choices, most
 from traingrid.manifest.values import RefusedError, literal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
-    from traingrid.job import Inputs
+    from traingrid.job.job import Inputs
     from traingrid.manifest.allowed import Rules
     from traingrid.s3_uri import S3Uri
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from traingrid.job.ownership import tags_of
 from traingrid.manifest import values
 from traingrid.manifest.channel_checks import channel, wrong_channels
 from traingrid.manifest.columns import FIELDS, MAPPINGS, unknown_field
@@ -14,12 +15,11 @@ from traingrid.manifest.limits import most
 from traingrid.manifest.line import MAX_NAME_CHARACTERS, Line, hyperparameters, is_algorithm, is_ours
 from traingrid.manifest.queue_checks import wrong_queue
 from traingrid.manifest.values import RefusedError, literal
-from traingrid.ownership import tags_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from traingrid.job import Inputs
+    from traingrid.job.job import Inputs
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.rows import Row
     from traingrid.s3_uri import S3Uri

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.channels import channels, setting, streamed, streams_of
-from traingrid.job import Job, Replica
+from traingrid.job.channels import channels, setting, streamed, streams_of
+from traingrid.job.job import Job, Replica
 from traingrid.manifest.values import metric_regex
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
-    from traingrid.job import Inputs
+    from traingrid.job.job import Inputs
     from traingrid.s3_uri import S3Uri
 
 MAX_NAME_CHARACTERS = 128

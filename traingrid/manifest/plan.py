@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.channels import by_rank
 from traingrid.clients import client
-from traingrid.job import in_region
+from traingrid.job.channels import by_rank
+from traingrid.job.job import in_region
+from traingrid.job.rank_manifests import data_objects
 from traingrid.manifest.line import iter_jobs
-from traingrid.rank_manifests import data_objects
 from traingrid.s3_uri import prefix_of
 from traingrid.storage import Storage
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.manifest.line import Line
 
 # The submission's id is a hash of the object's version, which does not exist yet.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, training_job_request
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, payload
-from traingrid.job import in_region
+from traingrid.job.job import in_region
 from traingrid.manifest.errors import file_error
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.values import RefusedError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.model import Grid
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.manifest.channel_checks import Wrong
     from traingrid.manifest.errors import LineError
     from traingrid.manifest.line import Line

@@ -3,21 +3,21 @@
 In Pipe mode the ranks of a host share one stream of a channel (`streams: host`), or each rank of the job has a separate
 stream (`streams: rank`). SageMaker has no ranks, so `streams: rank` requests one channel for each rank: `train_0`,
 `train_1` and so on. The child writes their ManifestFiles before it creates the training job
-(traingrid/rank_manifests.py).
+(traingrid/job/rank_manifests.py).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traingrid.job import Channel
+from traingrid.job.job import Channel
 from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.grid.job_defaults import JobDefaults
-    from traingrid.job import Inputs, Job, Streams
+    from traingrid.job.job import Inputs, Job, Streams
 
 MANIFEST_FOLDER = "input"
 """The folder of a training job's ManifestFiles, next to SageMaker's own `output`."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.failures import CONFLICT, OTHER_REQUEST
+from traingrid.job.failures import CONFLICT, OTHER_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.backends.base import Seen
-    from traingrid.failures import Failure
+    from traingrid.job.failures import Failure
 
 UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
 """SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although

@@ -15,15 +15,15 @@ import heapq
 import json
 from typing import TYPE_CHECKING
 
-from traingrid.channels import by_rank, manifest_uri, rank_channels
 from traingrid.errors import UsageError
+from traingrid.job.channels import by_rank, manifest_uri, rank_channels
 from traingrid.s3_uri import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Protocol
 
-    from traingrid.job import Job
+    from traingrid.job.job import Job
     from traingrid.s3_uri import S3Uri
 
     class Objects(Protocol):
