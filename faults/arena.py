@@ -30,7 +30,7 @@ from traingrid.cancelling import Canceller, Told, Wanted
 from traingrid.children import Children, arrays
 from traingrid.clients import client
 from traingrid.intake import ManifestVersion
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri

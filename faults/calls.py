@@ -13,7 +13,7 @@ from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import CallFault, Effect, Stub
 from rehearsal.stage import patience
-from traingrid.ledger import epoch_seconds
+from traingrid.ledger.ledger import epoch_seconds
 from traingrid.violation import Violation
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")

@@ -10,7 +10,7 @@ from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import EventFault
 from localcloud.processes import ProcessGroup
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.violation import Violation
 
 EXIT_SECONDS = 5.0

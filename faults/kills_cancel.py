@@ -11,7 +11,7 @@ from faults.arena import PATIENCE_SECONDS, Arena, settled, until
 from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
 from localcloud.faults import CallFault
-from traingrid.ledger import CANCEL_ALL, cancel_of_job
+from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
 from traingrid.violation import Violation
 
 _COMMANDS_AT_ONCE = 4

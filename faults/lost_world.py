@@ -7,7 +7,7 @@ from localcloud.faults import CallFault, EventFault
 from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.job import Job
-from traingrid.ledger import CANCEL_ALL, FINAL_STATES
+from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
 from traingrid.submitted_jobs import submitted_jobs
 from traingrid.violation import Violation
 

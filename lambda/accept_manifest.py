@@ -10,7 +10,7 @@ from typing import Any
 from traingrid.batch import Batch
 from traingrid.grid.deployment import Deployment
 from traingrid.intake import Intake, ManifestVersion
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.storage import Storage
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.ownership import is_of_grid, tags_of
-from traingrid.ledger import is_cancelled
+from traingrid.ledger.ledger import is_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend, Seen
     from traingrid.job.job import Job
-    from traingrid.ledger import Item, Ledger
+    from traingrid.ledger.ledger import Item, Ledger
     from traingrid.log_lines import Say
 
 

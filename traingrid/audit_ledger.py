@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from traingrid.children import GONE
 from traingrid.found_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger import FINAL_STATES, epoch_seconds
-from traingrid.ledger_items import attempts, had_child, is_by_hand
+from traingrid.ledger.items import attempts, had_child, is_by_hand
+from traingrid.ledger.ledger import FINAL_STATES, epoch_seconds
 from traingrid.violation import Violation
 from traingrid.world import SETTLED_SECONDS, World
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.dynamodb import Item
-    from traingrid.ledger_items import Line
+    from traingrid.ledger.items import Line
 
 _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from traingrid.found_job import TrainingJob, is_strangers, owns
-from traingrid.ledger import epoch_seconds, is_cancelled
-from traingrid.ledger_items import attempts
+from traingrid.ledger.items import attempts
+from traingrid.ledger.ledger import epoch_seconds, is_cancelled
 from traingrid.violation import Violation
 from traingrid.world import SETTLED_SECONDS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.ledger_items import Line
+    from traingrid.ledger.items import Line
 
 # A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
 # to connect and 60 s to read (traingrid/clients.py). The same again allows for the difference between two clocks.

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import ledger as ledgers
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import FINAL_STATES, index_of, is_cancelled
-from traingrid.ledger_items import elsewhere
+from traingrid.ledger import ledger as ledgers
+from traingrid.ledger.items import elsewhere
+from traingrid.ledger.ledger import FINAL_STATES, index_of, is_cancelled
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import submitted_jobs
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traingrid.children import Children
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
 
 _MOST_ERRORS = 20

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
 
 

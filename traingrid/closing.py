@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.ownership import conflict
-from traingrid.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
-from traingrid.recording import deleted, record_seen
+from traingrid.ledger.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
+from traingrid.ledger.record_outcome import deleted, record_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traingrid.children import ChildStatus
     from traingrid.dynamodb import Item
     from traingrid.job.job import Job
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.sweep import Sweep
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.failures import CONFLICT
-from traingrid.ledger import FINAL_STATES
-from traingrid.ledger_items import attempts
+from traingrid.ledger.items import attempts
+from traingrid.ledger.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.dynamodb import Item
-    from traingrid.ledger_items import Line
+    from traingrid.ledger.items import Line
     from traingrid.names import TrainingJobName
 
 

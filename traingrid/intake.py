@@ -16,7 +16,7 @@ from traingrid import names
 from traingrid.batch import SubmitFailedError
 from traingrid.errors import TraingridError, UsageError
 from traingrid.intake_failure import RETRY_DELAYS, failed_tries, failure_report
-from traingrid.ledger import Claim, now
+from traingrid.ledger.ledger import Claim, now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
 
 WITHIN_SECONDS = 60.0

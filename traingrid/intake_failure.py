@@ -9,7 +9,7 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.ledger import Claim
+    from traingrid.ledger.ledger import Claim
 
 RETRY_DELAYS = (60.0, 120.0)
 """Seconds between Lambda's attempts at an asynchronous event whose function fails

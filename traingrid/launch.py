@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError, Seen
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
-from traingrid.ledger import FINAL_STATES, PENDING, WAITING, was_seen
-from traingrid.recording import deleted
+from traingrid.ledger.ledger import FINAL_STATES, PENDING, WAITING, was_seen
+from traingrid.ledger.record_outcome import deleted
 from traingrid.waits import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
     from traingrid.attempt import Attempt
-    from traingrid.ledger import Item
+    from traingrid.ledger.ledger import Item
 
 CREATING = "Creating"
 """The phase of an attempt from just before its CreateTrainingJob request is sent until the outcome is known."""

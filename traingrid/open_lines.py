@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.children import GONE
 from traingrid.job.job import Job
-from traingrid.ledger_items import is_by_hand
-from traingrid.ledger_submissions import by_submission
+from traingrid.ledger.items import is_by_hand
+from traingrid.ledger.submissions import by_submission
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import chunks, jobs_key
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from traingrid.dynamodb import Item
-    from traingrid.ledger import Ledger
-    from traingrid.ledger_submissions import Submission
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submissions import Submission
     from traingrid.storage import Storage
 
 

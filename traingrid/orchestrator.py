@@ -21,7 +21,7 @@ from traingrid.child import Child, find_job
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
-from traingrid.ledger import Ledger, is_of_array
+from traingrid.ledger.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
 from traingrid.orchestration_cost import dollars
 from traingrid.orchestration_cost import sentence as cost_sentence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.grid.orchestrator import Orchestrator
-    from traingrid.ledger import Item
+    from traingrid.ledger.ledger import Item
     from traingrid.log_lines import Say
 
 FAREWELL_SECONDS = 4.0

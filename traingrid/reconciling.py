@@ -28,9 +28,9 @@ from traingrid.children import Children
 from traingrid.clients import brisk
 from traingrid.closing import Closer, Line
 from traingrid.found_job import owns
-from traingrid.ledger import WAITING, Ledger, is_cancelled
-from traingrid.ledger_items import elsewhere
-from traingrid.ledger_submissions import Submission, by_submission
+from traingrid.ledger.items import elsewhere
+from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
+from traingrid.ledger.submissions import Submission, by_submission
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.reach import Reach
 from traingrid.rotation import rotated

@@ -19,7 +19,7 @@ from traingrid.batch import Batch
 from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
 from traingrid.guarded_changes import GuardedChange, guarded_changes
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.open_lines import OpenLine, OpenLines
 from traingrid.queued_jobs import training_jobs_in

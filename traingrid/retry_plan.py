@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import PENDING, WAITING, index_of, is_cancelled
-from traingrid.ledger_items import is_by_hand, regions_of
+from traingrid.ledger.items import is_by_hand, regions_of
+from traingrid.ledger.ledger import PENDING, WAITING, index_of, is_cancelled
 from traingrid.mended_lines import mended_jobs
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.submitted_jobs import retried_jobs, submitted_jobs
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.storage import Storage
 

@@ -21,7 +21,7 @@ from traingrid.batch import SubmitFailedError
 from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
 from traingrid.job import failures
-from traingrid.ledger import index_of
+from traingrid.ledger.ledger import index_of
 from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission import MAX_ARRAY, array_file, index_uri, normalised, retry_key
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from traingrid.children import Children
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.retry_plan import ToRetry
     from traingrid.storage import Storage

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
-from traingrid.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
-from traingrid.ledger_items import had_child, is_by_hand
+from traingrid.ledger.items import had_child, is_by_hand
+from traingrid.ledger.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
 from traingrid.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.children import Children, ChildStatus
     from traingrid.dynamodb import Item
-    from traingrid.ledger import Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
 
 CHILD_FAILED = "child failed, closed within two sweeps"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.children import arrays, file_uri, is_retry, read_file
 from traingrid.job.job import Job
-from traingrid.ledger_items import is_by_hand
+from traingrid.ledger.items import is_by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from traingrid.attempt import Attempt, Clock
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job.job import in_region
 from traingrid.launch import Launched, launch
-from traingrid.ledger import FINAL_STATES, is_of_array, was_seen
+from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
 from traingrid.pace import Pace
 from traingrid.waits import QUOTA_CAP, backoff_seconds
 from traingrid.watch import Watch
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend, Seen
     from traingrid.job.job import Job
-    from traingrid.ledger import Item, Ledger
+    from traingrid.ledger.ledger import Item, Ledger
     from traingrid.log_lines import Say
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
-from traingrid.ledger import PENDING, WAITING
+from traingrid.ledger.ledger import PENDING, WAITING
 
 if TYPE_CHECKING:
     pass

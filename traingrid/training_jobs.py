@@ -10,7 +10,7 @@ from traingrid import names
 from traingrid.clients import Maker, gentle
 from traingrid.found_job import TrainingJob
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
-from traingrid.ledger_items import attempts
+from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

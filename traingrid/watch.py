@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.base import QUEUED, Seen
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.ledger.record_outcome import deleted
 from traingrid.log_following import LogFollower
 from traingrid.log_lines import TRAINING
 from traingrid.pace import Pace, spread
 from traingrid.progress import Progress
-from traingrid.recording import deleted
 from traingrid.waits import VISIBLE_WITHIN, look_seconds
 
 if TYPE_CHECKING:
     from traingrid.attempt import Attempt
-    from traingrid.ledger import Item
+    from traingrid.ledger.ledger import Item
 
 PROGRESS_INTERVAL_SECONDS = 15.0
 """The interval between two writes of progress. A training may print a line per second; the ledger needs fewer

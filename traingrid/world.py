@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.dynamodb import Item
     from traingrid.found_job import TrainingJob
-    from traingrid.ledger_items import Line
+    from traingrid.ledger.items import Line
 
 SETTLED_SECONDS = 2 * SWEEP_SECONDS
 """The reconciler closes abandoned lines within two sweeps. Before that, an open line is late, not lost."""

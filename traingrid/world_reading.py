@@ -14,8 +14,8 @@ from traingrid.children import Children
 from traingrid.clients import gentle
 from traingrid.errors import TraingridError
 from traingrid.found_job import owns
-from traingrid.ledger import FINAL_STATES, SUBMISSION, Ledger
-from traingrid.ledger_items import attempts, regions_of
+from traingrid.ledger.items import attempts, regions_of
+from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION, Ledger
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
 from traingrid.world import World
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traingrid.dynamodb import Item
     from traingrid.found_job import TrainingJob
     from traingrid.grid.deployment import Deployment
-    from traingrid.ledger_items import Line
+    from traingrid.ledger.items import Line
     from traingrid.training_jobs import TrainingJobs
 
 

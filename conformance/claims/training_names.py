@@ -95,7 +95,7 @@ def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DeleteTrainingJob", "you can reuse its name to create another training job"),
-    used_by="traingrid/launch.py traingrid/recording.py",
+    used_by="traingrid/launch.py traingrid/ledger/record_outcome.py",
     trainings=1,
 )
 def deleted_name_is_free_again(aws: Aws) -> None:

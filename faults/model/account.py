@@ -20,7 +20,7 @@ from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
 from traingrid.job.failures import TAKEN_NAMES
-from traingrid.ledger import FINAL_STATES, is_cancelled
+from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
 START = 1_800_000_000.0
@@ -73,7 +73,7 @@ class Account:
         )
         with ExitStack() as stack:
             stack.enter_context(patch("traingrid.clients._client", self._client))
-            stack.enter_context(patch("traingrid.ledger.Table", lambda *_: self.table))
+            stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
             yield

@@ -16,12 +16,12 @@ from traingrid.children import Children
 from traingrid.errors import TraingridError
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.job.failures import STOPPED, TRY_AGAIN
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
 from traingrid.orchestrator import exit_code
 from traingrid.outage import patient
 from traingrid.reconciling import Reconciler
-from traingrid.recording import record_seen
 from traingrid.retrying import Retrier
 from traingrid.storage import Storage
 from traingrid.submission import array_file

@@ -11,7 +11,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid
 from traingrid.job.job import Job, Replica
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
 from traingrid.submission import jobs_of_lines

@@ -6,7 +6,7 @@ from tests.domain.training import FakeTime
 from traingrid.backends.base import LaunchError
 from traingrid.job.failures import QUOTA
 from traingrid.job.job import Job
-from traingrid.ledger import Item, Ledger
+from traingrid.ledger.ledger import Item, Ledger
 from traingrid.supervisor import Supervisor
 
 NAME = "traingrid-0123abcd-0-1"

@@ -19,7 +19,7 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.status import JobStatus, SubmissionStatus

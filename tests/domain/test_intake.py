@@ -16,7 +16,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.intake import BusyError, Intake, ManifestVersion
 from traingrid.job.job import Job
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.storage import Storage

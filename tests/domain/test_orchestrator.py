@@ -21,7 +21,7 @@ from traingrid.child import Child, find_job
 from traingrid.children import ChildStatus
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.orchestrator import exit_code, run_child
 from traingrid.s3_uri import S3Uri
 from traingrid.status import submission_status

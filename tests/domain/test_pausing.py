@@ -5,7 +5,7 @@ import pytest
 from tests.domain.supervising import NAME, known, supervisor
 from tests.domain.training import COMPLETED, TRAINING, FakeBackend, FakeTime
 from traingrid.job.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.supervisor import LetGoError
 
 

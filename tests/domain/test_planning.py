@@ -14,7 +14,7 @@ from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import Found, planned
 

@@ -8,7 +8,7 @@ import pytest
 from tests.domain.sweeping import DENIED, Region, World, open_lines
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION
 from traingrid.open_lines import OpenLines
 from traingrid.region_guard import RegionGuard

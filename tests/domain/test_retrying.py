@@ -18,7 +18,7 @@ from traingrid.cli.main import main
 from traingrid.clients import once
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger import Ledger, cancel_of_job
+from traingrid.ledger.ledger import Ledger, cancel_of_job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
 from traingrid.reconciling import GRACE_SECONDS

@@ -12,7 +12,7 @@ from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.status import SubmissionStatus, submission_status

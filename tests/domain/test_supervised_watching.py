@@ -11,10 +11,10 @@ from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend,
 from traingrid.backends.base import LogUnreadableError, Seen
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.record_outcome import record_seen
 from traingrid.orchestrator import exit_code
 from traingrid.pace import Pace
-from traingrid.recording import record_seen
 from traingrid.waits import backoff_seconds, look_seconds
 
 

@@ -12,7 +12,7 @@ from traingrid.backends.base import LaunchError, LogPosition, Seen
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
-from traingrid.ledger import CANCEL_ALL, Item, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, Item, Ledger
 from traingrid.orchestrator import exit_code
 from traingrid.supervisor import LetGoError
 from traingrid.waits import VISIBLE_WITHIN

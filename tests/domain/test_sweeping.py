@@ -11,7 +11,7 @@ from tests.domain.sweeping import DENIED, SILENT, SLOW, Region, World, a_reconci
 from traingrid import clients, closing, names, reconciling
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.reach import UnreachedError
 from traingrid.reconciling import Reconciler
 from traingrid.rotation import rotated

@@ -4,7 +4,7 @@ from typing import Any
 
 from traingrid import names
 from traingrid.found_job import TrainingJob
-from traingrid.ledger import epoch_seconds
+from traingrid.ledger.ledger import epoch_seconds
 from traingrid.world import World
 
 GRID, SUBMISSION = "traingrid", "0123abcd"

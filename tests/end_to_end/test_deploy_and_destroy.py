@@ -24,7 +24,7 @@ from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.job import Channel, Job
-from traingrid.ledger import FINAL_STATES, Ledger
+from traingrid.ledger.ledger import FINAL_STATES, Ledger
 
 HOME, FAR = "us-east-1", "eu-west-1"
 GRID = """\

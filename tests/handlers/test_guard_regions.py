@@ -13,7 +13,7 @@ from tests.handlers.cloudformation import CloudFormation
 from traingrid import names, region_guard
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

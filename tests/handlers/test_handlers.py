@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 from tests.domain.deployments import SAMPLE
 from traingrid import reconciling
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage

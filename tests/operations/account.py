@@ -20,7 +20,7 @@ from traingrid.grid.model import Grid
 from traingrid.intake import Intake, ManifestVersion
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
-from traingrid.ledger import FINAL_STATES, Ledger
+from traingrid.ledger.ledger import FINAL_STATES, Ledger
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage

@@ -15,7 +15,7 @@ from traingrid.children import Children
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import is_cancelled
+from traingrid.ledger.ledger import is_cancelled
 from traingrid.training_jobs import TrainingJobs
 from traingrid.world_reading import read_world
 

@@ -17,7 +17,7 @@ from localcloud.server import LocalCloud
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid.job.job import Job, Replica
-from traingrid.ledger import CANCEL_ALL, Item
+from traingrid.ledger.ledger import CANCEL_ALL, Item
 from traingrid.s3_uri import S3Uri
 from traingrid.submission import jobs_key, normalised
 

@@ -6,7 +6,7 @@ from traingrid.audit import audit, notes
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.cancelling import Canceller, Wanted
 from traingrid.clients import client
-from traingrid.recording import record_seen
+from traingrid.ledger.record_outcome import record_seen
 
 DIES = "raise SystemExit('no')"
 

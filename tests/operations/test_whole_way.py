@@ -17,7 +17,7 @@ from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.retrying import Retrier
 from traingrid.status import submission_status
 from traingrid.world_reading import read_world

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traingrid.errors import TraingridError
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from traingrid.batch import Batch
 from traingrid.children import Children
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import UsageError
-from traingrid.ledger import Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
 

@@ -12,7 +12,7 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.ledger import Item
+    from traingrid.ledger.ledger import Item
     from traingrid.status import JobStatus, SubmissionStatus
 
 _STYLES = {

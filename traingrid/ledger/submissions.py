@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.ledger import FINAL_STATES, SUBMISSION
+from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

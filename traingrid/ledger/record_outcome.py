@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend, Seen
-    from traingrid.ledger import Item, Ledger
+    from traingrid.ledger.ledger import Item, Ledger
 
 
 def record_seen(grid: str, ledger: Ledger, backend: Backend, training_job: str, *, watched: bool = True) -> bool:
