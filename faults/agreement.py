@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faults.generated import PREFIXES
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -26,15 +26,15 @@ from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, unti
 from traingrid import names
 from traingrid.audit import audit
 from traingrid.audit_calls import created, submission_of
-from traingrid.cancelling import Canceller, Told, Wanted
-from traingrid.children import Children, arrays
 from traingrid.clients import client
-from traingrid.intake import ManifestVersion
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id
+from traingrid.submission.batch_children import Children, arrays
+from traingrid.submission.cancel import Canceller, Told, Wanted
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ManifestVersion
 from traingrid.sweep import Sweep
 from traingrid.violation import Violation
 from traingrid.world import World

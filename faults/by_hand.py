@@ -11,7 +11,7 @@ from faults.table import Outcome
 from traingrid import names
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id
+from traingrid.submission.files import submission_id
 from traingrid.violation import Violation
 
 CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))

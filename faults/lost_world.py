@@ -8,7 +8,7 @@ from traingrid import names
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
-from traingrid.submitted_jobs import submitted_jobs
+from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.violation import Violation
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)

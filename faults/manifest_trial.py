@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_of_lines, normalised, read_job
+from traingrid.submission.files import jobs_of_lines, normalised, read_job
 from traingrid.violation import Violation
 
 if TYPE_CHECKING:
@@ -113,5 +113,5 @@ class _Files:
     content: Mapping[str, bytes]
 
     def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
-        """See `traingrid.submission.RangeReader`."""
+        """See `traingrid.submission.files.RangeReader`."""
         return self.content[uri.key][start:end]

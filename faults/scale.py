@@ -9,7 +9,7 @@ from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
 from localcloud.processes import groups
 from rehearsal.stage import patience
-from traingrid.submission import submission_id
+from traingrid.submission.files import submission_id
 from traingrid.violation import Violation
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0

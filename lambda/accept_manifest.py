@@ -9,10 +9,10 @@ from typing import Any
 
 from traingrid.batch import Batch
 from traingrid.grid.deployment import Deployment
-from traingrid.intake import Intake, ManifestVersion
 from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.storage import Storage
+from traingrid.submission.intake import Intake, ManifestVersion
 
 
 @cache

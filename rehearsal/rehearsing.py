@@ -25,7 +25,7 @@ from traingrid.job.job import Job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.manifest.plan import NO_SUBMISSION
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 from traingrid.violation import Violation
 from traingrid.world import World
 from traingrid.world_reading import read_world

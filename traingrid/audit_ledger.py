@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.children import GONE
 from traingrid.found_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger.items import attempts, had_child, is_by_hand
 from traingrid.ledger.ledger import FINAL_STATES, epoch_seconds
+from traingrid.submission.batch_children import GONE
 from traingrid.violation import Violation
 from traingrid.world import SETTLED_SECONDS, World
 

@@ -10,7 +10,7 @@ from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.manifest import parse as manifest
 from traingrid.s3_uri import ObjectVersion
-from traingrid.submission import MAX_ARRAY, jobs_of_lines, read_job, submission_id, submission_of_key
+from traingrid.submission.files import MAX_ARRAY, jobs_of_lines, read_job, submission_id, submission_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

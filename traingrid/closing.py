@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from traingrid.backends.base import Backend, Seen
-    from traingrid.children import ChildStatus
     from traingrid.dynamodb import Item
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
+    from traingrid.submission.batch_children import ChildStatus
     from traingrid.sweep import Sweep
 
 

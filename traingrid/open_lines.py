@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.children import GONE
 from traingrid.job.job import Job
 from traingrid.ledger.items import is_by_hand
 from traingrid.ledger.submissions import by_submission
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import chunks, jobs_key
+from traingrid.submission.batch_children import GONE
+from traingrid.submission.files import chunks, jobs_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

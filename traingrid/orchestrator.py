@@ -28,7 +28,7 @@ from traingrid.orchestration_cost import sentence as cost_sentence
 from traingrid.outage import code_of, patient
 from traingrid.pace import Pace
 from traingrid.storage import Storage
-from traingrid.submission import array_file, submission_of_key
+from traingrid.submission.files import array_file, submission_of_key
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.backends.base import QUEUED
 from traingrid.backends.queued import watching
 from traingrid.batch import Batch
-from traingrid.children import Children
 from traingrid.clients import brisk
 from traingrid.closing import Closer, Line
 from traingrid.found_job import owns
@@ -36,8 +35,9 @@ from traingrid.reach import Reach
 from traingrid.rotation import rotated
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import chunks, jobs_key
-from traingrid.submitted_jobs import submitted_jobs
+from traingrid.submission.batch_children import Children
+from traingrid.submission.files import chunks, jobs_key
+from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.sweep import Sweep
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.waits import SWEEP_SECONDS

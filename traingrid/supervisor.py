@@ -54,7 +54,7 @@ class Supervisor:
         ledger: The ledger.
         say: Writes a log line.
         batch_child: The id of this Batch child; empty without one.
-        array_file: The file of its array, as named by `traingrid.submission.array_file`; empty without one.
+        array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
         pace: The intervals between calls of AWS.
         clock: The clock.

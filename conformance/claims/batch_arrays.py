@@ -61,7 +61,7 @@ def attempts_count_from_one(aws: Aws) -> None:
     assert json.loads(batch.lines(batch.child(1))[0])["AWS_BATCH_JOB_ATTEMPT"] == "2"
 
 
-@claim(_ARRAYS, used_by="traingrid/children.py traingrid/reconciling.py")
+@claim(_ARRAYS, used_by="traingrid/submission/batch_children.py traingrid/reconciling.py")
 def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
     """If a child fails, the other children run until they end, and then the parent becomes FAILED."""
     batch = Batch.of(aws)
@@ -85,7 +85,7 @@ def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html"),
-    used_by="stacks/orchestrator.py traingrid/children.py",
+    used_by="stacks/orchestrator.py traingrid/submission/batch_children.py",
 )
 def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
     """An attempt logs to the stream <prefix>/default/<task> in the definition's group, and DescribeJobs returns it."""
@@ -97,7 +97,7 @@ def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
 
 @claim(
     model("batch", "ArrayPropertiesDetail", "The job index within the array"),
-    used_by="traingrid/children.py",
+    used_by="traingrid/submission/batch_children.py",
 )
 def children_are_described_by_id_and_index(aws: Aws) -> None:
     """DescribeJobs accepts several children of an array in one request, as <parent>:<index>."""

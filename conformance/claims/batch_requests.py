@@ -9,7 +9,7 @@ _REFUSED = "ClientException"
 _SIZE = model("batch", "SubmitJobRequest", "The array size can be between 2 and 10,000")
 
 
-@claim(_SIZE, used_by="traingrid/batch.py traingrid/intake.py")
+@claim(_SIZE, used_by="traingrid/batch.py traingrid/submission/intake.py")
 def array_of_one_is_refused(aws: Aws) -> None:
     """SubmitJob refuses an array of size 1, so a manifest with one line becomes a plain job."""
     batch = Batch.of(aws)
@@ -17,7 +17,7 @@ def array_of_one_is_refused(aws: Aws) -> None:
         batch.submit(batch.define("nothing"), arrayProperties={"size": 1})
 
 
-@claim(_SIZE, used_by="traingrid/submission.py traingrid/intake.py")
+@claim(_SIZE, used_by="traingrid/submission/files.py traingrid/submission/intake.py")
 def array_of_10001_is_refused(aws: Aws) -> None:
     """SubmitJob refuses an array of more than 10,000 children."""
     batch = Batch.of(aws)
@@ -124,7 +124,7 @@ def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
 
 @claim(
     model("batch", "ListJobsRequest", "The filter doesn't apply to child jobs"),
-    used_by="traingrid/batch.py traingrid/children.py",
+    used_by="traingrid/batch.py traingrid/submission/batch_children.py",
 )
 def children_are_not_found_by_name(aws: Aws) -> None:
     """ListJobs with the filter JOB_NAME returns the parent of an array, but not its children."""
@@ -144,7 +144,7 @@ def at_most_100_jobs_are_described_at_once(aws: Aws) -> None:
 
 @claim(
     model("batch", "DescribeJobs", "Describes a list of Batch jobs"),
-    used_by="traingrid/batch.py traingrid/children.py",
+    used_by="traingrid/batch.py traingrid/submission/batch_children.py",
 )
 def unknown_job_is_left_out(aws: Aws) -> None:
     """DescribeJobs omits unknown ids from its reply, and does not fail."""

@@ -37,7 +37,7 @@ def _of_objects(aws: Aws) -> dict[str, object]:
     return aws.once("object event", make)
 
 
-@claim(_S3, used_by="traingrid/intake.py stacks/manifest_intake.py")
+@claim(_S3, used_by="traingrid/submission/intake.py stacks/manifest_intake.py")
 def upload_is_an_object_created_event(aws: Aws) -> None:
     """An upload sends an event Object Created of aws.s3 with bucket, key, size, version-id and etag in its detail."""
     found = _of_objects(aws)
@@ -53,7 +53,7 @@ def upload_is_an_object_created_event(aws: Aws) -> None:
 @claim(
     _S3,
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"),
-    used_by="traingrid/intake.py",
+    used_by="traingrid/submission/intake.py",
 )
 def key_of_an_event_is_plain_text(aws: Aws) -> None:
     """The key in an S3 event is plain text: spaces, plus signs and umlauts are not encoded."""

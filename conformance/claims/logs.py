@@ -37,7 +37,8 @@ def missing_log_group_is_not_found(aws: Aws) -> None:
 
 
 @claim(
-    model("logs", "GetLogEvents", "ResourceNotFoundException"), used_by="traingrid/children.py traingrid/cli/logs.py"
+    model("logs", "GetLogEvents", "ResourceNotFoundException"),
+    used_by="traingrid/submission/batch_children.py traingrid/cli/logs.py",
 )
 def missing_log_stream_is_not_found(aws: Aws) -> None:
     """GetLogEvents for a missing log stream fails with ResourceNotFoundException."""

@@ -8,7 +8,7 @@ from conformance.sources import model, page
 _VERSIONS = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html")
 
 
-@claim(_VERSIONS, used_by="traingrid/storage.py traingrid/intake.py")
+@claim(_VERSIONS, used_by="traingrid/storage.py traingrid/submission/intake.py")
 def every_write_is_a_version(aws: Aws) -> None:
     """In a versioned bucket, each PutObject returns a new version id, and that version stays readable."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("versions")
@@ -66,7 +66,7 @@ def version_keeps_its_metadata(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
-    used_by="traingrid/storage.py traingrid/intake.py",
+    used_by="traingrid/storage.py traingrid/submission/intake.py",
     why="a moment of inconsistency cannot be provoked",
 )
 def written_object_is_seen_at_once(aws: Aws) -> None:

@@ -36,7 +36,7 @@ from traingrid.cli.status_table import reasons
 from traingrid.cli.submit import wait_for_report
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus
+from traingrid.submission.status import JobStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID_FILE = Path(__file__).parent / "grid.yaml"

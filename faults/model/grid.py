@@ -19,10 +19,10 @@ from traingrid import names
 from traingrid.audit import audit
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.intake import ManifestVersion
 from traingrid.ledger.ledger import job_item, was_seen
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id, submission_of_key
+from traingrid.submission.files import submission_id, submission_of_key
+from traingrid.submission.intake import ManifestVersion
 from traingrid.supervisor import LetGoError
 from traingrid.violation import Violation
 from traingrid.waits import SWEEP_SECONDS

@@ -10,11 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.attempt import Clock
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.batch import Batch
-from traingrid.cancelling import Canceller, Wanted
 from traingrid.child import Child, find_job
-from traingrid.children import Children
 from traingrid.errors import TraingridError
-from traingrid.intake import Intake, ManifestVersion
 from traingrid.job.failures import STOPPED, TRY_AGAIN
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
@@ -22,9 +19,12 @@ from traingrid.manifest import parse as manifest
 from traingrid.orchestrator import exit_code
 from traingrid.outage import patient
 from traingrid.reconciling import Reconciler
-from traingrid.retrying import Retrier
 from traingrid.storage import Storage
-from traingrid.submission import array_file
+from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.files import array_file
+from traingrid.submission.intake import Intake, ManifestVersion
+from traingrid.submission.retry import Retrier
 from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from traingrid.cli.data import upload_folder
 from traingrid.clients import client
 from traingrid.job.failures import TRAINED, TRY_AGAIN
 from traingrid.ledger.ledger import PENDING, WAITING
-from traingrid.status import SubmissionStatus
+from traingrid.submission.status import SubmissionStatus
 from traingrid.world_reading import read_world
 
 

@@ -14,7 +14,7 @@ from traingrid.job.job import Job, Replica
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 
 @pytest.fixture

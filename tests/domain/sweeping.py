@@ -8,7 +8,6 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from traingrid import names
 from traingrid.backends.base import Seen
-from traingrid.children import ChildStatus
 from traingrid.dynamodb import Item
 from traingrid.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
@@ -16,6 +15,7 @@ from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciling import Reconciler
 from traingrid.storage import Storage
+from traingrid.submission.batch_children import ChildStatus
 
 DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "DescribeTrainingJob")
 SLOW = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "StopTrainingJob")

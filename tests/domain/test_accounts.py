@@ -16,7 +16,7 @@ from traingrid.grid.file import load_grid
 from traingrid.grid.model import Grid, GridError
 from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 from traingrid.training_jobs import TrainingJobs
 
 HOME, OTHER = "123456789012", "210987654321"

@@ -22,8 +22,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus, SubmissionStatus
 from traingrid.storage import Storage
+from traingrid.submission.status import JobStatus, SubmissionStatus
 
 GRID = Path(__file__).resolve().parents[2] / "grid.yaml"
 

@@ -14,7 +14,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 REGION = "us-east-1"
 DATA = f"s3://traingrid-data-{ACCOUNT}-{REGION}"

@@ -15,7 +15,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.job import Job
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 GPU, CPU = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 IMAGES = {

@@ -15,7 +15,7 @@ from traingrid.ledger.ledger import (
     is_of_array,
 )
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from traingrid.job.job import Channel, Job, in_region
 from traingrid.manifest.columns import FIELDS, MAPPINGS
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 SUBMISSION = "0123abcd"
 DLC = "763104351884.dkr.ecr.{region}.amazonaws.com"

@@ -10,7 +10,7 @@ from traingrid.grid.model import Grid
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import Found, planned
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
 QUEUES: dict[str, Any] = {

@@ -18,14 +18,14 @@ from botocore.exceptions import ClientError
 from tests.domain.deployments import SAMPLE
 from traingrid import orchestrator
 from traingrid.child import Child, find_job
-from traingrid.children import ChildStatus
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.orchestrator import exit_code, run_child
 from traingrid.s3_uri import S3Uri
-from traingrid.status import submission_status
 from traingrid.storage import Storage
+from traingrid.submission.batch_children import ChildStatus
+from traingrid.submission.status import submission_status
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse
 from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 MADE = "AWSBatchtraingrid-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f"

@@ -14,7 +14,7 @@ from traingrid.open_lines import OpenLines
 from traingrid.region_guard import RegionGuard
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import jobs_key, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 HOME, NEAR, FAR = "us-east-1", "us-west-2", "eu-west-1"
 ALL = [HOME, NEAR, FAR]

@@ -22,7 +22,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.submission import iter_jobs
+from traingrid.submission.files import iter_jobs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"

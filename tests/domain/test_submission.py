@@ -15,7 +15,7 @@ from traingrid.job.job import Job
 from traingrid.manifest.parse import parse
 from traingrid.manifest.values import metric_regex
 from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import (
+from traingrid.submission.files import (
     MAX_ARRAY,
     chunks,
     index_uri,

@@ -16,7 +16,7 @@ from traingrid.reach import UnreachedError
 from traingrid.reconciling import Reconciler
 from traingrid.rotation import rotated
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 HOME, NEAR, FAR, GONE = "us-east-1", "us-west-2", "eu-west-1", "sa-east-1"
 """The last one is no Region of the grid any more."""

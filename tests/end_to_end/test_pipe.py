@@ -12,7 +12,7 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus
+from traingrid.submission.status import SubmissionStatus
 from traingrid.world_reading import read_world
 
 REGION = "us-east-1"

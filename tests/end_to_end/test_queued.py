@@ -18,10 +18,10 @@ from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
 from traingrid.audit import audit
-from traingrid.cancelling import Canceller, Wanted
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
-from traingrid.retrying import Retrier
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.retry import Retrier
 from traingrid.world_reading import read_world
 
 GRID = """\

@@ -21,7 +21,7 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
 from traingrid.clients import client, renew
-from traingrid.status import SubmissionStatus
+from traingrid.submission.status import SubmissionStatus
 from traingrid.world_reading import read_world
 
 HOME, OTHER = "123456789012", "210987654321"

@@ -21,8 +21,8 @@ from traingrid.cli.data import upload_folder
 from traingrid.cli.submit import wait_for_report
 from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus
-from traingrid.submission import submission_id
+from traingrid.submission.files import submission_id
+from traingrid.submission.status import SubmissionStatus
 from traingrid.world_reading import read_world
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"

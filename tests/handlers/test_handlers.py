@@ -15,7 +15,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 CONTEXT = SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
 

@@ -12,19 +12,19 @@ from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.batch import Batch
-from traingrid.children import Children
 from traingrid.clients import client
 from traingrid.dynamodb import Item
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
-from traingrid.intake import Intake, ManifestVersion
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import FINAL_STATES, Ledger
 from traingrid.reconciling import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import jobs_key, normalised
+from traingrid.submission.batch_children import Children
+from traingrid.submission.files import jobs_key, normalised
+from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.world import World
 from traingrid.world_reading import read_world
 

@@ -19,7 +19,7 @@ from tests.operations.account import HOME, OTHER, Account
 from traingrid.job.job import Job, Replica
 from traingrid.ledger.ledger import CANCEL_ALL, Item
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 FOREVER = Plan(stubs=(Stub(seconds=600),))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid.audit import audit
-from traingrid.cancelling import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, Wanted
 
 DIES = "raise SystemExit('no')"
 

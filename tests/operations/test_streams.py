@@ -15,7 +15,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.clients import client
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 from traingrid.world_reading import read_world
 
 RANKS = 2

@@ -11,7 +11,7 @@ from traingrid.backends.sagemaker_request import confined, fingerprint, training
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"
 LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"

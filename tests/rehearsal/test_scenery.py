@@ -8,7 +8,7 @@ from rehearsal.scenery import put_up
 from tests.stacks.templates import a_grid
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.parse import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 HOME, OTHER = "123456789012", "210987654321"
 

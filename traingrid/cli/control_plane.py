@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from traingrid.batch import Batch
-from traingrid.children import Children
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import UsageError
 from traingrid.ledger.ledger import Ledger
-from traingrid.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.storage import Storage
+from traingrid.submission.batch_children import Children
+from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from traingrid.status import JobStatus
+    from traingrid.submission.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
 """Batch's default log group (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""

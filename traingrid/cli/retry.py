@@ -11,11 +11,11 @@ from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import read_manifest
 from traingrid.clients import client
 from traingrid.errors import TraingridError, interrupted
-from traingrid.retrying import Retrier
+from traingrid.submission.retry import Retrier
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from traingrid.retry_plan import ToRetry
+    from traingrid.submission.retry_plan import ToRetry
 
 
 @click.command()

@@ -18,7 +18,7 @@ from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus
+from traingrid.submission.status import SubmissionStatus
 from traingrid.text import printable
 
 if TYPE_CHECKING:

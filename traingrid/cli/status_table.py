@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.ledger.ledger import Item
-    from traingrid.status import JobStatus, SubmissionStatus
+    from traingrid.submission.status import JobStatus, SubmissionStatus
 
 _STYLES = {
     "Completed": "green",

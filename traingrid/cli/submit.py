@@ -18,8 +18,6 @@ from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.intake import ANSWERED_WITHIN
-from traingrid.intake_failure import FAILED, RETRYING
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.plan import planned
@@ -27,7 +25,9 @@ from traingrid.manifest.rows import too_large
 from traingrid.outage import is_outage
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
-from traingrid.submission import submission_id
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ANSWERED_WITHIN
+from traingrid.submission.intake_failure import FAILED, RETRYING
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ def is_of_array(item: Item, array_file: str) -> bool:
 
     Args:
         item: The job's ledger item; if it has no array file, as in older versions, any array's children may launch it.
-        array_file: The array's file (`traingrid.submission.array_file`); empty for a caller without array.
+        array_file: The array's file (`traingrid.submission.files.array_file`); empty for a caller without array.
     """
     return not array_file or item.get("array_file", array_file) == array_file
 

@@ -6,25 +6,25 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.items import is_by_hand, regions_of
 from traingrid.ledger.ledger import PENDING, WAITING, index_of, is_cancelled
-from traingrid.mended_lines import mended_jobs
 from traingrid.queued_jobs import training_jobs_in
-from traingrid.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.submission.batch_children import arrays
+from traingrid.submission.manifest_diff import mended_jobs
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 from traingrid.training_jobs import ACTIVE_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.children import Children
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.storage import Storage
+    from traingrid.submission.batch_children import Children
 
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.children import arrays, file_uri, is_retry, read_file
 from traingrid.job.job import Job
 from traingrid.ledger.items import is_by_hand
+from traingrid.submission.batch_children import arrays, file_uri, is_retry, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

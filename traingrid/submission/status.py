@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from traingrid.errors import UsageError
 from traingrid.ledger.items import had_child, is_by_hand
 from traingrid.ledger.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
-from traingrid.submitted_jobs import submitted_jobs
+from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.children import Children, ChildStatus
     from traingrid.dynamodb import Item
     from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
+    from traingrid.submission.batch_children import Children, ChildStatus
 
 CHILD_FAILED = "child failed, closed within two sweeps"
 """The phase of a job whose child has failed, but which the ledger does not record as failed yet. It cannot be retried

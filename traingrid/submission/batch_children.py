@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.clients import Maker, gentle
 from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key
+from traingrid.submission.files import jobs_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,21 +22,21 @@ from traingrid.clients import CALLS_AT_ONCE
 from traingrid.errors import TraingridError
 from traingrid.job import failures
 from traingrid.ledger.ledger import index_of
-from traingrid.retry_plan import RetryPlan
 from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import MAX_ARRAY, array_file, index_uri, normalised, retry_key
+from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
+from traingrid.submission.retry_plan import RetryPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from traingrid.batch import Batch
-    from traingrid.children import Children
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
-    from traingrid.retry_plan import ToRetry
     from traingrid.storage import Storage
+    from traingrid.submission.batch_children import Children
+    from traingrid.submission.retry_plan import ToRetry
 
 SLICE_SECONDS = 45.0
 """The time after which a slice is submitted, counted from its first line.

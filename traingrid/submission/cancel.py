@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.children import arrays
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import ledger as ledgers
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import FINAL_STATES, index_of, is_cancelled
 from traingrid.queued_jobs import training_jobs_in
-from traingrid.submitted_jobs import submitted_jobs
+from traingrid.submission.batch_children import arrays
+from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.children import Children
     from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.ledger import Ledger
     from traingrid.storage import Storage
+    from traingrid.submission.batch_children import Children
 
 _MOST_ERRORS = 20
 """After this many errors of one service the reconciler handles the rest, because each timeout takes minutes."""

@@ -15,13 +15,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.batch import SubmitFailedError
 from traingrid.errors import TraingridError, UsageError
-from traingrid.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 from traingrid.ledger.ledger import Claim, now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
 from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
+from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
+from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
