@@ -14,7 +14,7 @@ from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.violation import Violation
 
 EXIT_SECONDS = 5.0
-"""A child must end within this time after SIGTERM (`traingrid.supervisor`)."""
+"""A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""
 
 _CHILDREN_AT_ONCE = 20
 """Less than the arena's limit of concurrent children, so that no line waits for another line's child."""

@@ -48,8 +48,8 @@ def _attach() -> None:
 
 def _check_after_create() -> None:
     """Skip the check for a cancel after the training job was created."""
-    from traingrid.attempt import Attempt  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
+    from traingrid.child.attempt import Attempt  # noqa: PLC0415
 
     start, cancelled, asked = SageMaker.start, Attempt.cancelled, list[str]()
 
@@ -63,7 +63,7 @@ def _check_after_create() -> None:
 
 def _array_size() -> None:
     """Skip the check that a by-hand manifest fits the size of its array."""
-    from traingrid import child  # noqa: PLC0415
+    from traingrid.child import environment as child  # noqa: PLC0415
 
     child._check_size = lambda *_: None
 

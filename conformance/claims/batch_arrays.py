@@ -11,7 +11,7 @@ _VARIABLES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_env_va
 _ARRAYS = page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html")
 
 
-@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child.py traingrid/orchestrator.py")
+@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child/environment.py traingrid/child/main.py")
 def index_begins_at_zero(aws: Aws) -> None:
     """The first child of an array has index 0, both in AWS_BATCH_JOB_ARRAY_INDEX and in its job id."""
     batch = Batch.of(aws)
@@ -22,7 +22,7 @@ def index_begins_at_zero(aws: Aws) -> None:
     assert variables["AWS_BATCH_JOB_ID"] == f"{batch.array()['jobId']}:0"
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py")
 def children_know_the_size_of_their_array(aws: Aws) -> None:
     """AWS_BATCH_JOB_ARRAY_SIZE is the size of the array, in each of its children."""
     batch = Batch.of(aws)
@@ -35,7 +35,7 @@ def children_know_the_size_of_their_array(aws: Aws) -> None:
     model("batch", "ContainerOverrides", 'Environment variables cannot start with "AWS_BATCH"'),
     page("https://github.com/raster-foundry/raster-foundry/pull/2525"),
     page("https://github.com/azavea/raster-vision/pull/926"),
-    used_by="traingrid/child.py",
+    used_by="traingrid/child/environment.py",
 )
 def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
     """An overridden variable whose name begins with AWS_BATCH is accepted but does not reach the container."""
@@ -45,7 +45,7 @@ def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
     assert "AWS_BATCH_MINE" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py")
 def plain_job_has_no_index(aws: Aws) -> None:
     """A job that is not an array has no AWS_BATCH_JOB_ARRAY_INDEX."""
     batch = Batch.of(aws)
@@ -53,7 +53,7 @@ def plain_job_has_no_index(aws: Aws) -> None:
     assert "AWS_BATCH_JOB_ARRAY_INDEX" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py traingrid/orchestrator.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py traingrid/child/main.py")
 def attempts_count_from_one(aws: Aws) -> None:
     """AWS_BATCH_JOB_ATTEMPT is 1 in the first attempt and 2 in the second."""
     batch = Batch.of(aws)

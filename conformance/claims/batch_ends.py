@@ -45,7 +45,7 @@ def killed_container_is_retried(aws: Aws) -> None:
         "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
     ),
     _TIMEOUTS,
-    used_by="traingrid/orchestrator.py traingrid/submission/cancel.py",
+    used_by="traingrid/child/main.py traingrid/submission/cancel.py",
 )
 def terminated_container_has_30_seconds(aws: Aws) -> None:
     """TerminateJob sends SIGTERM; a container that does not exit is killed about 30 seconds later, with code 137."""
@@ -154,7 +154,7 @@ def fargate_job_may_end_after_14_days(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html"),
     model("ecs", "StopTask", "will default to SIGTERM"),
-    used_by="traingrid/orchestrator.py",
+    used_by="traingrid/child/main.py",
     why="the retirement of a host cannot be provoked",
 )
 def retired_host_sends_sigterm(aws: Aws) -> None:

@@ -42,7 +42,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SageMaker changes the status of the job to Stopping"),
-    used_by="traingrid/training_jobs.py traingrid/launch.py",
+    used_by="traingrid/training_jobs.py traingrid/child/launch.py",
     trainings=1,
 )
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:

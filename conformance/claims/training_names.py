@@ -11,7 +11,7 @@ UNKNOWN = ("ValidationException", "ResourceNotFound")
 @claim(
     model("sagemaker", "CreateTrainingJob", "ResourceInUse"),
     page("https://github.com/aws/amazon-sagemaker-examples/issues/3108"),
-    used_by="traingrid/launch.py traingrid/job/failures.py",
+    used_by="traingrid/child/launch.py traingrid/job/failures.py",
     trainings=1,
 )
 def name_is_accepted_once(aws: Aws) -> None:
@@ -24,7 +24,7 @@ def name_is_accepted_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "CreateTrainingJobRequest", "The name must be unique within an Amazon Web Services Region"),
-    used_by="traingrid/names.py traingrid/launch.py",
+    used_by="traingrid/names.py traingrid/child/launch.py",
     trainings=1,
 )
 def name_is_unique_in_one_region(aws: Aws) -> None:
@@ -37,7 +37,7 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
 @claim(
     page("https://github.com/aws/aws-sdk/issues/165"),
     page("https://github.com/boto/boto3/issues/2808"),
-    used_by="traingrid/job/ownership.py traingrid/launch.py",
+    used_by="traingrid/job/ownership.py traingrid/child/launch.py",
 )
 def unknown_name_is_a_validation_exception(aws: Aws) -> None:
     """DescribeTrainingJob for an unknown name fails with ValidationException: Requested resource not found."""
@@ -95,7 +95,7 @@ def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DeleteTrainingJob", "you can reuse its name to create another training job"),
-    used_by="traingrid/launch.py traingrid/ledger/record_outcome.py",
+    used_by="traingrid/child/launch.py traingrid/ledger/record_outcome.py",
     trainings=1,
 )
 def deleted_name_is_free_again(aws: Aws) -> None:
@@ -110,7 +110,7 @@ def deleted_name_is_free_again(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DeleteTrainingJob", "You cannot delete a job that is in the InProgress or Stopping state"),
-    used_by="traingrid/launch.py",
+    used_by="traingrid/child/launch.py",
     trainings=1,
 )
 def running_training_job_cannot_be_deleted(aws: Aws) -> None:

@@ -223,7 +223,7 @@ def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
 @documented(
     model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
     page("https://github.com/zenml-io/zenml/issues/847"),
-    used_by="traingrid/job/failures.py traingrid/launch.py",
+    used_by="traingrid/job/failures.py traingrid/child/launch.py",
     why="a request above the expected quota would start instances if the account's quota is larger",
 )
 def quota_is_refused_at_once(aws: Aws) -> None:
@@ -233,7 +233,7 @@ def quota_is_refused_at_once(aws: Aws) -> None:
 @documented(
     page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
     page("https://github.com/aws/deep-learning-containers/pull/1075"),
-    used_by="traingrid/job/failures.py traingrid/supervisor.py",
+    used_by="traingrid/job/failures.py traingrid/child/supervisor.py",
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_a_failure(aws: Aws) -> None:

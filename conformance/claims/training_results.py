@@ -19,7 +19,7 @@ def _archive(training: Training, name: str, file: str) -> list[str]:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "Uploading - Training is complete"),
-    used_by="traingrid/watch.py traingrid/backends/sagemaker.py",
+    used_by="traingrid/child/watch.py traingrid/backends/sagemaker.py",
     trainings=1,
 )
 def completed_job_went_through_the_phases(aws: Aws) -> None:
@@ -60,7 +60,7 @@ def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/define-train-metrics.html"),
-    used_by="traingrid/backends/sagemaker.py traingrid/progress.py",
+    used_by="traingrid/backends/sagemaker.py traingrid/child/progress.py",
     trainings=1,
 )
 def metric_is_the_last_that_was_printed(aws: Aws) -> None:

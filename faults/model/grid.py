@@ -17,13 +17,13 @@ from faults.model.programs import FUNCTION_SECONDS, Programs
 from faults.model.sagemaker import TrainingJob
 from traingrid import names
 from traingrid.audit import audit
+from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import job_item, was_seen
 from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
-from traingrid.supervisor import LetGoError
 from traingrid.violation import Violation
 from traingrid.waits import SWEEP_SECONDS
 from traingrid.world_reading import read_world

@@ -16,12 +16,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.domain.deployments import SAMPLE
-from traingrid import orchestrator
-from traingrid.child import Child, find_job
+from traingrid.child import main as orchestrator
+from traingrid.child.environment import Child, find_job
+from traingrid.child.main import exit_code, run_child
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
-from traingrid.orchestrator import exit_code, run_child
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import ChildStatus
@@ -255,7 +255,7 @@ def test_a_child_ends_on_sigterm_even_inside_a_finalizer(
 ) -> None:
     program = """
 import os, signal, time
-from traingrid import orchestrator
+from traingrid.child import main as orchestrator
 
 class Finalized:
     def __del__(self):

@@ -4,10 +4,10 @@ import pytest
 
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
+from traingrid.child.main import exit_code
+from traingrid.child.supervisor import LetGoError
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
-from traingrid.orchestrator import exit_code
-from traingrid.supervisor import LetGoError
 from traingrid.waits import VISIBLE_WITHIN
 
 

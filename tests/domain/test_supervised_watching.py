@@ -9,12 +9,12 @@ import pytest
 from tests.domain.supervising import NAME, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LogUnreadableError, Seen
+from traingrid.child.main import exit_code
+from traingrid.child.pace import Pace
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
-from traingrid.orchestrator import exit_code
-from traingrid.pace import Pace
 from traingrid.waits import backoff_seconds, look_seconds
 
 

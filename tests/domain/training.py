@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from traingrid.attempt import Clock
 from traingrid.backends.base import LaunchError, LogPosition, Seen
+from traingrid.child.attempt import Clock
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job
 from traingrid.job.ownership import conflict

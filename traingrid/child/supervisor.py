@@ -5,7 +5,7 @@ ledger's conditional writes decide which child records a state or starts the nex
 supervisor ends and leaves the training job running.
 
 Batch makes at most ten attempts per child, so no temporary error may end a child. The supervisor waits out quotas,
-throttling, lost connections and expired credentials (traingrid/launch.py, traingrid/outage.py). Batch's attempts remain
+throttling, lost connections and expired credentials (traingrid/child/launch.py, traingrid/outage.py). Batch's attempts remain
 for lost hosts and for our own bugs.
 """
 
@@ -16,14 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.attempt import Attempt, Clock
+from traingrid.child.attempt import Attempt, Clock
+from traingrid.child.launch import Launched, launch
+from traingrid.child.pace import Pace
+from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job.job import in_region
-from traingrid.launch import Launched, launch
 from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
-from traingrid.pace import Pace
 from traingrid.waits import QUOTA_CAP, backoff_seconds
-from traingrid.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

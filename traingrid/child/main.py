@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends.queued import launching
-from traingrid.child import Child, find_job
+from traingrid.child.cost import dollars
+from traingrid.child.cost import sentence as cost_sentence
+from traingrid.child.environment import Child, find_job
+from traingrid.child.pace import Pace
+from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
-from traingrid.orchestration_cost import dollars
-from traingrid.orchestration_cost import sentence as cost_sentence
 from traingrid.outage import code_of, patient
-from traingrid.pace import Pace
 from traingrid.storage import Storage
 from traingrid.submission.files import array_file, submission_of_key
-from traingrid.supervisor import LetGoError, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,7 +27,7 @@ from traingrid.ledger.record_outcome import deleted
 from traingrid.waits import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
-    from traingrid.attempt import Attempt
+    from traingrid.child.attempt import Attempt
     from traingrid.ledger.ledger import Item
 
 CREATING = "Creating"

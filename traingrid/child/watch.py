@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.base import QUEUED, Seen
+from traingrid.child.log_following import LogFollower
+from traingrid.child.pace import Pace, spread
+from traingrid.child.progress import Progress
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.ledger.record_outcome import deleted
-from traingrid.log_following import LogFollower
 from traingrid.log_lines import TRAINING
-from traingrid.pace import Pace, spread
-from traingrid.progress import Progress
 from traingrid.waits import VISIBLE_WITHIN, look_seconds
 
 if TYPE_CHECKING:
-    from traingrid.attempt import Attempt
+    from traingrid.child.attempt import Attempt
     from traingrid.ledger.ledger import Item
 
 PROGRESS_INTERVAL_SECONDS = 15.0

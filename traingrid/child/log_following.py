@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LogPosition, LogUnreadableError
-from traingrid.pace import Pace, spread
+from traingrid.child.pace import Pace, spread
 from traingrid.waits import backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.attempt import Attempt
+    from traingrid.child.attempt import Attempt
 
 # Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
 _DISCOVER_SECONDS = 600.0
