@@ -17,7 +17,7 @@ from app import build_app
 from traingrid import prices
 from traingrid.grid.model import Grid
 from traingrid.prices import Price
-from traingrid.sweep import Sweep
+from traingrid.reconciler.sweep import Sweep
 from traingrid.waits import SWEEP_SECONDS
 
 SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS

@@ -29,13 +29,13 @@ from traingrid.audit_calls import created, submission_of
 from traingrid.clients import client
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.queued_jobs import training_jobs_in
-from traingrid.reconciling import Reconciler
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.reconciler.sweep import Sweep
 from traingrid.s3_uri import S3Uri
 from traingrid.submission.batch_children import Children, arrays
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
-from traingrid.sweep import Sweep
 from traingrid.violation import Violation
 from traingrid.world import World
 from traingrid.world_reading import read_world

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.embedded_metrics import embedded_metrics
 from traingrid.grid.deployment import Deployment
-from traingrid.reach import UnreachedError
-from traingrid.reconciling import GRACE_SECONDS, Reconciler
+from traingrid.reconciler.reconciler import GRACE_SECONDS, Reconciler
+from traingrid.reconciler.sweep_coverage import UnreachedError
 
 if TYPE_CHECKING:
-    from traingrid.sweep import Sweep
+    from traingrid.reconciler.sweep import Sweep
 
 
 @cache

@@ -61,7 +61,7 @@ def attempts_count_from_one(aws: Aws) -> None:
     assert json.loads(batch.lines(batch.child(1))[0])["AWS_BATCH_JOB_ATTEMPT"] == "2"
 
 
-@claim(_ARRAYS, used_by="traingrid/submission/batch_children.py traingrid/reconciling.py")
+@claim(_ARRAYS, used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py")
 def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
     """If a child fails, the other children run until they end, and then the parent becomes FAILED."""
     batch = Batch.of(aws)

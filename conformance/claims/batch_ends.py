@@ -64,7 +64,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
 @claim(
     model("batch", "JobDetail", "Indicates whether the job is terminated"),
     _RETRIES,
-    used_by="traingrid/submission/batch_children.py traingrid/reconciling.py",
+    used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
 )
 def terminated_job_is_not_retried(aws: Aws) -> None:
     """A terminated job becomes FAILED with isTerminated and the caller's reason, and is not retried."""
@@ -99,7 +99,7 @@ def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
 @claim(
     model("batch", "TerminateJob", "Jobs that have not progressed to the STARTING state are cancelled"),
     model("batch", "JobDetail", "Indicates whether the job is cancelled"),
-    used_by="traingrid/submission/batch_children.py traingrid/reconciling.py",
+    used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
 )
 def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     """A job that is terminated before it starts becomes FAILED with isCancelled or isTerminated, and has no attempt."""
@@ -144,7 +144,7 @@ def job_that_timed_out_is_not_retried(aws: Aws) -> None:
 
 @documented(
     model("batch", "SubmitJob", "after 14 days, Fargate resources might become unavailable"),
-    used_by="stacks/orchestrator.py traingrid/reconciling.py",
+    used_by="stacks/orchestrator.py traingrid/reconciler/reconciler.py",
     why="it takes 14 days",
 )
 def fargate_job_may_end_after_14_days(aws: Aws) -> None:

@@ -182,7 +182,7 @@ def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event.html"),
     page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html"),
-    used_by="lambda/record_job_event.py traingrid/reconciling.py",
+    used_by="lambda/record_job_event.py traingrid/reconciler/reconciler.py",
     why="repeated and lost events cannot be provoked",
 )
 def events_may_repeat_or_be_lost(aws: Aws) -> None:

@@ -19,7 +19,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
 from traingrid.outage import patient
-from traingrid.reconciling import Reconciler
+from traingrid.reconciler.reconciler import Reconciler
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted

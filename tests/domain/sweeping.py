@@ -13,7 +13,7 @@ from traingrid.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
-from traingrid.reconciling import Reconciler
+from traingrid.reconciler.reconciler import Reconciler
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import ChildStatus
 

@@ -19,7 +19,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger, cancel_of_job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
-from traingrid.reconciling import GRACE_SECONDS
+from traingrid.reconciler.reconciler import GRACE_SECONDS
 from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.storage import Storage
 from traingrid.submission import retry as retrying

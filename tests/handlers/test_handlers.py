@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
-from traingrid import reconciling
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
+from traingrid.reconciler import reconciler as reconciling
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission.files import jobs_of_lines

@@ -19,7 +19,7 @@ from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import FINAL_STATES, Ledger
-from traingrid.reconciling import Reconciler
+from traingrid.reconciler.reconciler import Reconciler
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children

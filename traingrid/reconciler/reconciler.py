@@ -25,20 +25,20 @@ from traingrid.backends.base import QUEUED
 from traingrid.backends.queued import watching
 from traingrid.batch import Batch
 from traingrid.clients import brisk
-from traingrid.closing import Closer, Line
 from traingrid.found_job import owns
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
 from traingrid.ledger.submissions import Submission, by_submission
 from traingrid.queued_jobs import training_jobs_in
-from traingrid.reach import Reach
-from traingrid.rotation import rotated
+from traingrid.reconciler.line_closer import Closer, Line
+from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep_coverage import Reach
+from traingrid.reconciler.sweep_order import rotated
 from traingrid.s3_uri import S3Uri
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
-from traingrid.sweep import Sweep
 from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.waits import SWEEP_SECONDS
 

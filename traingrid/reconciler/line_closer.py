@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from traingrid.dynamodb import Item
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
+    from traingrid.reconciler.sweep import Sweep
     from traingrid.submission.batch_children import ChildStatus
-    from traingrid.sweep import Sweep
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from traingrid.sweep import Sweep
+    from traingrid.reconciler.sweep import Sweep
 
 _PATIENCE = 3
 """The number of refusals after which this sweep skips a Region. A single unanswered call has the same effect."""
