@@ -24,8 +24,11 @@ from localcloud.processes import ProcessGroup, groups
 from localcloud.settings import Settings
 from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names
-from traingrid.audit import audit
-from traingrid.audit_calls import created, submission_of
+from traingrid.audit.audit import audit
+from traingrid.audit.calls import created, submission_of
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.snapshot import World
+from traingrid.audit.violation import Violation
 from traingrid.clients import client
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.queued_jobs import training_jobs_in
@@ -36,9 +39,6 @@ from traingrid.submission.batch_children import Children, arrays
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
-from traingrid.violation import Violation
-from traingrid.world import World
-from traingrid.world_reading import read_world
 
 __all__ = [
     "BATCH_ENDED",

@@ -14,7 +14,7 @@ from faults.arena import REGIONS, Arena, data_folder, settled
 from faults.manifest_trial import Trial
 from faults.peak import MemoryGrowth
 from faults.table import Outcome
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rehearsal.mishaps import Struck
+from traingrid.audit.snapshot import World
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import Job
 from traingrid.manifest.accelerators import accelerators
 from traingrid.text import printable
-from traingrid.world import World
 
 _SHOWN_LINES = 20
 

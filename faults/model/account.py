@@ -37,7 +37,7 @@ class Account:
         regions: SageMaker by Region.
         bucket: S3.
         table: The ledger's table.
-        calls: Accepted create calls, in the form of `traingrid.world.World.calls`.
+        calls: Accepted create calls, in the form of `traingrid.audit.snapshot.World.calls`.
         throttled: Services that throttle every call.
         wrong: Violated invariants.
         living: Returns the number of running children of a line, including those that Batch considers dead.

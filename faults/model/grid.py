@@ -16,7 +16,9 @@ from faults.model.batch import BatchChild
 from faults.model.programs import FUNCTION_SECONDS, Programs
 from faults.model.sagemaker import TrainingJob
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.violation import Violation
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
@@ -24,9 +26,7 @@ from traingrid.ledger.ledger import job_item, was_seen
 from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
-from traingrid.violation import Violation
 from traingrid.waits import SWEEP_SECONDS
-from traingrid.world_reading import read_world
 
 REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"

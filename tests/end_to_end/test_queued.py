@@ -17,12 +17,12 @@ from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.clients import client
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
-from traingrid.world_reading import read_world
 
 GRID = """\
 name: traingrid

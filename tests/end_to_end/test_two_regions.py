@@ -15,7 +15,8 @@ import pytest
 
 from localcloud.server import LocalCloud
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.submit import wait_for_report
@@ -23,7 +24,6 @@ from traingrid.clients import client
 from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 from traingrid.submission.status import SubmissionStatus
-from traingrid.world_reading import read_world
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
 REGIONS = ("us-east-1", "eu-west-1")

@@ -10,6 +10,8 @@ from localcloud import images
 from localcloud.checkout_images import ORCHESTRATOR
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.snapshot import World
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.batch import Batch
 from traingrid.clients import client
@@ -25,8 +27,6 @@ from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.intake import Intake, ManifestVersion
-from traingrid.world import World
-from traingrid.world_reading import read_world
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
 FOR_GOOD = [{"onExitCode": code, "action": "EXIT"} for code in ("1", "2", "143")]

@@ -9,7 +9,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
@@ -17,7 +18,6 @@ from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.training_jobs import TrainingJobs
-from traingrid.world_reading import read_world
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
 from traingrid.submission.cancel import Canceller, Wanted
 
 DIES = "raise SystemExit('no')"

@@ -2,7 +2,7 @@
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
-from traingrid.audit import audit, notes
+from traingrid.audit.audit import audit, notes
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.clients import client
 from traingrid.ledger.record_outcome import record_seen

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
 from traingrid.batch import Batch
 from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
@@ -20,7 +21,6 @@ from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status
-from traingrid.world_reading import read_world
 
 
 def manifest(account: Account, *lines: tuple[str, str]) -> str:

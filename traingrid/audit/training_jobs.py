@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from traingrid.audit.snapshot import SETTLED_SECONDS, World
+from traingrid.audit.violation import Violation
 from traingrid.found_job import TrainingJob, is_strangers, owns
 from traingrid.ledger.items import attempts
 from traingrid.ledger.ledger import epoch_seconds, is_cancelled
-from traingrid.violation import Violation
-from traingrid.world import SETTLED_SECONDS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

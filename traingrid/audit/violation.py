@@ -13,7 +13,7 @@ class Violation:
     """A violated invariant.
 
     Attributes:
-        invariant: The invariant: I1 to I7 of `traingrid.audit`.
+        invariant: The invariant: I1 to I7 of `traingrid.audit.audit`.
         kind: The category in which the violation is counted.
         submission: The affected submission; empty if unknown.
         what: A sentence that describes the violation and its place.

@@ -18,13 +18,15 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from traingrid import audit_calls, audit_ledger, audit_training_jobs
+from traingrid.audit import calls as audit_calls
+from traingrid.audit import ledger as audit_ledger
+from traingrid.audit import training_jobs as audit_training_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traingrid.violation import Kind, Violation
-    from traingrid.world import World
+    from traingrid.audit.snapshot import World
+    from traingrid.audit.violation import Kind, Violation
 
 _NAMED = 5
 _CHECKS = (
@@ -46,7 +48,7 @@ def audit(world: World) -> list[Violation]:
     """Return all violations of a grid's invariants.
 
     Args:
-        world: The snapshot of the grid (`traingrid.world_reading` reads it).
+        world: The snapshot of the grid (`traingrid.audit.read_snapshot` reads it).
     """
     return list(chain.from_iterable(check(world) for check in _CHECKS))
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.audit_calls import created, submission_of
+from traingrid.audit.calls import created, submission_of
+from traingrid.audit.snapshot import World
 from traingrid.clients import gentle
 from traingrid.errors import TraingridError
 from traingrid.found_job import owns
@@ -18,7 +19,6 @@ from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION, Ledger
 from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
-from traingrid.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

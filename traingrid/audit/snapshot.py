@@ -1,6 +1,6 @@
 """World: one value with the ledger's items, the training jobs of every Region and the states of Batch's children.
 
-`traingrid.world_reading` reads it, and `traingrid.audit` checks it. This module makes no calls.
+`traingrid.audit.read_snapshot` reads it, and `traingrid.audit.audit` checks it. This module makes no calls.
 """
 
 from __future__ import annotations

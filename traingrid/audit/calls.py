@@ -6,12 +6,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.world import World
+    from traingrid.audit.snapshot import World
 
 _SUBMISSION = re.compile(r"([0-9a-f]{8})(-|$)")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.audit.snapshot import SETTLED_SECONDS, World
+from traingrid.audit.violation import Violation
 from traingrid.found_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger.items import attempts, had_child, is_by_hand
 from traingrid.ledger.ledger import FINAL_STATES, epoch_seconds
 from traingrid.submission.batch_children import GONE
-from traingrid.violation import Violation
-from traingrid.world import SETTLED_SECONDS, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
