@@ -29,9 +29,9 @@ from traingrid.audit.calls import created, submission_of
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.audit.violation import Violation
+from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.clients import client
 from traingrid.ledger.ledger import FINAL_STATES
-from traingrid.queued_jobs import training_jobs_in
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
 from traingrid.s3_uri import S3Uri

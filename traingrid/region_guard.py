@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES
 from traingrid.batch import Batch
 from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
@@ -22,15 +24,13 @@ from traingrid.guarded_changes import GuardedChange, guarded_changes
 from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.open_lines import OpenLine, OpenLines
-from traingrid.queued_jobs import training_jobs_in
 from traingrid.storage import Storage
-from traingrid.training_jobs import ACTIVE_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from traingrid.backends.training_jobs import TrainingJobs
     from traingrid.grid.deployment import Deployment
-    from traingrid.training_jobs import TrainingJobs
 
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes

@@ -46,7 +46,8 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
 
 
 @claim(
-    page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/job/ownership.py"
+    page("https://github.com/aws/aws-sdk/issues/165"),
+    used_by="traingrid/backends/training_jobs.py traingrid/job/ownership.py",
 )
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""
@@ -83,7 +84,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/boto/boto3/issues/4606"),
-    used_by="traingrid/service_jobs.py stacks/training_jobs.py",
+    used_by="traingrid/backends/service_jobs.py stacks/training_jobs.py",
     trainings=1,
 )
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from traingrid import names
 from traingrid.backends.base import Seen
+from traingrid.backends.found_job import TrainingJob
 from traingrid.dynamodb import Item
-from traingrid.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger

@@ -10,6 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from traingrid.backends.training_jobs import TrainingJobs
 from traingrid.clients import ActingRole, client, once, renew
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
@@ -17,7 +18,6 @@ from traingrid.grid.model import Grid, GridError
 from traingrid.manifest.parse import parse
 from traingrid.storage import Storage
 from traingrid.submission.files import jobs_of_lines
-from traingrid.training_jobs import TrainingJobs
 
 HOME, OTHER = "123456789012", "210987654321"
 TWO = f"""\

@@ -12,6 +12,7 @@ from tests.domain.deployments import SAMPLE
 from tests.domain.queueing import FakeQueue, FakeTraining, answer
 from traingrid.backends.base import LaunchError
 from traingrid.backends.queued import Either, Queued, launching, watching
+from traingrid.backends.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
 from traingrid.errors import UsageError
@@ -21,7 +22,6 @@ from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVIC
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse
-from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"

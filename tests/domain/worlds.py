@@ -4,7 +4,7 @@ from typing import Any
 
 from traingrid import names
 from traingrid.audit.snapshot import World
-from traingrid.found_job import TrainingJob
+from traingrid.backends.found_job import TrainingJob
 from traingrid.ledger.ledger import epoch_seconds
 
 GRID, SUBMISSION = "traingrid", "0123abcd"

@@ -11,13 +11,13 @@ from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
+from traingrid.backends.training_jobs import TrainingJobs
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
-from traingrid.training_jobs import TrainingJobs
 
 
 @pytest.fixture

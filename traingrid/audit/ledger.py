@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
-from traingrid.found_job import TrainingJob, owns
+from traingrid.backends.found_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.ledger.items import attempts, had_child, is_by_hand
 from traingrid.ledger.ledger import FINAL_STATES, epoch_seconds

@@ -22,14 +22,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.backends.base import QUEUED
+from traingrid.backends.found_job import owns
 from traingrid.backends.queued import watching
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.batch import Batch
 from traingrid.clients import brisk
-from traingrid.found_job import owns
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
 from traingrid.ledger.submissions import Submission, by_submission
-from traingrid.queued_jobs import training_jobs_in
 from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
@@ -39,15 +40,14 @@ from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.waits import SWEEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from traingrid.backends.base import Backend
+    from traingrid.backends.found_job import TrainingJob
     from traingrid.dynamodb import Item
-    from traingrid.found_job import TrainingJob
     from traingrid.grid.deployment import Deployment
 
 GRACE_SECONDS = 120.0

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger import ledger as ledgers
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import FINAL_STATES, index_of, is_cancelled
-from traingrid.queued_jobs import training_jobs_in
 from traingrid.submission.batch_children import arrays
 from traingrid.submission.submitted_jobs import submitted_jobs
 

@@ -6,14 +6,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.items import is_by_hand, regions_of
 from traingrid.ledger.ledger import PENDING, WAITING, index_of, is_cancelled
-from traingrid.queued_jobs import training_jobs_in
 from traingrid.submission.batch_children import arrays
 from traingrid.submission.manifest_diff import mended_jobs
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
-from traingrid.training_jobs import ACTIVE_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

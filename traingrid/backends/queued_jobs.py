@@ -6,11 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
+from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
 from traingrid.clients import Maker, gentle
-from traingrid.found_job import TrainingJob
 from traingrid.job.ownership import is_of_grid
-from traingrid.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
-from traingrid.training_jobs import ACTIVE_STATES, TrainingJobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names
+from traingrid.backends.found_job import TrainingJob
 from traingrid.clients import Maker, gentle
-from traingrid.found_job import TrainingJob
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.ledger.items import attempts
 
