@@ -29,12 +29,12 @@ from traingrid.audit.calls import created, submission_of
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.clients import client
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep import Sweep
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.batch_children import Children, arrays
 from traingrid.submission.cancel import Canceller, Told, Wanted
 from traingrid.submission.files import submission_id

@@ -10,8 +10,8 @@ from faults.arena import Arena
 from faults.table import Outcome
 from traingrid import names
 from traingrid.audit.violation import Violation
-from traingrid.clients import client
-from traingrid.s3_uri import S3Uri
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 
 CASES: tuple[tuple[int, int | None], ...] = ((4, 3), (4, None), (3, 3), (2, 4), (1, None), (1, 2))

@@ -11,8 +11,8 @@ from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
 from localcloud.faults import CallFault
 from traingrid import names
-from traingrid.clients import client
-from traingrid.s3_uri import S3Uri
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
 

@@ -11,7 +11,7 @@ from faults.lost_world import EVENTS_LOST, LostWorld
 from faults.table import Outcome
 from localcloud.faults import CallFault
 from traingrid.audit.violation import Violation
-from traingrid.clients import client
+from traingrid.aws.clients import client
 
 _WRITES = (
     CallFault(effect="kill_before", action="UpdateItem"),

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.audit.violation import Violation
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import jobs_of_lines, normalised, read_job
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ VARIABLE = "FAULTS_SABOTAGE"
 
 def _conditional_write() -> None:
     """Make every write to the ledger unconditional."""
-    from traingrid import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
+    from traingrid.aws import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
 
     def unconditional(table: Any, operation: str, request: dict[str, Any]) -> bool:
         plain = {name: value for name, value in request.items() if name != "ConditionExpression"}
@@ -70,7 +70,7 @@ def _array_size() -> None:
 
 def _look_by_name() -> None:
     """Skip the check whether Batch already has an array with the submission's name."""
-    from traingrid.batch import Batch  # noqa: PLC0415
+    from traingrid.aws.batch import Batch  # noqa: PLC0415
 
     Batch.find = lambda *_: None  # type: ignore[method-assign]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from traingrid.embedded_metrics import embedded_metrics
+from traingrid.aws.embedded_metrics import embedded_metrics
 from traingrid.grid.deployment import Deployment
 from traingrid.reconciler.reconciler import GRACE_SECONDS, Reconciler
 from traingrid.reconciler.sweep_coverage import UnreachedError

@@ -18,8 +18,8 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
 from traingrid.cli.submit import read_manifest, submitted
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.aws.clients import client
 from traingrid.build_quotas import CONCURRENT_BUILDS, raise_command
-from traingrid.clients import client
 from traingrid.custom_resource import REPEATED, answer
 
 if TYPE_CHECKING:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job
 from traingrid.ledger.items import is_by_hand
 from traingrid.ledger.submissions import by_submission
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.files import chunks, jobs_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submissions import Submission
-    from traingrid.storage import Storage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import brisk, client
+from traingrid.aws.s3 import Storage
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES
-from traingrid.batch import Batch
-from traingrid.clients import brisk, client
 from traingrid.custom_resource import answer
 from traingrid.guarded_changes import GuardedChange, guarded_changes
 from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
 from traingrid.open_lines import OpenLine, OpenLines
-from traingrid.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

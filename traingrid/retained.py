@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names, prices
-from traingrid.clients import client
+from traingrid.aws.clients import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -73,7 +73,7 @@ def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitJobRequest", "add new environment variables to it with an environment override"),
-    used_by="traingrid/batch.py",
+    used_by="traingrid/aws/batch.py",
 )
 def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
     """An environment override in SubmitJob sets a variable in the container."""

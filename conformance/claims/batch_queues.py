@@ -17,7 +17,7 @@ def _shared_queue(aws: Aws) -> str:
     return batch.new_queue(policy)
 
 
-@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid/queues.py")
+@claim(_SHARE, used_by="traingrid/aws/batch.py traingrid/grid/queues.py")
 def share_is_refused_without_a_policy(aws: Aws) -> None:
     """SubmitJob with a share identifier is refused by a queue without a scheduling policy."""
     batch = Batch.of(aws)
@@ -25,7 +25,7 @@ def share_is_refused_without_a_policy(aws: Aws) -> None:
         batch.submit(batch.define("nothing"), shareIdentifier="a")
 
 
-@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid/queues.py")
+@claim(_SHARE, used_by="traingrid/aws/batch.py traingrid/grid/queues.py")
 def share_is_required_with_a_policy(aws: Aws) -> None:
     """A queue with a scheduling policy refuses SubmitJob without a share identifier, and accepts it with one."""
     batch = Batch.of(aws)

@@ -19,11 +19,11 @@ from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.violation import Violation
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import job_item, was_seen
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
 from traingrid.waits import SWEEP_SECONDS

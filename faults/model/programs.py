@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.aws.batch import Batch
+from traingrid.aws.outage import patient
+from traingrid.aws.s3 import Storage
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.batch import Batch
 from traingrid.child.attempt import Clock
 from traingrid.child.environment import Child, find_job
 from traingrid.child.main import exit_code
@@ -18,9 +20,7 @@ from traingrid.job.failures import STOPPED, TRY_AGAIN
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
-from traingrid.outage import patient
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.files import array_file

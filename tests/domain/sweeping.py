@@ -7,14 +7,14 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from traingrid import names
+from traingrid.aws.dynamodb import Item
+from traingrid.aws.s3 import Storage
 from traingrid.backends.base import Seen
 from traingrid.backends.found_job import TrainingJob
-from traingrid.dynamodb import Item
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import ChildStatus
 
 DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "DescribeTrainingJob")

@@ -14,6 +14,8 @@ import pytest
 
 from tests.domain.deployments import REGIONS
 from traingrid import names
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli import audit, data, main, status
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
@@ -21,8 +23,6 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 GRID = Path(__file__).resolve().parents[2] / "grid.yaml"

@@ -11,14 +11,14 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
-from traingrid.batch import SubmitFailedError
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import MAX_BYTES
-from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.files import read_job, submission_id
 from traingrid.submission.intake import BusyError, Intake, ManifestVersion
 

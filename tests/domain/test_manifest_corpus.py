@@ -12,9 +12,9 @@ from faults.agreement import disagreements
 from faults.generated import Manifest, manifests
 from tests.domain.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.text import escaped_cell

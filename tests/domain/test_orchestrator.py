@@ -16,14 +16,14 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.domain.deployments import SAMPLE
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.child import main as orchestrator
 from traingrid.child.environment import Child, find_job
 from traingrid.child.main import exit_code, run_child
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.status import submission_status
 

@@ -10,18 +10,18 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE_BUCKETS
-from traingrid.batch import SubmitFailedError
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import once
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
-from traingrid.clients import once
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger, cancel_of_job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
 from traingrid.reconciler.reconciler import GRACE_SECONDS
-from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.storage import Storage
 from traingrid.submission import retry as retrying
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import ChildStatus

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.domain.deployments import SAMPLE
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
 from traingrid.submission.status import SubmissionStatus, submission_status

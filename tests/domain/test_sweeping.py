@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.domain.sweeping import DENIED, SILENT, SLOW, Region, World, a_reconciler, open_lines
-from traingrid import clients, names
+from traingrid import names
+from traingrid.aws import clients
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
@@ -17,7 +19,6 @@ from traingrid.reconciler import reconciler as reconciling
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.reconciler.sweep_coverage import UnreachedError
 from traingrid.reconciler.sweep_order import rotated
-from traingrid.s3_uri import S3Uri
 from traingrid.submission.files import jobs_key, normalised
 
 HOME, NEAR, FAR, GONE = "us-east-1", "us-west-2", "eu-west-1", "sa-east-1"

@@ -17,10 +17,10 @@ from localcloud.server import LocalCloud
 from rehearsal.stage import until
 from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from traingrid import names
+from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.cli.submit import submitted
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.job import Channel, Job

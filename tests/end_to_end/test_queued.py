@@ -19,8 +19,8 @@ from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
-from traingrid.clients import client
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.submission.retry import Retrier
 

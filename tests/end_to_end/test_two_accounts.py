@@ -18,10 +18,10 @@ from tests.end_to_end.test_two_regions import DIGITS, submit, until
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client, renew
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
-from traingrid.clients import client, renew
 from traingrid.submission.status import SubmissionStatus
 
 HOME, OTHER = "123456789012", "210987654321"

@@ -25,8 +25,8 @@ from tests.stacks.templates import ROOT, an_app
 from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.model import NAME_LIMIT, Grid
 

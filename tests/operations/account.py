@@ -12,18 +12,18 @@ from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import client
+from traingrid.aws.dynamodb import Item
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
-from traingrid.batch import Batch
-from traingrid.clients import client
-from traingrid.dynamodb import Item
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.job.job import Channel, Job
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import FINAL_STATES, Ledger
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.intake import Intake, ManifestVersion

@@ -12,7 +12,7 @@ from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
-from traingrid.batch import Batch
+from traingrid.aws.batch import Batch
 from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
 from traingrid.cli.control_plane import ControlPlane

@@ -15,7 +15,7 @@ from traingrid.submission.batch_children import GONE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
     from traingrid.ledger.items import Line
 
 _DETAILS = {"artifact": ("ModelArtifacts", "S3ModelArtifacts"), "billable_seconds": ("BillableTimeInSeconds",)}

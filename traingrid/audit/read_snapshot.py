@@ -11,21 +11,21 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.audit.calls import created, submission_of
 from traingrid.audit.snapshot import World
+from traingrid.aws.clients import gentle
+from traingrid.aws.s3 import Storage
 from traingrid.backends.found_job import owns
 from traingrid.backends.queued_jobs import training_jobs_in
-from traingrid.clients import gentle
 from traingrid.errors import TraingridError
 from traingrid.ledger.items import attempts, regions_of
 from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION, Ledger
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traingrid.aws.dynamodb import Item
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.training_jobs import TrainingJobs
-    from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import Line
 

@@ -13,8 +13,8 @@ from traingrid.waits import SWEEP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traingrid.aws.dynamodb import Item
     from traingrid.backends.found_job import TrainingJob
-    from traingrid.dynamodb import Item
     from traingrid.ledger.items import Line
 
 SETTLED_SECONDS = 2 * SWEEP_SECONDS

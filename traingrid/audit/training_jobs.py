@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import Line
 
 # A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
-# to connect and 60 s to read (traingrid/clients.py). The same again allows for the difference between two clocks.
+# to connect and 60 s to read (traingrid/aws/clients.py). The same again allows for the difference between two clocks.
 _IN_FLIGHT_SECONDS = 140
 # The ledger records whole seconds; SageMaker records fractions of a second.
 _ROUNDING_SECONDS = 1

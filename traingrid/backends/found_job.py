@@ -12,7 +12,7 @@ from traingrid.ledger.ledger import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
     from traingrid.ledger.items import Line
     from traingrid.names import TrainingJobName
 

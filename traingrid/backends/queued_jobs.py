@@ -6,10 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.clients import Maker, gentle
 from traingrid.job.ownership import is_of_grid
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.aws.clients import Maker, client
 from traingrid.backends.base import QUEUED, Seen
 from traingrid.backends.sagemaker_request import fingerprint
-from traingrid.clients import Maker, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

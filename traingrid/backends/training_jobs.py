@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names
+from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.found_job import TrainingJob
-from traingrid.clients import Maker, gentle
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
     from traingrid.grid.deployment import Deployment
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)

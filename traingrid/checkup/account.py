@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.aws.clients import client
 from traingrid.checkup.finding import Finding, Verdict, looked
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from traingrid.clients import ActingRole
+    from traingrid.aws.clients import ActingRole
     from traingrid.grid.model import Grid
 
 OLDEST_BOOTSTRAP = 6

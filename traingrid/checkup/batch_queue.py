@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.aws.clients import client
 from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
-from traingrid.clients import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.aws.clients import client
 from traingrid.checkup.finding import DEPLOY as _DEPLOY
 from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
-from traingrid.clients import client
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.plan import image_request
 from traingrid.region_guard import removed_by_force
@@ -19,7 +19,7 @@ from traingrid.region_guard import removed_by_force
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from traingrid.clients import ActingRole
+    from traingrid.aws.clients import ActingRole
     from traingrid.grid.image import Image
     from traingrid.grid.model import Grid
 

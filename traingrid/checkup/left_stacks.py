@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.aws.clients import brisk, client
 from traingrid.checkup.finding import Finding, Verdict, looked
-from traingrid.clients import brisk, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

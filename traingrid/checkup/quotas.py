@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from traingrid.aws.clients import client
 from traingrid.checkup.finding import Finding, Verdict, looked
-from traingrid.clients import client
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traingrid.clients import ActingRole
+    from traingrid.aws.clients import ActingRole
     from traingrid.grid.model import Grid
     from traingrid.job.job import Job
 

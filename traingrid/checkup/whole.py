@@ -19,8 +19,8 @@ from traingrid.checkup.linked_roles import linked_roles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from traingrid.aws.clients import ActingRole
     from traingrid.checkup.quotas import Need
-    from traingrid.clients import ActingRole
     from traingrid.grid.model import Grid
 
 

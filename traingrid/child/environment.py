@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from traingrid import names
+from traingrid.aws.s3_uri import ObjectVersion
 from traingrid.errors import UsageError
 from traingrid.manifest import parse as manifest
-from traingrid.s3_uri import ObjectVersion
 from traingrid.submission.files import MAX_ARRAY, jobs_of_lines, read_job, submission_id, submission_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
-    from traingrid.storage import Storage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Orchestrator: runs one child of the array, from its environment to its exit code.
 
 A child ends before its job only in three cases: it receives SIGTERM, its line cannot be run, or an error is permanent.
-The child waits out temporary errors itself (traingrid/outage.py), because Batch makes at most ten attempts per child.
+The child waits out temporary errors itself (traingrid/aws/outage.py), because Batch makes at most ten attempts per child.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.aws.outage import code_of, patient
+from traingrid.aws.s3 import Storage
 from traingrid.backends.queued import launching
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
@@ -27,8 +29,6 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.ledger.ledger import Ledger, is_of_array
 from traingrid.log_lines import log_line
-from traingrid.outage import code_of, patient
-from traingrid.storage import Storage
 from traingrid.submission.files import array_file, submission_of_key
 
 if TYPE_CHECKING:

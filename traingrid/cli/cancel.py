@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.aws.clients import client
+from traingrid.aws.outage import is_outage
 from traingrid.cli.control_plane import ControlPlane
-from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.outage import is_outage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, Wanted
 from traingrid.text import counted, printable

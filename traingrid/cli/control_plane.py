@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from traingrid.batch import Batch
+from traingrid.aws.batch import Batch
+from traingrid.aws.s3 import Storage
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import UsageError
 from traingrid.ledger.ledger import Ledger
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.aws.clients import client
 from traingrid.backends.base import LogPosition
 from traingrid.backends.queued import watching
 from traingrid.cli.control_plane import ControlPlane
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 from traingrid.log_lines import readable
 from traingrid.text import printable

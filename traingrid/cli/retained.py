@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
+from traingrid.aws.clients import brisk
 from traingrid.checkup.account import caller
 from traingrid.checkup.left_stacks import is_there, left_stacks
 from traingrid.cli.console import console
-from traingrid.clients import brisk
 from traingrid.grid.file import load_grid
 from traingrid.retained import retained as kept
 from traingrid.text import printable

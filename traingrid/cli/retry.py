@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.aws.clients import client
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import read_manifest
-from traingrid.clients import client
 from traingrid.errors import TraingridError, interrupted
 from traingrid.submission.retry import Retrier
 from traingrid.text import printable

@@ -13,6 +13,9 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
@@ -22,9 +25,6 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.plan import planned
 from traingrid.manifest.rows import too_large
-from traingrid.outage import is_outage
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from traingrid import names
-from traingrid.clients import ActingRole
+from traingrid.aws.clients import ActingRole
 from traingrid.errors import UsageError
 from traingrid.grid import framework_images
 from traingrid.grid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage

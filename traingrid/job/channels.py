@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Channel
-from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
+from traingrid.aws.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

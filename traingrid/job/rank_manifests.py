@@ -15,19 +15,19 @@ import heapq
 import json
 from typing import TYPE_CHECKING
 
+from traingrid.aws.s3_uri import prefix_of
 from traingrid.errors import UsageError
 from traingrid.job.channels import by_rank, manifest_uri, rank_channels
-from traingrid.s3_uri import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Protocol
 
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.job.job import Job
-    from traingrid.s3_uri import S3Uri
 
     class Objects(Protocol):
-        """The methods of `traingrid.storage.Storage` that this module uses."""
+        """The methods of `traingrid.aws.s3.Storage` that this module uses."""
 
         def sizes(self, prefix: S3Uri) -> Iterable[tuple[str, int]]:
             """See `Storage.sizes`."""

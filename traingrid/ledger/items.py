@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""

@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.clients import Maker, client
-from traingrid.dynamodb import Table
+from traingrid.aws.clients import Maker, client
+from traingrid.aws.dynamodb import Table
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from traingrid.ledger.ledger import FINAL_STATES, SUBMISSION
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
 
 
 @dataclass

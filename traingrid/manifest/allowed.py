@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.manifest.limits import broken_limit
 from traingrid.manifest.values import RefusedError
-from traingrid.s3_uri import S3Uri
 
 if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment

@@ -13,11 +13,11 @@ from traingrid.manifest.values import RefusedError, literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
     from traingrid.job.job import Inputs
     from traingrid.manifest.allowed import Rules
-    from traingrid.s3_uri import S3Uri
 
 _URI = "Write s3://bucket/prefix."
 _READERS: dict[str, Callable[[object], Any]] = {

@@ -19,10 +19,10 @@ from traingrid.manifest.values import RefusedError, literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.job.job import Inputs
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.rows import Row
-    from traingrid.s3_uri import S3Uri
 
 _T = TypeVar("_T")
 # A line with more errors than this is not a manifest line, and further errors add no information.

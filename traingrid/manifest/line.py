@@ -13,11 +13,11 @@ from traingrid.manifest.values import metric_regex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import Grid
     from traingrid.job.job import Inputs
-    from traingrid.s3_uri import S3Uri
 
 MAX_NAME_CHARACTERS = 128
 # Spot: how much longer than max_runtime a job may wait for capacity, unless its line sets max_wait.

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.clients import client
+from traingrid.aws.clients import client
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import prefix_of
 from traingrid.job.channels import by_rank
 from traingrid.job.job import in_region
 from traingrid.job.rank_manifests import data_objects
 from traingrid.manifest.line import iter_jobs
-from traingrid.s3_uri import prefix_of
-from traingrid.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ from traingrid.ledger.record_outcome import deleted, record_seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
+    from traingrid.aws.dynamodb import Item
     from traingrid.backends.base import Backend, Seen
-    from traingrid.dynamodb import Item
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
     from traingrid.reconciler.sweep import Sweep

@@ -21,13 +21,15 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import brisk
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.base import QUEUED
 from traingrid.backends.found_job import owns
 from traingrid.backends.queued import watching
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
-from traingrid.batch import Batch
-from traingrid.clients import brisk
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
 from traingrid.ledger.submissions import Submission, by_submission
@@ -35,8 +37,6 @@ from traingrid.reconciler.line_closer import Closer, Line
 from traingrid.reconciler.sweep import Sweep
 from traingrid.reconciler.sweep_coverage import Reach
 from traingrid.reconciler.sweep_order import rotated
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
@@ -45,16 +45,16 @@ from traingrid.waits import SWEEP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
+    from traingrid.aws.dynamodb import Item
     from traingrid.backends.base import Backend
     from traingrid.backends.found_job import TrainingJob
-    from traingrid.dynamodb import Item
     from traingrid.grid.deployment import Deployment
 
 GRACE_SECONDS = 120.0
 """The minimum age of a line or training job that the reconciler closes or stops.
 
 A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
-and 60 s to read, traingrid/clients.py). A new training job may not be visible yet. A retry opens its lines before its
+and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before its
 array exists (`retrying.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
 sweep acts at the latest.
 """

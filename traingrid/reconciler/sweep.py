@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
+from traingrid.aws.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.ledger.ledger import PENDING, WAITING
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.clients import Maker, gentle
-from traingrid.s3_uri import S3Uri
+from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.submission.files import jobs_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from traingrid.dynamodb import Item
-    from traingrid.storage import Storage
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
 
 _DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
 _LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)

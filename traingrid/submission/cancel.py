@@ -29,10 +29,10 @@ from traingrid.submission.submitted_jobs import submitted_jobs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.ledger import Ledger
-    from traingrid.storage import Storage
     from traingrid.submission.batch_children import Children
 
 _MOST_ERRORS = 20

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.batch import SubmitFailedError
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Claim, now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
-from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
 from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from traingrid.batch import Batch
-    from traingrid.dynamodb import Item
+    from traingrid.aws.batch import Batch
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
-    from traingrid.storage import Storage
 
 WITHIN_SECONDS = 60.0
 """The default time limit of a request, which is the intake function's timeout (stacks/event_function.py)."""

@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.batch import SubmitFailedError
-from traingrid.clients import CALLS_AT_ONCE
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import CALLS_AT_ONCE
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job import failures
 from traingrid.ledger.ledger import index_of
-from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from traingrid.batch import Batch
+    from traingrid.aws.batch import Batch
+    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
-    from traingrid.storage import Storage
     from traingrid.submission.batch_children import Children
     from traingrid.submission.retry_plan import ToRetry
 
@@ -43,7 +43,7 @@ SLICE_SECONDS = 45.0
 
 Until the array is recorded, an open line looks abandoned, and the reconciler closes abandoned lines after
 `reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
-(traingrid/clients.py).
+(traingrid/aws/clients.py).
 """
 # After these failures a retry moves the job to the next Region of its data.
 _ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}

@@ -18,12 +18,12 @@ from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
-    from traingrid.storage import Storage
     from traingrid.submission.batch_children import Children
 
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"

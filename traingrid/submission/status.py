@@ -13,9 +13,9 @@ from traingrid.submission.submitted_jobs import submitted_jobs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.dynamodb import Item
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
     from traingrid.ledger.ledger import Ledger
-    from traingrid.storage import Storage
     from traingrid.submission.batch_children import Children, ChildStatus
 
 CHILD_FAILED = "child failed, closed within two sweeps"

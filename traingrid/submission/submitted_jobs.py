@@ -11,8 +11,8 @@ from traingrid.submission.batch_children import arrays, file_uri, is_retry, read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.dynamodb import Item
-    from traingrid.storage import Storage
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
 
 
 def submitted_jobs(storage: Storage, bucket: str, head: Item) -> Iterator[Job]:

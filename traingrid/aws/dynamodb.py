@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from traingrid.clients import Maker, client
+from traingrid.aws.clients import Maker, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 
-from traingrid.clients import renew
-from traingrid.error_codes import KNOWN_CODES, THROTTLED_CODES
+from traingrid.aws.clients import renew
+from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
 from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:

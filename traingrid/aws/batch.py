@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.access_denied import access_denied
-from traingrid.clients import Maker, client, once
+from traingrid.aws.access_denied import access_denied
+from traingrid.aws.clients import Maker, client, once
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.grid.deployment import Deployment
-    from traingrid.s3_uri import S3Uri
 
 
 _GRANT = (

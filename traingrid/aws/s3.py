@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.clients import ActingRole, Maker, client, once
+from traingrid.aws.clients import ActingRole, Maker, client, once
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
-from traingrid.outage import is_outage
-from traingrid.s3_uri import ObjectVersion, S3Uri
 from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
