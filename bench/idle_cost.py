@@ -1,6 +1,6 @@
 """`make idle-cost`: computes the monthly cost of an idle grid from its templates.
 
-It counts the resources in the templates, priced by `traingrid/prices.py`: list prices in us-east-1, without free tiers.
+It counts the resources in the templates, priced by `traingrid/deploy/prices.py`: list prices in us-east-1, without free tiers.
 Values that the templates do not contain are assumed below, and the output lists them.
 """
 
@@ -14,9 +14,9 @@ import click
 from aws_cdk import App
 
 from app import build_app
-from traingrid import prices
+from traingrid.deploy import prices
+from traingrid.deploy.prices import Price
 from traingrid.grid.model import Grid
-from traingrid.prices import Price
 from traingrid.reconciler.sweep import Sweep
 from traingrid.waits import SWEEP_SECONDS
 

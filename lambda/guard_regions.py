@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from traingrid.deploy.region_guard import RegionGuard
 from traingrid.grid.deployment import Deployment
-from traingrid.region_guard import RegionGuard
 
 
 def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda passes it

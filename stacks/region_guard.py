@@ -65,7 +65,7 @@ class RegionGuard(Construct):
 
 
 def _held_by_jobs(grid: Grid) -> dict[str, Any]:
-    """Return the settings that open jobs depend on; traingrid/guarded_changes.py decides about each change."""
+    """Return the settings that open jobs depend on; traingrid/deploy/guarded_changes.py decides about each change."""
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
         "Network": grid.network.kind,

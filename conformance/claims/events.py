@@ -194,7 +194,7 @@ def events_may_repeat_or_be_lost(aws: Aws) -> None:
     page("https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html"),
     page("https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12"),
     page("https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7"),
-    used_by="traingrid/image_build.py stacks/image_build.py",
+    used_by="traingrid/deploy/image_build.py stacks/image_build.py",
     why="the limit of concurrent builds depends on the account",
 )
 def builds_are_limited_by_the_account(aws: Aws) -> None:

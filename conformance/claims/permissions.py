@@ -171,7 +171,7 @@ def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
 
 @claim(
     model("sts", "GetCallerIdentity", "No permissions are required to perform this operation"),
-    used_by="traingrid/checkup/account.py traingrid/grid/deployment.py",
+    used_by="traingrid/deploy/checkup/account.py traingrid/grid/deployment.py",
 )
 def caller_identity_needs_no_permission(aws: Aws) -> None:
     """GetCallerIdentity requires no permission."""

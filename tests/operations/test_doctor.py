@@ -17,9 +17,9 @@ from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import build_again, of_grid_file
-from traingrid.checkup.linked_roles import LINKED_ROLES
 from traingrid.cli.main import cli
+from traingrid.deploy.checkup.finding import build_again, of_grid_file
+from traingrid.deploy.checkup.linked_roles import LINKED_ROLES
 from traingrid.errors import TraingridError
 
 GRID = """\

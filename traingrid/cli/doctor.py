@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
-from traingrid.checkup.account import caller
-from traingrid.checkup.finding import Verdict, of_grid_file
-from traingrid.checkup.quotas import of_grid, of_jobs
-from traingrid.checkup.whole import check_up
 from traingrid.cli.console import console
 from traingrid.cli.submit import read_manifest
+from traingrid.deploy.checkup.account import caller
+from traingrid.deploy.checkup.finding import Verdict, of_grid_file
+from traingrid.deploy.checkup.quotas import of_grid, of_jobs
+from traingrid.deploy.checkup.whole import check_up
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
@@ -26,7 +26,7 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.checkup.finding import Finding
+    from traingrid.deploy.checkup.finding import Finding
     from traingrid.grid.model import Grid
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid import names, prices
+from traingrid import names
 from traingrid.aws.clients import client
+from traingrid.deploy import prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

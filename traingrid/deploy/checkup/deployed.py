@@ -10,11 +10,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
+from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
+from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.plan import image_request
-from traingrid.region_guard import removed_by_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

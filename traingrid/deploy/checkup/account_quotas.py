@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
-from traingrid.build_quotas import CONCURRENT_BUILDS
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.build_quotas import CONCURRENT_BUILDS
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

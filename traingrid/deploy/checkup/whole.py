@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.checkup import account as accounts
-from traingrid.checkup import deployed, quotas
-from traingrid.checkup.account_quotas import account_quotas, vpc_quota
-from traingrid.checkup.batch_queue import batch_queue
-from traingrid.checkup.deployed import NOT_DEPLOYED
-from traingrid.checkup.finding import Finding, Verdict
-from traingrid.checkup.left_stacks import left_stacks
-from traingrid.checkup.linked_roles import linked_roles
+from traingrid.deploy.checkup import account as accounts
+from traingrid.deploy.checkup import deployed, quotas
+from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
+from traingrid.deploy.checkup.batch_queue import batch_queue
+from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
+from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.left_stacks import left_stacks
+from traingrid.deploy.checkup.linked_roles import linked_roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traingrid.aws.clients import ActingRole
-    from traingrid.checkup.quotas import Need
+    from traingrid.deploy.checkup.quotas import Need
     from traingrid.grid.model import Grid
 
 

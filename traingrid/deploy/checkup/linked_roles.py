@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,11 +20,11 @@ from traingrid.aws.clients import brisk, client
 from traingrid.aws.s3 import Storage
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES
-from traingrid.custom_resource import answer
-from traingrid.guarded_changes import GuardedChange, guarded_changes
+from traingrid.deploy.custom_resource import answer
+from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
+from traingrid.deploy.open_lines import OpenLine, OpenLines
 from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
-from traingrid.open_lines import OpenLine, OpenLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
-from traingrid.build_quotas import CONCURRENT_BUILDS, raise_command
-from traingrid.custom_resource import REPEATED, answer
+from traingrid.deploy.build_quotas import CONCURRENT_BUILDS, raise_command
+from traingrid.deploy.custom_resource import REPEATED, answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 
