@@ -14,11 +14,11 @@ import click
 from aws_cdk import App
 
 from app import build_app
+from traingrid.backoff import SWEEP_SECONDS
 from traingrid.deploy import prices
 from traingrid.deploy.prices import Price
 from traingrid.grid.model import Grid
 from traingrid.reconciler.sweep import Sweep
-from traingrid.waits import SWEEP_SECONDS
 
 SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
 SECONDS_OF_A_SWEEP = 3.0

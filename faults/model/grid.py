@@ -20,13 +20,13 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.violation import Violation
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.backoff import SWEEP_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 from traingrid.ledger.ledger import job_item, was_seen
 from traingrid.submission.files import submission_id, submission_of_key
 from traingrid.submission.intake import ManifestVersion
-from traingrid.waits import SWEEP_SECONDS
 
 REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"

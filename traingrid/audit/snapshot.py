@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.waits import SWEEP_SECONDS
+from traingrid.backoff import SWEEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from botocore.exceptions import ConnectionError as NoConnectionError
 
 from traingrid.aws.clients import renew
 from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
-from traingrid.waits import OUTAGE_CAP, backoff_seconds
+from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.clients import ActingRole, Maker, client, once
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.errors import UsageError
-from traingrid.waits import OUTAGE_CAP, backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,10 +21,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LaunchError, Seen
+from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.ledger.ledger import FINAL_STATES, PENDING, WAITING, was_seen
 from traingrid.ledger.record_outcome import deleted
-from traingrid.waits import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.backends.base import LogPosition, LogUnreadableError
+from traingrid.backoff import backoff_seconds
 from traingrid.child.pace import Pace, spread
-from traingrid.waits import backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.launch import Launched, launch
 from traingrid.child.pace import Pace
@@ -23,7 +24,6 @@ from traingrid.child.watch import Watch
 from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
 from traingrid.job.job import in_region
 from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
-from traingrid.waits import QUOTA_CAP, backoff_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.base import QUEUED, Seen
+from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import Progress
 from traingrid.ledger.ledger import FINAL_STATES
 from traingrid.ledger.record_outcome import deleted
 from traingrid.log_lines import TRAINING
-from traingrid.waits import VISIBLE_WITHIN, look_seconds
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt

@@ -30,6 +30,7 @@ from traingrid.backends.found_job import owns
 from traingrid.backends.queued import watching
 from traingrid.backends.queued_jobs import training_jobs_in
 from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.backoff import SWEEP_SECONDS
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
 from traingrid.ledger.submissions import Submission, by_submission
@@ -40,7 +41,6 @@ from traingrid.reconciler.sweep_order import rotated
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
-from traingrid.waits import SWEEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
