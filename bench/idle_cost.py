@@ -1,7 +1,7 @@
 """`make idle-cost`: computes the monthly cost of an idle grid from its templates.
 
-It counts the resources in the templates, priced by `traingrid/deploy/prices.py`: list prices in us-east-1, without free tiers.
-Values that the templates do not contain are assumed below, and the output lists them.
+It counts the resources in the templates, priced by `traingrid/deploy/prices.py`: list prices in us-east-1, without free
+tiers. Values that the templates do not contain are assumed below, and the output lists them.
 """
 
 import tempfile

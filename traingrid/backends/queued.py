@@ -128,7 +128,8 @@ class Either(Queued):
 def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
     """Return the backend with which a child launches its job.
 
-    It reads logs without botocore's retries, because a throttled child reads again later (traingrid/child/log_following.py).
+    It reads logs without botocore's retries, because a throttled child reads again later
+    (traingrid/child/log_following.py).
 
     Raises:
         UsageError: The job must be queued, but its Region has no service queue.

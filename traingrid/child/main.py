@@ -1,7 +1,8 @@
 """Orchestrator: runs one child of the array, from its environment to its exit code.
 
 A child ends before its job only in three cases: it receives SIGTERM, its line cannot be run, or an error is permanent.
-The child waits out temporary errors itself (traingrid/aws/outage.py), because Batch makes at most ten attempts per child.
+The child waits out temporary errors itself (traingrid/aws/outage.py), because Batch makes at most ten attempts per
+child.
 """
 
 from __future__ import annotations

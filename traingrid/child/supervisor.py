@@ -5,8 +5,8 @@ ledger's conditional writes decide which child records a state or starts the nex
 supervisor ends and leaves the training job running.
 
 Batch makes at most ten attempts per child, so no temporary error may end a child. The supervisor waits out quotas,
-throttling, lost connections and expired credentials (traingrid/child/launch.py, traingrid/aws/outage.py). Batch's attempts remain
-for lost hosts and for our own bugs.
+throttling, lost connections and expired credentials (traingrid/child/launch.py, traingrid/aws/outage.py). Batch's
+attempts remain for lost hosts and for our own bugs.
 """
 
 from __future__ import annotations
