@@ -232,7 +232,7 @@ def test_a_manifest_of_any_key_can_be_listed(
     }
     ledger.claim_submission("0123abcd", "request-1", facts)
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
-    monkeypatch.setattr(status.ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
 

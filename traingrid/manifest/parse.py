@@ -1,8 +1,8 @@
 """Manifests: the file a user uploads, one training job per line, validated completely before anything is created.
 
 A manifest has one of three forms: CSV without a header (`region,s3_uri[,name]`), CSV with a header, or JSON Lines.
-`manifest_rows` reads it line by line. `manifest_check` checks each line against SageMaker's limits (`manifest_limits`)
-and the grid's allow-lists (`manifest_rules`), and returns a `Line` (`manifest_line`).
+`rows` reads it line by line. `check` checks each line against SageMaker's limits (`limits`)
+and the grid's allow-lists (`allowed`), and returns a `Line` (`line`).
 """
 
 from __future__ import annotations
