@@ -230,7 +230,8 @@ def test_a_cancel_ends_queued_and_training_jobs(
         deployment=plane.deployment, ledger=plane.ledger, children=plane.children, storage=plane.storage
     )
     told = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
-    assert len(told.training_jobs) == 3
+    assert told.errors == {}
+    assert 1 <= len(told.training_jobs) <= 3, "children that read the recorded cancel first stop their jobs themselves"
     status = ended(plane, submission)
     assert [job.state for job in status.jobs] == ["Stopped"] * 3
     assert len(made_by_batch(cloud, submission)) == 2, "the queued line never trained"

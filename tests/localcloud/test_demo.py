@@ -1,8 +1,6 @@
 """`make demo`, interrupted by a user."""
 
-import socket
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,10 +10,12 @@ from examples.digits import demo
 def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    endpoints = []
+    def running() -> list[Path]:
+        """Return the state files of running servers. A connection would prove little: ports are used again."""
+        return list(tmp_path.rglob("server.json"))
 
-    def interrupted(endpoint: str, *_: object) -> None:
-        endpoints.append(endpoint)
+    def interrupted(*_: object) -> None:
+        assert len(running()) == 1
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "WORK", tmp_path)
@@ -23,6 +23,4 @@ def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
     monkeypatch.setattr("os.environ", {})
     assert demo.run([]) == 130
     assert capsys.readouterr().err == "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
-    address = urlsplit(endpoints[0])
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=1)
+    assert running() == []
