@@ -61,7 +61,7 @@ def test_a_permanent_refusal_by_aws_is_left_to_batch(
 
 
 def test_an_unexpected_error_does_not_count_as_a_failed_training(environment: dict[str, str]) -> None:
-    program = "import os; from traingrid import orchestrator as o; o.find_job = None; o.run_child(os.environ)"
+    program = "import os; from traingrid.child import main as o; o.find_job = None; o.run_child(os.environ)"
     ended = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
     )
