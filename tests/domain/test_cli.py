@@ -16,7 +16,7 @@ from tests.domain.deployments import REGIONS
 from traingrid import names
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli import audit, data, main, status
+from traingrid.cli import audit, data, main
 from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
 from traingrid.errors import TraingridError, UsageError
