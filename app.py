@@ -18,8 +18,9 @@ from stacks.region_stack import RegionStack
 from stacks.registry_stack import RegistryStack
 from traingrid import names
 from traingrid.errors import UsageError
-from traingrid.framework_images import to_environment
-from traingrid.grid import Grid, GridError, load_grid
+from traingrid.grid.file import load_grid
+from traingrid.grid.framework_images import to_environment
+from traingrid.grid.model import Grid, GridError
 
 ROOT = Path(__file__).parent
 LAYER = ROOT / "build" / "layer"

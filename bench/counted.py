@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _child() -> int:
-    orchestrator = importlib.import_module("traingrid.orchestrator")
+    orchestrator = importlib.import_module("traingrid.child.main")
     return int(orchestrator.run_child(os.environ))
 
 

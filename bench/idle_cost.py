@@ -1,7 +1,7 @@
 """`make idle-cost`: computes the monthly cost of an idle grid from its templates.
 
-It counts the resources in the templates, priced by `traingrid/prices.py`: list prices in us-east-1, without free tiers.
-Values that the templates do not contain are assumed below, and the output lists them.
+It counts the resources in the templates, priced by `traingrid/deploy/prices.py`: list prices in us-east-1, without free
+tiers. Values that the templates do not contain are assumed below, and the output lists them.
 """
 
 import tempfile
@@ -14,11 +14,11 @@ import click
 from aws_cdk import App
 
 from app import build_app
-from traingrid import prices
-from traingrid.grid import Grid
-from traingrid.prices import Price
-from traingrid.sweep import Sweep
-from traingrid.waits import SWEEP_SECONDS
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.deploy import prices
+from traingrid.deploy.prices import Price
+from traingrid.grid.model import Grid
+from traingrid.reconciler.sweep import Sweep
 
 SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
 SECONDS_OF_A_SWEEP = 3.0

@@ -21,9 +21,9 @@ from bench.report import Result, report
 from bench.simulated_line import ACCOUNT, job_of, run_line
 from localcloud.limits.rates import rate_of
 from localcloud.limits.throttle import TokenBuckets
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.pace import DESCRIBES_PER_SECOND
+from traingrid.child.pace import DESCRIBES_PER_SECOND
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 
 RESULTS = CHECKOUT / "bench/results/rates.json"
 LINES, CHILDREN = 10_000, 256
@@ -142,7 +142,7 @@ def _row(api: str, region: str, trace: Trace, seconds: int) -> dict[str, Any]:
         "busiest": round(max(windows.values()) / WINDOW, 2),
         "limit": limit,
         "limit_is": "assumed" if rate is None or rate.assumed else "documented or reported",
-        "source": rate.source if rate else "traingrid/pace.py",
+        "source": rate.source if rate else "traingrid/child/pace.py",
         "refused": trace.refused if rate else None,
     }
 

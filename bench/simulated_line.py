@@ -7,12 +7,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.attempt import Clock
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.deployment import Deployment
-from traingrid.job import Channel, Job
-from traingrid.pace import Pace
-from traingrid.supervisor import Supervisor
+from traingrid.child.attempt import Clock
+from traingrid.child.pace import Pace
+from traingrid.child.supervisor import Supervisor
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Channel, Job
 
 ACCOUNT = "123456789012"
 LAUNCH_SECONDS = (150.0, 240.0)

@@ -22,7 +22,8 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
-from traingrid.grid import Grid, load_grid
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
 
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"

@@ -3,7 +3,7 @@
 from localcloud.limits.instance_quotas import UNLIMITED, training_quotas
 from localcloud.limits.linked_roles import SERVICES
 from localcloud.server import LocalCloud
-from traingrid.clients import client
+from traingrid.aws.clients import client
 
 ACCOUNT = "123456789012"
 DEFAULT_ACCOUNT = "young"

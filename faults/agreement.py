@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faults.generated import PREFIXES
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from faults.generated import Manifest
-    from traingrid.deployment import Deployment
-    from traingrid.job import Job
-    from traingrid.manifest import Line
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.manifest.parse import Line
 
     _Reader = Callable[[Line, Job, Any], tuple[Any, Any]]
 

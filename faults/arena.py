@@ -24,21 +24,21 @@ from localcloud.processes import ProcessGroup, groups
 from localcloud.settings import Settings
 from rehearsal.stage import BATCH_ENDED, PATIENCE_SECONDS, Stage, deployed, until
 from traingrid import names
-from traingrid.audit import audit
-from traingrid.audit_calls import created, submission_of
-from traingrid.cancelling import Canceller, Told, Wanted
-from traingrid.children import Children, arrays
-from traingrid.clients import client
-from traingrid.intake import ManifestVersion
-from traingrid.ledger import FINAL_STATES
-from traingrid.queued_jobs import training_jobs_in
-from traingrid.reconciling import Reconciler
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id
-from traingrid.sweep import Sweep
-from traingrid.violation import Violation
-from traingrid.world import World
-from traingrid.world_reading import read_world
+from traingrid.audit.audit import audit
+from traingrid.audit.calls import created, submission_of
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.snapshot import World
+from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.reconciler.sweep import Sweep
+from traingrid.submission.batch_children import Children, arrays
+from traingrid.submission.cancel import Canceller, Told, Wanted
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ManifestVersion
 
 __all__ = [
     "BATCH_ENDED",

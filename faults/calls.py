@@ -13,14 +13,14 @@ from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import CallFault, Effect, Stub
 from rehearsal.stage import patience
-from traingrid.ledger import epoch_seconds
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.ledger.ledger import epoch_seconds
 
 _SENT_ONCE = ("SubmitJob", "CreateTrainingJob")
 """Operations that botocore does not retry: every reply is lost. Replies of other operations are lost at random."""
 _FEW = 2
 """This many lost replies in a row cannot exhaust botocore's retries, even those of the client with the fewest attempts
-(traingrid/clients.py). Up to this number, faults therefore strike every call, and chance plays no part."""
+(traingrid/aws/clients.py). Up to this number, faults therefore strike every call, and chance plays no part."""
 _TRAINING_AT_ONCE = 24
 """Children of 0.25 vCPU that fit into a new account's Fargate quota of 6 vCPUs; every line to be cancelled has one."""
 _SHORT = Stub(seconds=0.5)
@@ -32,7 +32,7 @@ _BY_CANCEL = (("dynamodb", "PutItem"), ("batch", "TerminateJob"), ("sagemaker", 
 _INTAKE_SECONDS = 15
 _PERSONS_TRIES = 5
 STALL_SECONDS = 65.0
-"""Longer than a client's read timeout (traingrid/clients.py)."""
+"""Longer than a client's read timeout (traingrid/aws/clients.py)."""
 SLOWEST_SECONDS = 3600.0
 """More than the slowest of 200 children needs when 60 % of its calls are throttled; ten minutes were observed."""
 STORM_SECONDS = 300.0

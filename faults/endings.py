@@ -10,11 +10,11 @@ from faults.kills import otherwise_ended
 from faults.table import Outcome
 from localcloud.faults import EventFault
 from localcloud.processes import ProcessGroup
-from traingrid.ledger import FINAL_STATES
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.ledger.ledger import FINAL_STATES
 
 EXIT_SECONDS = 5.0
-"""A child must end within this time after SIGTERM (`traingrid.supervisor`)."""
+"""A child must end within this time after SIGTERM (`traingrid.child.supervisor`)."""
 
 _CHILDREN_AT_ONCE = 20
 """Less than the arena's limit of concurrent children, so that no line waits for another line's child."""

@@ -11,7 +11,7 @@ from faults.arena import ENDLESS_SECONDS, Arena, Submission, settled, until
 from faults.races import CLAIM, SHUFFLED, cancel_each, created
 from faults.table import Outcome
 from localcloud.faults import CallFault, Capacity, EventFault, Lag, Quota, Stub
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 Kill = Literal["kill_before", "kill_after"]
 KILLS: tuple[Kill, Kill] = ("kill_before", "kill_after")

@@ -11,8 +11,8 @@ from faults.arena import PATIENCE_SECONDS, Arena, settled, until
 from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
 from localcloud.faults import CallFault
-from traingrid.ledger import CANCEL_ALL, cancel_of_job
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
 
 _COMMANDS_AT_ONCE = 4
 _LINES_AT_ONCE = 16

@@ -11,10 +11,10 @@ from faults.kills import KILLS, kills_of, otherwise_ended, states
 from faults.table import Outcome
 from localcloud.faults import CallFault
 from traingrid import names
-from traingrid.clients import client
-from traingrid.intake import ManifestVersion
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ManifestVersion
 
 _TRIES = 3
 """Lambda's attempts for an asynchronous event before it becomes a dead letter (stacks/event_function.py)."""

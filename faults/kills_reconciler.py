@@ -10,8 +10,8 @@ from faults.kills import KILLS, kills_of, states
 from faults.lost_world import EVENTS_LOST, LostWorld
 from faults.table import Outcome
 from localcloud.faults import CallFault
-from traingrid.clients import client
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
 
 _WRITES = (
     CallFault(effect="kill_before", action="UpdateItem"),

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from faults.arena import ENDLESS_SECONDS, Arena, settled, until
 from localcloud.faults import CallFault, EventFault
 from traingrid import names
+from traingrid.audit.violation import Violation
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, FINAL_STATES
-from traingrid.submitted_jobs import submitted_jobs
-from traingrid.violation import Violation
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, FINAL_STATES
+from traingrid.submission.submitted_jobs import submitted_jobs
 
 EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=1.0),)
 _NOBODYS = "eeeeeeee"

@@ -8,17 +8,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid import manifest
-from traingrid.manifest_errors import ManifestError
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_of_lines, normalised, read_job
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.manifest import parse as manifest
+from traingrid.manifest.errors import ManifestError
+from traingrid.submission.files import jobs_of_lines, normalised, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.deployment import Deployment
-    from traingrid.manifest import Line
+    from traingrid.grid.deployment import Deployment
+    from traingrid.manifest.parse import Line
 
 SECONDS = 1.0
 """Limit of processor time per manifest; the small manifests of these experiments take a few milliseconds."""
@@ -113,5 +113,5 @@ class _Files:
     content: Mapping[str, bytes]
 
     def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
-        """See `traingrid.submission.RangeReader`."""
+        """See `traingrid.submission.files.RangeReader`."""
         return self.content[uri.key][start:end]

@@ -14,12 +14,12 @@ from faults.arena import REGIONS, Arena, data_folder, settled
 from faults.manifest_trial import Trial
 from faults.peak import MemoryGrowth
 from faults.table import Outcome
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.manifest import Line
+    from traingrid.manifest.parse import Line
 
 MEMORY_MIB = 256.0
 """Limit of the process's memory growth over all manifests of an experiment."""

@@ -18,7 +18,7 @@ VARIABLE = "FAULTS_SABOTAGE"
 
 def _conditional_write() -> None:
     """Make every write to the ledger unconditional."""
-    from traingrid import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
+    from traingrid.aws import dynamodb  # noqa: PLC0415 - only in the child that is sabotaged
 
     def unconditional(table: Any, operation: str, request: dict[str, Any]) -> bool:
         plain = {name: value for name, value in request.items() if name != "ConditionExpression"}
@@ -35,7 +35,7 @@ def _attach() -> None:
     """Skip the check for an existing training job; a taken name then fails the line."""
     from traingrid.backends.base import LaunchError  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
-    from traingrid.failures import INVALID_REQUEST  # noqa: PLC0415
+    from traingrid.job.failures import INVALID_REQUEST  # noqa: PLC0415
 
     def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
         try:
@@ -48,8 +48,8 @@ def _attach() -> None:
 
 def _check_after_create() -> None:
     """Skip the check for a cancel after the training job was created."""
-    from traingrid.attempt import Attempt  # noqa: PLC0415
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415
+    from traingrid.child.attempt import Attempt  # noqa: PLC0415
 
     start, cancelled, asked = SageMaker.start, Attempt.cancelled, list[str]()
 
@@ -63,14 +63,14 @@ def _check_after_create() -> None:
 
 def _array_size() -> None:
     """Skip the check that a by-hand manifest fits the size of its array."""
-    from traingrid import child  # noqa: PLC0415
+    from traingrid.child import environment as child  # noqa: PLC0415
 
     child._check_size = lambda *_: None
 
 
 def _look_by_name() -> None:
     """Skip the check whether Batch already has an array with the submission's name."""
-    from traingrid.batch import Batch  # noqa: PLC0415
+    from traingrid.aws.batch import Batch  # noqa: PLC0415
 
     Batch.find = lambda *_: None  # type: ignore[method-assign]
 

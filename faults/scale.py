@@ -9,8 +9,8 @@ from faults.arena import Arena, Submission, settled, until
 from faults.table import Outcome
 from localcloud.processes import groups
 from rehearsal.stage import patience
-from traingrid.submission import submission_id
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
+from traingrid.submission.files import submission_id
 
 INTAKE_SECONDS, INTAKE_MIB = 60.0, 256.0
 """Limits of the intake for one manifest: its Lambda timeout (stacks/event_function.py), and the memory limit of the

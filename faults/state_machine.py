@@ -24,10 +24,10 @@ from hypothesis.stateful import (
 from faults.arena import Arena
 from faults.model.grid import REGIONS, ModelGrid
 from faults.table import Outcome
+from traingrid.audit.violation import Violation
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
-from traingrid.intake import ManifestVersion
-from traingrid.s3_uri import S3Uri
-from traingrid.violation import Violation
+from traingrid.submission.intake import ManifestVersion
 
 SECONDS, EXAMPLES_AT_ONCE = 360.0, 250
 EXPECTED = (TraingridError, BotoCoreError, ClientError)

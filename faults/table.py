@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from traingrid.audit import counts
-from traingrid.violation import Violation
+from traingrid.audit.audit import counts
+from traingrid.audit.violation import Violation
 
 NOT_ENDED = "not ended"
 """Volume of an experiment that timed out."""

@@ -7,12 +7,12 @@ import uuid
 from functools import cache
 from typing import Any
 
-from traingrid.batch import Batch
-from traingrid.deployment import Deployment
-from traingrid.intake import Intake, ManifestVersion
-from traingrid.ledger import Ledger
+from traingrid.aws.batch import Batch
+from traingrid.aws.s3 import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line
-from traingrid.storage import Storage
+from traingrid.submission.intake import Intake, ManifestVersion
 
 
 @cache

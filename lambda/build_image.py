@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from traingrid import image_build, names
+from traingrid import names
+from traingrid.deploy import image_build
 
 _FOR_THE_ANSWER = 10
 """Seconds of the function's timeout that are reserved for the response to CloudFormation."""

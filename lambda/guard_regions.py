@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from traingrid.deployment import Deployment
-from traingrid.region_guard import RegionGuard
+from traingrid.deploy.region_guard import RegionGuard
+from traingrid.grid.deployment import Deployment
 
 
 def handler(event: dict[str, Any], context: Any) -> None:  # noqa: ARG001 - Lambda passes it

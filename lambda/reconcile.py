@@ -7,13 +7,13 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from traingrid.deployment import Deployment
-from traingrid.embedded_metrics import embedded_metrics
-from traingrid.reach import UnreachedError
-from traingrid.reconciling import GRACE_SECONDS, Reconciler
+from traingrid.aws.embedded_metrics import embedded_metrics
+from traingrid.grid.deployment import Deployment
+from traingrid.reconciler.reconciler import GRACE_SECONDS, Reconciler
+from traingrid.reconciler.sweep_coverage import UnreachedError
 
 if TYPE_CHECKING:
-    from traingrid.sweep import Sweep
+    from traingrid.reconciler.sweep import Sweep
 
 
 @cache

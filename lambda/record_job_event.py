@@ -10,10 +10,10 @@ from typing import Any
 from traingrid import names
 from traingrid.backends.queued import watching
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.deployment import Deployment
-from traingrid.ledger import Ledger
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.record_outcome import record_seen
 from traingrid.log_lines import log_line
-from traingrid.recording import record_seen
 
 
 @cache

@@ -16,7 +16,7 @@ from localcloud.images import ProcessImage
 from localcloud.isolation import user_environment
 from traingrid import names
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 

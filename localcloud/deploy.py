@@ -9,7 +9,7 @@ from localcloud.checkout_images import push_images
 from localcloud.isolation import user_environment
 from localcloud.processes import ProcessGroup
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid.file import load_grid
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 # In addition to the settings in cdk.json: the CLI would check npm for a newer version and send usage statistics.

@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 import boto3
 
-from traingrid.failures import TRY_AGAIN
-from traingrid.orchestrator import run_child
+from traingrid.child.main import run_child
+from traingrid.job.failures import TRY_AGAIN
 
 _REQUEST_BYTES = 200_000
 _SERVICES = ("s3", "dynamodb", "sagemaker", "logs", "batch")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.faults import CallFault, Capacity, Effect, EventFault, Faults, Lag, Plan, Quota, Stub
-from traingrid.job import Job
-from traingrid.submission import MAX_ARRAY
+from traingrid.job.job import Job
+from traingrid.submission.files import MAX_ARRAY
 
 STUB_SECONDS = 1.0
 """Duration of a training job in a rehearsal."""

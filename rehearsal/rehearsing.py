@@ -14,23 +14,24 @@ from rehearsal.account import account_of
 from rehearsal.mishaps import Struck, plan_of, struck
 from rehearsal.scenery import put_up
 from rehearsal.stage import BATCH_ENDED, Stage, deployed, patience
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.snapshot import World
+from traingrid.audit.violation import Violation
+from traingrid.aws.clients import client
 from traingrid.cli.submit import read_manifest, submitted
-from traingrid.clients import client
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid, load_grid
-from traingrid.job import Job
-from traingrid.manifest import MAX_BYTES
-from traingrid.manifest_line import Line
-from traingrid.planning import NO_SUBMISSION
-from traingrid.submission import jobs_of_lines
-from traingrid.violation import Violation
-from traingrid.world import World
-from traingrid.world_reading import read_world
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
+from traingrid.job.job import Job
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import MAX_BYTES
+from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.submission.files import jobs_of_lines
 
 SWEEPS = 2
-"""Number of sweeps in which the reconciler must finish its work (`traingrid.world.SETTLED_SECONDS`)."""
+"""Number of sweeps in which the reconciler must finish its work (`traingrid.audit.snapshot.SETTLED_SECONDS`)."""
 _SWEEPS_TRIED = 2 * SWEEPS
 _CHILDREN_AT_ONCE = 32
 _INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rehearsal.mishaps import Struck
-from traingrid.accelerators import accelerators
-from traingrid.cli.console import printable
-from traingrid.failures import FAILURES
-from traingrid.job import Job
-from traingrid.world import World
+from traingrid.audit.snapshot import World
+from traingrid.job.failures import FAILURES
+from traingrid.job.job import Job
+from traingrid.manifest.accelerators import accelerators
+from traingrid.text import printable
 
 _SHOWN_LINES = 20
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 from localcloud.holdings import hold_image, hold_object
 from localcloud.images import InvalidImageError
-from traingrid.channels import by_rank
-from traingrid.job import Job, in_region
-from traingrid.s3_uri import S3Uri
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.channels import by_rank
+from traingrid.job.job import Job, in_region
 
 
 def put_up(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:

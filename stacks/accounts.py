@@ -9,7 +9,7 @@ from stacks import child_permissions, user_permissions, watcher_permissions
 from stacks.grants import grant
 from stacks.keys import use_key
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 from traingrid.names import Part
 
 

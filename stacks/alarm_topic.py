@@ -9,7 +9,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from stacks.grants import acknowledge, this_account
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 _NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
 

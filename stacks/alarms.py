@@ -13,8 +13,8 @@ from aws_cdk import aws_sqs as sqs
 
 from stacks.alarm_topic import AlarmTopic
 from stacks.dead_letters import noticed
-from traingrid.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
-from traingrid.failures import PERMISSION, SERVICE_ERROR, THROTTLED
+from traingrid.aws.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
+from traingrid.job.failures import PERMISSION, SERVICE_ERROR, THROTTLED
 
 _PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 SHARES = (50, 80, 100)
 """Percentages of the budget at which AWS Budgets sends emails."""

@@ -19,7 +19,7 @@ from stacks.log_keeping import log_keeping
 from stacks.replication import places
 from stacks.replication_wait import ReplicationWait
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class BuildsStack(Stack):

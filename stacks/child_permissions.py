@@ -10,8 +10,8 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import deny, grant
 from stacks.training_jobs import NEVER, WHOSE, alike, creation_conditions, training_jobs
 from traingrid import names
-from traingrid.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
+from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:

@@ -26,7 +26,7 @@ from stacks.reconciler import Reconciler
 from stacks.region_guard import RegionGuard, let_look
 from stacks.saved_queries import saved_queries
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class ControlStack(Stack):

@@ -5,8 +5,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from traingrid import names
-from traingrid.embedded_metrics import NAMESPACE
-from traingrid.grid import Grid
+from traingrid.aws.embedded_metrics import NAMESPACE
+from traingrid.grid.model import Grid
 
 _PERIOD = Duration.minutes(5)
 _LINES = ("LinesPending", "LinesWaiting", "LinesTraining")

@@ -5,7 +5,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 CHILDREN = "Children"
 """Name of the subnet group that children run in."""

@@ -12,7 +12,7 @@ from constructs import Construct
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
 from stacks.grants import this_account
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def state_changes(grid: Grid) -> events.EventPattern:

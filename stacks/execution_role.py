@@ -10,8 +10,8 @@ from constructs import Construct
 
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid import Grid
-from traingrid.grid_region import Region
+from traingrid.grid.model import Grid
+from traingrid.grid.region import Region
 
 _ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
 
@@ -139,7 +139,7 @@ def _registries(grid: Grid, region: str) -> list[str]:
     """Return the ARNs of the repositories in `image_registries`, whose images a manifest may name.
 
     An entry is a registry, or a repository with all repositories whose names continue with a slash, as in
-    `traingrid.manifest_rules`.
+    `traingrid.manifest.allowed`.
     """
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
     here = [match for match in found if match and match["region"] == region]

@@ -6,7 +6,7 @@ from constructs import Construct
 from stacks.accounts import home_environment
 from stacks.region_guard import ANSWER_TIMEOUT
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class GuardStack(Stack):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from traingrid.errors import UsageError
-from traingrid.framework_images import FrameworkImage, to_environment
-from traingrid.grid import Grid
-from traingrid.grid_file import ENVIRONMENT_LIMIT
+from traingrid.grid.file import ENVIRONMENT_LIMIT
+from traingrid.grid.framework_images import FrameworkImage, to_environment
+from traingrid.grid.model import Grid
 
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-images/bin/python"

@@ -9,7 +9,7 @@ from stacks.log_keeping import log_keeping
 from stacks.registry import registry
 from stacks.replication import Replication
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class ImagesStack(Stack):

@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import grant
 from stacks.orchestrator import Orchestrator
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:

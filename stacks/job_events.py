@@ -9,7 +9,7 @@ from stacks.accounts import account_root
 from stacks.event_forwarding import queue_changes, state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class JobEvents(Construct):

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, alias: str) -> kms.IKey | None:

@@ -7,7 +7,7 @@ from constructs import Construct, IConstruct
 
 from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class Ledger(Construct):

@@ -8,7 +8,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.grants import KEYS_OF_AWS, acknowledge
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 _BY_DAYS = {
     1: logs.RetentionDays.ONE_DAY,

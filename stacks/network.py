@@ -12,7 +12,7 @@ from stacks.endpoints import CHILDREN, private_endpoints, reach_storage
 from stacks.flow_log import record_flows
 from stacks.grants import acknowledge
 from stacks.log_keeping import LogKeeping
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def zones(grid: Grid) -> list[str]:

@@ -13,8 +13,8 @@ from stacks.log_keeping import LogKeeping
 from stacks.network import Network
 from stacks.service_queues import shared_by_weight
 from traingrid import names
-from traingrid.failures import FOR_GOOD
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
+from traingrid.job.failures import FOR_GOOD
 
 ATTEMPTS = 10
 """Batch's maximum. A child that is retried attaches to its existing training job, so nothing is paid for twice."""

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from stacks.grants import grant
 from stacks.training_jobs import TAGS_OF_A_LINE
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 _IDS = "AWS Batch chooses the ids of service jobs"
 _NO_RESOURCE = "The actions do not support resources"

@@ -8,8 +8,8 @@ from constructs import Construct
 
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
-from traingrid.grid import Grid
-from traingrid.waits import SWEEP_SECONDS
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.grid.model import Grid
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
 """A sweep ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""

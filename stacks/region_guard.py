@@ -13,7 +13,7 @@ from stacks.event_function import EventFunction, Runtime
 from stacks.grants import grant
 from stacks.network import zones
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 LONGEST_ANSWER = Duration.minutes(5)
 """The function reads the whole ledger, as a sweep does."""
@@ -65,7 +65,7 @@ class RegionGuard(Construct):
 
 
 def _held_by_jobs(grid: Grid) -> dict[str, Any]:
-    """Return the settings that open jobs depend on; traingrid/guarded_changes.py decides about each change."""
+    """Return the settings that open jobs depend on; traingrid/deploy/guarded_changes.py decides about each change."""
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
         "Network": grid.network.kind,

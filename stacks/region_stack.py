@@ -15,8 +15,8 @@ from stacks.grants import acknowledge
 from stacks.keys import let_sagemaker_encrypt, read_with, stack_key, use_key
 from stacks.service_queues import TrainingQueue
 from traingrid import names
-from traingrid.framework_images import FrameworkImage
-from traingrid.grid import Grid
+from traingrid.grid.framework_images import FrameworkImage
+from traingrid.grid.model import Grid
 
 
 class RegionStack(Stack):

@@ -7,7 +7,7 @@ from stacks.accounts import region_environment
 from stacks.registry import registry
 from stacks.replication import ReplicationPermission, let_builds_look
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class RegistryStack(Stack):

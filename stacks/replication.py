@@ -10,7 +10,7 @@ from constructs import Construct
 
 from stacks.accounts import account_root
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 class Replication(Construct):

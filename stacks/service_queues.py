@@ -4,8 +4,8 @@ from aws_cdk import aws_batch as batch
 from constructs import Construct
 
 from traingrid import names
-from traingrid.grid import Grid
-from traingrid.grid_queues import ONLY_SHARE, ServiceQueue
+from traingrid.grid.model import Grid
+from traingrid.grid.queues import ONLY_SHARE, ServiceQueue
 
 
 def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid) -> batch.FairshareSchedulingPolicy:

@@ -6,7 +6,7 @@ from typing import Any
 from aws_cdk import Aws
 
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 WHOSE = "Training jobs of this grid in its Regions: their names begin with the grid's name and a submission"
 """Reason for the wildcards in permissions for `training_jobs`."""

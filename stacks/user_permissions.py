@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from stacks.child_permissions import let_read_training_logs
 from stacks.grants import grant
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def let_use(role: iam.Role, grid: Grid, region: str) -> None:

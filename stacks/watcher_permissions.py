@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import grant
 from stacks.training_jobs import WHOSE, training_jobs
 from traingrid import names
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:

@@ -48,6 +48,11 @@ FORBIDDEN = {
     "rehearsal": {"stacks", "training_container", "batch_job", "faults", "aws_cdk", "tensorflow"},
     "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto"},
 }
+PACKAGES = (
+    *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler", "child"),
+    "cli",
+)
+"""The packages of traingrid: each may import those before it when it is loaded, but none after it."""
 EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
     ("traingrid/cli/rehearse.py", "rehearsal"),
@@ -79,6 +84,30 @@ def test_imports_follow_the_direction_of_folders(part: str) -> None:
         if relative.partition("/")[0] == part:
             wrong += [(relative, name) for name in imported(path) & FORBIDDEN[part]]
     assert set(wrong) <= EXCEPTIONS
+
+
+def loaded(path: Path) -> set[str]:
+    """Return the packages of traingrid that a module imports when it is loaded."""
+    tree = ast.parse(path.read_text())
+    for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    found = set()
+    for node in (node for node in tree.body if node not in for_types):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traingrid"):
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found |= {name.split(".")[1] for name in names if name and "." in name}
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_those_below_them(package: str) -> None:
+    above = set(PACKAGES[PACKAGES.index(package) + 1 :])
+    modules = (ROOT / "traingrid" / package).rglob("*.py")
+    assert [(path.name, wrong) for path in modules for wrong in loaded(path) & above] == []
+
+
+def test_every_package_has_a_place_in_the_direction() -> None:
+    folders = {path.parent.name for path in (ROOT / "traingrid").glob("*/__init__.py")}
+    assert folders == set(PACKAGES)
 
 
 def test_no_file_has_a_meaningless_name() -> None:

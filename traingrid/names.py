@@ -1,7 +1,7 @@
 """Names: computes the name of every AWS resource of a grid from the grid's name, so that no lookup is necessary.
 
 `grid` is always the grid's name (the key `name` of grid.yaml). `account` may be a CDK token at synth, so these
-functions do not inspect it. The longest names limit the length of a grid's name; see `traingrid.grid.NAME_LIMIT`.
+functions do not inspect it. The longest names limit the length of a grid's name; see `traingrid.grid.model.NAME_LIMIT`.
 """
 
 import re

@@ -8,7 +8,7 @@ from conformance.sources import model, page, schema
 
 @claim(
     page("https://docs.aws.amazon.com/general/latest/gr/sagemaker.html"),
-    used_by="traingrid/checkup/quotas.py",
+    used_by="traingrid/deploy/checkup/quotas.py",
 )
 def quotas_of_training_are_listed_by_instance_type(aws: Aws) -> None:
     """ListServiceQuotas for sagemaker returns the quota "ml.m5.large for training job usage"."""
@@ -19,7 +19,7 @@ def quotas_of_training_are_listed_by_instance_type(aws: Aws) -> None:
 
 @claim(
     model("ec2", "Region", "opt-in-not-required"),
-    used_by="traingrid/checkup/account.py traingrid/retained.py",
+    used_by="traingrid/deploy/checkup/account.py traingrid/deploy/retained.py",
 )
 def regions_tell_whether_they_are_switched_on(aws: Aws) -> None:
     """DescribeRegions returns the status opt-in-not-required for a Region that needs no opt-in."""

@@ -11,7 +11,7 @@ _VARIABLES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_env_va
 _ARRAYS = page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html")
 
 
-@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child.py traingrid/orchestrator.py")
+@claim(_VARIABLES, _ARRAYS, used_by="traingrid/child/environment.py traingrid/child/main.py")
 def index_begins_at_zero(aws: Aws) -> None:
     """The first child of an array has index 0, both in AWS_BATCH_JOB_ARRAY_INDEX and in its job id."""
     batch = Batch.of(aws)
@@ -22,7 +22,7 @@ def index_begins_at_zero(aws: Aws) -> None:
     assert variables["AWS_BATCH_JOB_ID"] == f"{batch.array()['jobId']}:0"
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py")
 def children_know_the_size_of_their_array(aws: Aws) -> None:
     """AWS_BATCH_JOB_ARRAY_SIZE is the size of the array, in each of its children."""
     batch = Batch.of(aws)
@@ -35,7 +35,7 @@ def children_know_the_size_of_their_array(aws: Aws) -> None:
     model("batch", "ContainerOverrides", 'Environment variables cannot start with "AWS_BATCH"'),
     page("https://github.com/raster-foundry/raster-foundry/pull/2525"),
     page("https://github.com/azavea/raster-vision/pull/926"),
-    used_by="traingrid/child.py",
+    used_by="traingrid/child/environment.py",
 )
 def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
     """An overridden variable whose name begins with AWS_BATCH is accepted but does not reach the container."""
@@ -45,7 +45,7 @@ def batch_drops_variables_with_its_own_prefix(aws: Aws) -> None:
     assert "AWS_BATCH_MINE" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py")
 def plain_job_has_no_index(aws: Aws) -> None:
     """A job that is not an array has no AWS_BATCH_JOB_ARRAY_INDEX."""
     batch = Batch.of(aws)
@@ -53,7 +53,7 @@ def plain_job_has_no_index(aws: Aws) -> None:
     assert "AWS_BATCH_JOB_ARRAY_INDEX" not in json.loads(batch.lines(job)[0])
 
 
-@claim(_VARIABLES, used_by="traingrid/child.py traingrid/orchestrator.py")
+@claim(_VARIABLES, used_by="traingrid/child/environment.py traingrid/child/main.py")
 def attempts_count_from_one(aws: Aws) -> None:
     """AWS_BATCH_JOB_ATTEMPT is 1 in the first attempt and 2 in the second."""
     batch = Batch.of(aws)
@@ -61,7 +61,7 @@ def attempts_count_from_one(aws: Aws) -> None:
     assert json.loads(batch.lines(batch.child(1))[0])["AWS_BATCH_JOB_ATTEMPT"] == "2"
 
 
-@claim(_ARRAYS, used_by="traingrid/children.py traingrid/reconciling.py")
+@claim(_ARRAYS, used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py")
 def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
     """If a child fails, the other children run until they end, and then the parent becomes FAILED."""
     batch = Batch.of(aws)
@@ -73,7 +73,7 @@ def failed_child_fails_the_parent_and_no_other_child(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitJobRequest", "add new environment variables to it with an environment override"),
-    used_by="traingrid/batch.py",
+    used_by="traingrid/aws/batch.py",
 )
 def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
     """An environment override in SubmitJob sets a variable in the container."""
@@ -85,7 +85,7 @@ def environment_of_a_job_reaches_its_container(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html"),
-    used_by="stacks/orchestrator.py traingrid/children.py",
+    used_by="stacks/orchestrator.py traingrid/submission/batch_children.py",
 )
 def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
     """An attempt logs to the stream <prefix>/default/<task> in the definition's group, and DescribeJobs returns it."""
@@ -97,7 +97,7 @@ def child_logs_into_a_stream_of_its_own(aws: Aws) -> None:
 
 @claim(
     model("batch", "ArrayPropertiesDetail", "The job index within the array"),
-    used_by="traingrid/children.py",
+    used_by="traingrid/submission/batch_children.py",
 )
 def children_are_described_by_id_and_index(aws: Aws) -> None:
     """DescribeJobs accepts several children of an array in one request, as <parent>:<index>."""

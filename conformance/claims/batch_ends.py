@@ -8,7 +8,7 @@ from conformance.sources import model, page
 _RETRIES = page("https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html")
 _TIMEOUTS = page("https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html")
 _UNMATCHED = model("batch", "EvaluateOnExit", "conditions in a RetryStrategy match, then the job is retried")
-_STRATEGY = "stacks/orchestrator.py traingrid/failures.py"
+_STRATEGY = "stacks/orchestrator.py traingrid/job/failures.py"
 GRACE_SECONDS = 30.0
 
 
@@ -45,7 +45,7 @@ def killed_container_is_retried(aws: Aws) -> None:
         "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
     ),
     _TIMEOUTS,
-    used_by="traingrid/orchestrator.py traingrid/cancelling.py",
+    used_by="traingrid/child/main.py traingrid/submission/cancel.py",
 )
 def terminated_container_has_30_seconds(aws: Aws) -> None:
     """TerminateJob sends SIGTERM; a container that does not exit is killed about 30 seconds later, with code 137."""
@@ -64,7 +64,7 @@ def terminated_container_has_30_seconds(aws: Aws) -> None:
 @claim(
     model("batch", "JobDetail", "Indicates whether the job is terminated"),
     _RETRIES,
-    used_by="traingrid/children.py traingrid/reconciling.py",
+    used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
 )
 def terminated_job_is_not_retried(aws: Aws) -> None:
     """A terminated job becomes FAILED with isTerminated and the caller's reason, and is not retried."""
@@ -83,7 +83,7 @@ def terminated_job_is_not_retried(aws: Aws) -> None:
 
 @claim(
     model("batch", "CancelJob", "the API operation still succeeds, even if no job is cancelled"),
-    used_by="traingrid/cancelling.py",
+    used_by="traingrid/submission/cancel.py",
 )
 def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
     """CancelJob for a running job succeeds without ending the job; TerminateJob ends it."""
@@ -99,7 +99,7 @@ def cancel_job_leaves_a_running_job_alone(aws: Aws) -> None:
 @claim(
     model("batch", "TerminateJob", "Jobs that have not progressed to the STARTING state are cancelled"),
     model("batch", "JobDetail", "Indicates whether the job is cancelled"),
-    used_by="traingrid/children.py traingrid/reconciling.py",
+    used_by="traingrid/submission/batch_children.py traingrid/reconciler/reconciler.py",
 )
 def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
     """A job that is terminated before it starts becomes FAILED with isCancelled or isTerminated, and has no attempt."""
@@ -121,7 +121,7 @@ def waiting_job_that_is_terminated_never_starts(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/batch/latest/userguide/array_jobs.html"),
-    used_by="traingrid/cancelling.py",
+    used_by="traingrid/submission/cancel.py",
 )
 def terminated_array_terminates_its_children(aws: Aws) -> None:
     """TerminateJob for the parent of an array terminates its children."""
@@ -135,7 +135,7 @@ def terminated_array_terminates_its_children(aws: Aws) -> None:
 
 @documented(
     _TIMEOUTS,
-    used_by="stacks/orchestrator.py traingrid/children.py",
+    used_by="stacks/orchestrator.py traingrid/submission/batch_children.py",
     why="a timeout takes at least 60 seconds in localcloud as well",
 )
 def job_that_timed_out_is_not_retried(aws: Aws) -> None:
@@ -144,7 +144,7 @@ def job_that_timed_out_is_not_retried(aws: Aws) -> None:
 
 @documented(
     model("batch", "SubmitJob", "after 14 days, Fargate resources might become unavailable"),
-    used_by="stacks/orchestrator.py traingrid/reconciling.py",
+    used_by="stacks/orchestrator.py traingrid/reconciler/reconciler.py",
     why="it takes 14 days",
 )
 def fargate_job_may_end_after_14_days(aws: Aws) -> None:
@@ -154,7 +154,7 @@ def fargate_job_may_end_after_14_days(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-maintenance.html"),
     model("ecs", "StopTask", "will default to SIGTERM"),
-    used_by="traingrid/orchestrator.py",
+    used_by="traingrid/child/main.py",
     why="the retirement of a host cannot be provoked",
 )
 def retired_host_sends_sigterm(aws: Aws) -> None:

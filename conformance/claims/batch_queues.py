@@ -17,7 +17,7 @@ def _shared_queue(aws: Aws) -> str:
     return batch.new_queue(policy)
 
 
-@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
+@claim(_SHARE, used_by="traingrid/aws/batch.py traingrid/grid/queues.py")
 def share_is_refused_without_a_policy(aws: Aws) -> None:
     """SubmitJob with a share identifier is refused by a queue without a scheduling policy."""
     batch = Batch.of(aws)
@@ -25,7 +25,7 @@ def share_is_refused_without_a_policy(aws: Aws) -> None:
         batch.submit(batch.define("nothing"), shareIdentifier="a")
 
 
-@claim(_SHARE, used_by="traingrid/batch.py traingrid/grid_queues.py")
+@claim(_SHARE, used_by="traingrid/aws/batch.py traingrid/grid/queues.py")
 def share_is_required_with_a_policy(aws: Aws) -> None:
     """A queue with a scheduling policy refuses SubmitJob without a share identifier, and accepts it with one."""
     batch = Batch.of(aws)
@@ -64,7 +64,7 @@ def child_needs_a_route_to_services(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/batch/latest/userguide/quota-shares.html"),
     model("batch", "ServiceJobPreemptionConfiguration", "preempted jobs will be requeued an unlimited number of times"),
-    used_by="stacks/service_queues.py traingrid/service_jobs.py",
+    used_by="stacks/service_queues.py traingrid/backends/service_jobs.py",
     why="preemption requires instances in two shares, which exceeds the budget",
     not_modelled="preemption between quota shares",
 )
@@ -75,7 +75,7 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
 @documented(
     page("https://github.com/dask/dask-cloudprovider/issues/299"),
     page("https://docs.aws.amazon.com/batch/latest/userguide/troubleshooting.html#job_stuck_in_runnable"),
-    used_by="docs/deploy.md traingrid/grid_orchestrator.py",
+    used_by="docs/deploy.md traingrid/grid/orchestrator.py",
     why="the limit depends on the account",
 )
 def young_account_has_few_fargate_vcpus(aws: Aws) -> None:

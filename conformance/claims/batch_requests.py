@@ -9,7 +9,7 @@ _REFUSED = "ClientException"
 _SIZE = model("batch", "SubmitJobRequest", "The array size can be between 2 and 10,000")
 
 
-@claim(_SIZE, used_by="traingrid/batch.py traingrid/intake.py")
+@claim(_SIZE, used_by="traingrid/aws/batch.py traingrid/submission/intake.py")
 def array_of_one_is_refused(aws: Aws) -> None:
     """SubmitJob refuses an array of size 1, so a manifest with one line becomes a plain job."""
     batch = Batch.of(aws)
@@ -17,7 +17,7 @@ def array_of_one_is_refused(aws: Aws) -> None:
         batch.submit(batch.define("nothing"), arrayProperties={"size": 1})
 
 
-@claim(_SIZE, used_by="traingrid/submission.py traingrid/intake.py")
+@claim(_SIZE, used_by="traingrid/submission/files.py traingrid/submission/intake.py")
 def array_of_10001_is_refused(aws: Aws) -> None:
     """SubmitJob refuses an array of more than 10,000 children."""
     batch = Batch.of(aws)
@@ -25,7 +25,7 @@ def array_of_10001_is_refused(aws: Aws) -> None:
         batch.submit(batch.define("nothing"), arrayProperties={"size": 10_001})
 
 
-@claim(_SIZE, used_by="traingrid/batch.py")
+@claim(_SIZE, used_by="traingrid/aws/batch.py")
 def array_of_two_is_accepted(aws: Aws) -> None:
     """SubmitJob accepts an array of two children."""
     batch = Batch.of(aws)
@@ -35,7 +35,7 @@ def array_of_two_is_accepted(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitJobRequest", "It can be up to 128 letters long"),
-    used_by="traingrid/batch.py traingrid/names.py",
+    used_by="traingrid/aws/batch.py traingrid/names.py",
 )
 def job_name_has_at_most_128_characters(aws: Aws) -> None:
     """SubmitJob refuses a job name of 129 characters, or with a dot."""
@@ -48,7 +48,7 @@ def job_name_has_at_most_128_characters(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html"),
-    used_by="traingrid/batch.py",
+    used_by="traingrid/aws/batch.py",
 )
 def payload_of_a_job_is_limited(aws: Aws) -> None:
     """SubmitJob refuses requests above 30 KiB, so a job receives the address of its submission."""
@@ -104,7 +104,7 @@ def timeout_of_59_seconds_is_refused(aws: Aws) -> None:
 
 @claim(
     model("batch", "ListJobsRequest", "jobs with any status are returned"),
-    used_by="traingrid/batch.py",
+    used_by="traingrid/aws/batch.py",
 )
 def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
     """ListJobs with the filter JOB_NAME finds a job in its queue by its full name, even after it has ended."""
@@ -124,7 +124,7 @@ def job_is_found_by_its_name_in_any_status(aws: Aws) -> None:
 
 @claim(
     model("batch", "ListJobsRequest", "The filter doesn't apply to child jobs"),
-    used_by="traingrid/batch.py traingrid/children.py",
+    used_by="traingrid/aws/batch.py traingrid/submission/batch_children.py",
 )
 def children_are_not_found_by_name(aws: Aws) -> None:
     """ListJobs with the filter JOB_NAME returns the parent of an array, but not its children."""
@@ -135,7 +135,7 @@ def children_are_not_found_by_name(aws: Aws) -> None:
     assert [job["jobId"] for job in listed] == [parent["jobId"]]
 
 
-@claim(model("batch", "DescribeJobsRequest", "A list of up to 100 job IDs"), used_by="traingrid/batch.py")
+@claim(model("batch", "DescribeJobsRequest", "A list of up to 100 job IDs"), used_by="traingrid/aws/batch.py")
 def at_most_100_jobs_are_described_at_once(aws: Aws) -> None:
     """DescribeJobs refuses more than 100 ids."""
     with refused(_REFUSED):
@@ -144,7 +144,7 @@ def at_most_100_jobs_are_described_at_once(aws: Aws) -> None:
 
 @claim(
     model("batch", "DescribeJobs", "Describes a list of Batch jobs"),
-    used_by="traingrid/batch.py traingrid/children.py",
+    used_by="traingrid/aws/batch.py traingrid/submission/batch_children.py",
 )
 def unknown_job_is_left_out(aws: Aws) -> None:
     """DescribeJobs omits unknown ids from its reply, and does not fail."""
@@ -167,7 +167,7 @@ def job_keeps_its_revision(aws: Aws) -> None:
 
 @claim(
     model("batch", "DeregisterJobDefinition", "Deregisters an Batch job definition"),
-    used_by="docs/deploy.md traingrid/batch.py",
+    used_by="docs/deploy.md traingrid/aws/batch.py",
 )
 def deregistered_definition_is_refused(aws: Aws) -> None:
     """SubmitJob refuses a deregistered revision with ClientException, even if the request names its ARN."""
@@ -180,7 +180,7 @@ def deregistered_definition_is_refused(aws: Aws) -> None:
 
 @claim(
     model("batch", "JobDetail", "The tags that are applied to the job"),
-    used_by="traingrid/batch.py",
+    used_by="traingrid/aws/batch.py",
 )
 def job_is_described_with_its_tags(aws: Aws) -> None:
     """DescribeJobs returns the tags with which a job was submitted."""

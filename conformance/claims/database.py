@@ -18,7 +18,7 @@ def _key(aws: Aws, sort: str = "a") -> dict[str, dict[str, str]]:
     return {"pk": {"S": aws.name("item")}, "sk": {"S": sort}}
 
 
-@claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
+@claim(_CONDITIONS, used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py")
 def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
     """A write whose condition is not met fails with ConditionalCheckFailedException and changes nothing."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
@@ -28,7 +28,7 @@ def failed_condition_is_an_error_of_its_own(aws: Aws) -> None:
     assert dynamodb.get_item(TableName=name, Key=key, ConsistentRead=True)["Item"]["v"] == {"N": "1"}
 
 
-@claim(_CONDITIONS, used_by="traingrid/ledger.py traingrid/dynamodb.py")
+@claim(_CONDITIONS, used_by="traingrid/ledger/ledger.py traingrid/aws/dynamodb.py")
 def one_of_many_writers_wins(aws: Aws) -> None:
     """If twenty writers use the same condition at the same time, exactly one succeeds."""
     dynamodb, name, key = aws.client("dynamodb"), table(aws), _key(aws)
@@ -47,7 +47,7 @@ def one_of_many_writers_wins(aws: Aws) -> None:
 
 @claim(
     model("dynamodb", "QueryInput", "ScanIndexForward"),
-    used_by="traingrid/dynamodb.py traingrid/ledger.py",
+    used_by="traingrid/aws/dynamodb.py traingrid/ledger/ledger.py",
 )
 def query_returns_a_partition_in_order(aws: Aws) -> None:
     """Query returns the items of one partition in the order of their sort keys, across pages."""
@@ -63,7 +63,7 @@ def query_returns_a_partition_in_order(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"),
-    used_by="traingrid/ledger.py",
+    used_by="traingrid/ledger/ledger.py",
 )
 def item_has_at_most_400_kb(aws: Aws) -> None:
     """An item of more than 400 KB is refused with ValidationException."""

@@ -37,7 +37,7 @@ def _of_objects(aws: Aws) -> dict[str, object]:
     return aws.once("object event", make)
 
 
-@claim(_S3, used_by="traingrid/intake.py stacks/manifest_intake.py")
+@claim(_S3, used_by="traingrid/submission/intake.py stacks/manifest_intake.py")
 def upload_is_an_object_created_event(aws: Aws) -> None:
     """An upload sends an event Object Created of aws.s3 with bucket, key, size, version-id and etag in its detail."""
     found = _of_objects(aws)
@@ -53,7 +53,7 @@ def upload_is_an_object_created_event(aws: Aws) -> None:
 @claim(
     _S3,
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html"),
-    used_by="traingrid/intake.py",
+    used_by="traingrid/submission/intake.py",
 )
 def key_of_an_event_is_plain_text(aws: Aws) -> None:
     """The key in an S3 event is plain text: spaces, plus signs and umlauts are not encoded."""
@@ -182,7 +182,7 @@ def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:
 @documented(
     page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event.html"),
     page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html"),
-    used_by="lambda/record_job_event.py traingrid/reconciling.py",
+    used_by="lambda/record_job_event.py traingrid/reconciler/reconciler.py",
     why="repeated and lost events cannot be provoked",
 )
 def events_may_repeat_or_be_lost(aws: Aws) -> None:
@@ -194,7 +194,7 @@ def events_may_repeat_or_be_lost(aws: Aws) -> None:
     page("https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html"),
     page("https://github.com/aws-samples/aws-gateway-load-balancer-suricata-ids-ips-nsm/issues/12"),
     page("https://github.com/hashicorp-education/learn-terraform-aws-control-tower-aft/issues/7"),
-    used_by="traingrid/image_build.py stacks/image_build.py",
+    used_by="traingrid/deploy/image_build.py stacks/image_build.py",
     why="the limit of concurrent builds depends on the account",
 )
 def builds_are_limited_by_the_account(aws: Aws) -> None:

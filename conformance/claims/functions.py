@@ -99,7 +99,7 @@ def log_format_json_is_of_every_line(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html"),
-    used_by="traingrid/region_guard.py docs/operations.md",
+    used_by="traingrid/deploy/region_guard.py docs/operations.md",
 )
 def unknown_function_is_not_found(aws: Aws) -> None:
     """Invoke of an unknown function fails with ResourceNotFoundException."""

@@ -25,7 +25,7 @@ def immutable_tag_cannot_be_moved(aws: Aws) -> None:
 
 @claim(
     model("ecr", "DescribeImages", "ImageNotFoundException"),
-    used_by="stacks/image_build.sh traingrid/checkup/deployed.py",
+    used_by="stacks/image_build.sh traingrid/deploy/checkup/deployed.py",
 )
 def missing_image_and_repository_differ(aws: Aws) -> None:
     """DescribeImages distinguishes a missing tag, ImageNotFoundException, from a missing repository."""

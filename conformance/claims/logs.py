@@ -37,7 +37,8 @@ def missing_log_group_is_not_found(aws: Aws) -> None:
 
 
 @claim(
-    model("logs", "GetLogEvents", "ResourceNotFoundException"), used_by="traingrid/children.py traingrid/cli/logs.py"
+    model("logs", "GetLogEvents", "ResourceNotFoundException"),
+    used_by="traingrid/submission/batch_children.py traingrid/cli/logs.py",
 )
 def missing_log_stream_is_not_found(aws: Aws) -> None:
     """GetLogEvents for a missing log stream fails with ResourceNotFoundException."""
@@ -79,7 +80,7 @@ def _complete(reply: dict[str, list[object]]) -> dict[str, list[object]]:
 
 @documented(
     model("logs", "DescribeLogStreams", "This operation has a limit of 25 transactions per second"),
-    used_by="traingrid/watch.py traingrid/waits.py",
+    used_by="traingrid/child/watch.py traingrid/backoff.py",
     why="a call rate that is throttled would also throttle the account's other users",
 )
 def log_streams_are_described_25_times_a_second(aws: Aws) -> None:

@@ -45,7 +45,7 @@ class Submitting:
 @claim(
     _BATCH,
     page("https://github.com/wri/gfw-data-api/pull/175"),
-    used_by="stacks/intake_permissions.py traingrid/batch.py",
+    used_by="stacks/intake_permissions.py traingrid/aws/batch.py",
 )
 def submit_job_with_these_statements(aws: Aws) -> None:
     """SubmitJob with tags is allowed by SubmitJob and TagResource on jobs, the queue and the definition."""
@@ -144,7 +144,7 @@ def list_training_jobs_knows_no_resource(aws: Aws) -> None:
         acting_with(aws, allow("sagemaker:ListTrainingJobs", jobs))("sagemaker").list_training_jobs(MaxResults=1)
 
 
-@claim(model("s3", "GetObject", "the s3:ListBucket permission"), used_by="traingrid/storage.py")
+@claim(model("s3", "GetObject", "the s3:ListBucket permission"), used_by="traingrid/aws/s3.py")
 def missing_object_is_denied_without_list_bucket(aws: Aws) -> None:
     """Reading a missing object fails with AccessDenied without s3:ListBucket, and with NoSuchKey with it."""
     bucket, key = shared_bucket(aws), aws.name("missing")
@@ -171,7 +171,7 @@ def version_of_an_object_needs_a_permission_of_its_own(aws: Aws) -> None:
 
 @claim(
     model("sts", "GetCallerIdentity", "No permissions are required to perform this operation"),
-    used_by="traingrid/checkup/account.py traingrid/deployment.py",
+    used_by="traingrid/deploy/checkup/account.py traingrid/grid/deployment.py",
 )
 def caller_identity_needs_no_permission(aws: Aws) -> None:
     """GetCallerIdentity requires no permission."""

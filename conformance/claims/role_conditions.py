@@ -90,7 +90,7 @@ def explicit_deny_wins(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining"),
-    used_by="traingrid/clients.py stacks/accounts.py",
+    used_by="traingrid/aws/clients.py stacks/accounts.py",
 )
 def role_is_assumed_only_by_whom_it_trusts(aws: Aws) -> None:
     """AssumeRole requires the caller's permission and the role's trust; a role that trusts only services is refused."""

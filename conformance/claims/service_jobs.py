@@ -152,7 +152,7 @@ def client_token_of_another_request_is_refused(aws: Aws) -> None:
 @claim(
     page("https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html"),
     _EVENTS,
-    used_by="traingrid/service_jobs.py traingrid/names.py stacks/queue_permissions.py",
+    used_by="traingrid/backends/service_jobs.py traingrid/names.py stacks/queue_permissions.py",
     trainings=1,
 )
 def batch_names_the_training_job(aws: Aws) -> None:
@@ -166,7 +166,7 @@ def batch_names_the_training_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitServiceJobRequest", "The tags that you apply to the service job request"),
-    used_by="traingrid/backends/queued.py traingrid/ownership.py",
+    used_by="traingrid/backends/queued.py traingrid/job/ownership.py",
     trainings=1,
 )
 def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
@@ -177,7 +177,7 @@ def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "DescribeServiceJobResponse", "The request, in JSON, for the service"),
-    used_by="traingrid/service_jobs.py",
+    used_by="traingrid/backends/service_jobs.py",
     trainings=1,
 )
 def service_job_keeps_its_request(aws: Aws) -> None:
@@ -203,7 +203,7 @@ def payload_of_a_service_job_is_limited(aws: Aws) -> None:
 
 @claim(
     model("batch", "TerminateServiceJob", "Terminates a service job in a job queue"),
-    used_by="traingrid/service_jobs.py",
+    used_by="traingrid/backends/service_jobs.py",
     trainings=1,
 )
 def terminated_service_job_stops_its_training_job(aws: Aws) -> None:

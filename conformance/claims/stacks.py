@@ -135,7 +135,7 @@ def failed_update_is_rolled_back(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
-    used_by="traingrid/custom_resource.py traingrid/region_guard.py",
+    used_by="traingrid/deploy/custom_resource.py traingrid/deploy/region_guard.py",
 )
 def custom_resource_fails_with_its_reason(aws: Aws) -> None:
     """A custom resource that responds FAILED fails the stack, and the stack's events contain its reason."""
@@ -146,7 +146,7 @@ def custom_resource_fails_with_its_reason(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-responses.html"),
-    used_by="stacks/image_build.py traingrid/image_build.py",
+    used_by="stacks/image_build.py traingrid/deploy/image_build.py",
 )
 def custom_resource_has_attributes(aws: Aws) -> None:
     """Fn::GetAtt reads the Data that a custom resource returns."""

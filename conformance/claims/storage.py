@@ -8,7 +8,7 @@ from conformance.sources import model, page
 _VERSIONS = page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html")
 
 
-@claim(_VERSIONS, used_by="traingrid/storage.py traingrid/intake.py")
+@claim(_VERSIONS, used_by="traingrid/aws/s3.py traingrid/submission/intake.py")
 def every_write_is_a_version(aws: Aws) -> None:
     """In a versioned bucket, each PutObject returns a new version id, and that version stays readable."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("versions")
@@ -18,7 +18,7 @@ def every_write_is_a_version(aws: Aws) -> None:
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"two"
 
 
-@claim(_VERSIONS, used_by="traingrid/storage.py")
+@claim(_VERSIONS, used_by="traingrid/aws/s3.py")
 def versions_are_listed_newest_first(aws: Aws) -> None:
     """ListObjectVersions lists the versions of a key from the newest to the oldest."""
     s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("ordered")
@@ -28,7 +28,7 @@ def versions_are_listed_newest_first(aws: Aws) -> None:
 
 
 @claim(
-    model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/storage.py"
+    model("s3", "GetObjectRequest", "Downloads the specified byte range of an object"), used_by="traingrid/aws/s3.py"
 )
 def range_is_read_alone(aws: Aws) -> None:
     """GetObject with a range returns these bytes, fewer at the end of the object, and InvalidRange beyond it."""
@@ -42,7 +42,7 @@ def range_is_read_alone(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html"),
-    used_by="traingrid/storage.py traingrid/cli/sources.py",
+    used_by="traingrid/aws/s3.py traingrid/cli/sources.py",
 )
 def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
     """PutObject with If-None-Match: * is refused with PreconditionFailed if the object exists."""
@@ -54,7 +54,7 @@ def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
 
 
 @claim(
-    model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/storage.py"
+    model("s3", "PutObjectRequest", "A map of metadata to store with the object in S3"), used_by="traingrid/aws/s3.py"
 )
 def version_keeps_its_metadata(aws: Aws) -> None:
     """HeadObject for a version returns the metadata with which that version was written."""
@@ -66,7 +66,7 @@ def version_keeps_its_metadata(aws: Aws) -> None:
 
 @documented(
     page("https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel"),
-    used_by="traingrid/storage.py traingrid/intake.py",
+    used_by="traingrid/aws/s3.py traingrid/submission/intake.py",
     why="a moment of inconsistency cannot be provoked",
 )
 def written_object_is_seen_at_once(aws: Aws) -> None:

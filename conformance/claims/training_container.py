@@ -94,7 +94,7 @@ def shards_are_by_object(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "SageMaker appends the suffix elements to the prefix"),
-    used_by="traingrid/rank_manifests.py",
+    used_by="traingrid/job/rank_manifests.py",
     trainings=2,
 )
 def manifest_file_names_objects(aws: Aws) -> None:
@@ -148,7 +148,7 @@ def instance_type_decides_the_cores(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ResourceConfig", "The size of the ML storage volume that you want to provision"),
-    used_by="traingrid/job.py",
+    used_by="traingrid/job/job.py",
     not_modelled="disk sizes: every host has this machine's disk",
     trainings=1,
 )

@@ -11,7 +11,7 @@ GRACE_SECONDS = 120.0
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-signal-success-failure.html"),
-    used_by="training_container/failure.py traingrid/failures.py",
+    used_by="training_container/failure.py traingrid/job/failures.py",
     trainings=1,
 )
 def failure_file_is_the_reason(aws: Aws) -> None:
@@ -42,7 +42,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SageMaker changes the status of the job to Stopping"),
-    used_by="traingrid/training_jobs.py traingrid/launch.py",
+    used_by="traingrid/backends/training_jobs.py traingrid/child/launch.py",
     trainings=1,
 )
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
@@ -60,7 +60,7 @@ def stopping_job_may_be_stopped_again(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/awslabs/benchmark-ai/issues/928"),
-    used_by="traingrid/training_jobs.py",
+    used_by="traingrid/backends/training_jobs.py",
     trainings=1,
 )
 def ended_job_cannot_be_stopped(aws: Aws) -> None:
@@ -73,7 +73,7 @@ def ended_job_cannot_be_stopped(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "it exceeded the maximum allowed runtime"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
     trainings=1,
 )
 def time_limit_ends_a_job(aws: Aws) -> None:

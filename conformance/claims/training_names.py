@@ -11,7 +11,7 @@ UNKNOWN = ("ValidationException", "ResourceNotFound")
 @claim(
     model("sagemaker", "CreateTrainingJob", "ResourceInUse"),
     page("https://github.com/aws/amazon-sagemaker-examples/issues/3108"),
-    used_by="traingrid/launch.py traingrid/failures.py",
+    used_by="traingrid/child/launch.py traingrid/job/failures.py",
     trainings=1,
 )
 def name_is_accepted_once(aws: Aws) -> None:
@@ -24,7 +24,7 @@ def name_is_accepted_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "CreateTrainingJobRequest", "The name must be unique within an Amazon Web Services Region"),
-    used_by="traingrid/names.py traingrid/launch.py",
+    used_by="traingrid/names.py traingrid/child/launch.py",
     trainings=1,
 )
 def name_is_unique_in_one_region(aws: Aws) -> None:
@@ -37,7 +37,7 @@ def name_is_unique_in_one_region(aws: Aws) -> None:
 @claim(
     page("https://github.com/aws/aws-sdk/issues/165"),
     page("https://github.com/boto/boto3/issues/2808"),
-    used_by="traingrid/ownership.py traingrid/launch.py",
+    used_by="traingrid/job/ownership.py traingrid/child/launch.py",
 )
 def unknown_name_is_a_validation_exception(aws: Aws) -> None:
     """DescribeTrainingJob for an unknown name fails with ValidationException: Requested resource not found."""
@@ -45,14 +45,17 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
         Training.of(aws).describe(aws.name("unknown"))
 
 
-@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/training_jobs.py traingrid/ownership.py")
+@claim(
+    page("https://github.com/aws/aws-sdk/issues/165"),
+    used_by="traingrid/backends/training_jobs.py traingrid/job/ownership.py",
+)
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""
     with refused(*UNKNOWN):
         aws.client("sagemaker").stop_training_job(TrainingJobName=aws.name("unknown"))
 
 
-@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/ownership.py")
+@claim(page("https://github.com/aws/aws-sdk/issues/165"), used_by="traingrid/job/ownership.py")
 def tags_of_an_unknown_name_are_refused(aws: Aws) -> None:
     """ListTags for an unknown training job's ARN fails with ValidationException or ResourceNotFound."""
     arn = f"arn:aws:sagemaker:{aws.home}:{aws.account}:training-job/{aws.name('unknown')}"
@@ -71,7 +74,7 @@ def name_has_no_underscores(aws: Aws) -> None:
         training.start(TrainingJobName="under_score")
 
 
-@claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid.py")
+@claim(model("sagemaker", "TrainingJobName", '"max": 63'), used_by="traingrid/names.py traingrid/grid/model.py")
 def name_has_at_most_63_characters(aws: Aws) -> None:
     """A training job name of 64 characters is refused with ValidationException."""
     training = Training.of(aws)
@@ -81,7 +84,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/boto/boto3/issues/4606"),
-    used_by="traingrid/service_jobs.py stacks/training_jobs.py",
+    used_by="traingrid/backends/service_jobs.py stacks/training_jobs.py",
     trainings=1,
 )
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
@@ -93,7 +96,7 @@ def arn_keeps_the_case_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DeleteTrainingJob", "you can reuse its name to create another training job"),
-    used_by="traingrid/launch.py traingrid/recording.py",
+    used_by="traingrid/child/launch.py traingrid/ledger/record_outcome.py",
     trainings=1,
 )
 def deleted_name_is_free_again(aws: Aws) -> None:
@@ -108,7 +111,7 @@ def deleted_name_is_free_again(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DeleteTrainingJob", "You cannot delete a job that is in the InProgress or Stopping state"),
-    used_by="traingrid/launch.py",
+    used_by="traingrid/child/launch.py",
     trainings=1,
 )
 def running_training_job_cannot_be_deleted(aws: Aws) -> None:

@@ -8,7 +8,7 @@ from conformance.resources.identity import allow, role
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
-_LIMITS = "traingrid/manifest_limits.py traingrid/job.py"
+_LIMITS = "traingrid/manifest/limits.py traingrid/job/job.py"
 
 
 def _refused(aws: Aws, text: str = "", **members: Any) -> None:
@@ -31,7 +31,7 @@ def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "HyperParameterValue", '"max": 2500'),
-    used_by="traingrid/manifest_limits.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/manifest/limits.py traingrid/backends/sagemaker_request.py",
     trainings=1,
 )
 def hyperparameter_of_2500_characters(aws: Aws) -> None:
@@ -47,7 +47,8 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
 
 
 @claim(
-    model("sagemaker", "InputDataConfig", '"max": 20'), used_by="traingrid/channels.py traingrid/manifest_channels.py"
+    model("sagemaker", "InputDataConfig", '"max": 20'),
+    used_by="traingrid/job/channels.py traingrid/manifest/channel_checks.py",
 )
 def at_most_20_channels(aws: Aws) -> None:
     """A request with 21 channels is refused."""
@@ -55,7 +56,7 @@ def at_most_20_channels(aws: Aws) -> None:
     _refused(aws, InputDataConfig=[training.channel(f"c{number}", "data/") for number in range(21)])
 
 
-@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/ownership.py traingrid/manifest_limits.py")
+@claim(model("sagemaker", "TagList", '"max": 50'), used_by="traingrid/job/ownership.py traingrid/manifest/limits.py")
 def at_most_50_tags(aws: Aws) -> None:
     """A request with 51 tags is refused."""
     _refused(aws, Tags=[{"Key": f"key{number}", "Value": "v"} for number in range(51)])
@@ -77,7 +78,7 @@ def at_most_40_metric_definitions(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StoppingCondition", "The maximum value is 28 days"),
-    used_by="traingrid/manifest_rules.py traingrid/grid_limits.py",
+    used_by="traingrid/manifest/allowed.py traingrid/grid/limits.py",
 )
 def at_most_28_days(aws: Aws) -> None:
     """A MaxRuntimeInSeconds of more than 28 days is refused."""
@@ -86,7 +87,7 @@ def at_most_28_days(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/Kenza-AI/sagify/issues/111"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest_rules.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/allowed.py",
 )
 def wait_time_is_for_spot_only(aws: Aws) -> None:
     """A MaxWaitTimeInSeconds without EnableManagedSpotTraining is refused."""
@@ -96,7 +97,7 @@ def wait_time_is_for_spot_only(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StoppingCondition", "It must be equal to or greater than MaxRuntimeInSeconds"),
-    used_by="traingrid/manifest_rules.py",
+    used_by="traingrid/manifest/allowed.py",
 )
 def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
     """A spot request whose MaxWaitTimeInSeconds is less than its MaxRuntimeInSeconds is refused."""
@@ -106,7 +107,7 @@ def wait_time_is_not_below_the_runtime(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/2489"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_data_is_refused_at_once(aws: Aws) -> None:
     """A prefix without objects is refused immediately: No S3 objects found under S3 URL."""
@@ -116,7 +117,7 @@ def missing_data_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "Your input bucket must be in the same Amazon Web Services region"),
-    used_by="traingrid/manifest_check.py traingrid/failures.py",
+    used_by="traingrid/manifest/check.py traingrid/job/failures.py",
 )
 def data_of_another_region_is_refused(aws: Aws) -> None:
     """Data in a bucket in another Region is refused."""
@@ -127,7 +128,7 @@ def data_of_another_region_is_refused(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def role_must_trust_sagemaker(aws: Aws) -> None:
     """A role that SageMaker cannot assume is refused: Could not assume role."""
@@ -138,7 +139,7 @@ def role_must_trust_sagemaker(aws: Aws) -> None:
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
     page("https://github.com/aws/amazon-sagemaker-examples/issues/2534"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_image_is_refused_at_once(aws: Aws) -> None:
     """A missing image tag is refused immediately: Cannot find the requested image."""
@@ -151,7 +152,7 @@ def missing_image_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/aws/amazon-sagemaker-examples/issues/1476"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
 )
 def missing_repository_is_refused_at_once(aws: Aws) -> None:
     """An image in a missing repository is refused immediately, and the message names the repository."""
@@ -164,7 +165,7 @@ def missing_repository_is_refused_at_once(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "AlgorithmSpecification", "registry/repository[@digest] image path formats"),
-    used_by="traingrid/grid_image.py stacks/image_build.py",
+    used_by="traingrid/grid/image.py stacks/image_build.py",
     trainings=1,
 )
 def image_may_be_named_by_its_digest(aws: Aws) -> None:
@@ -209,7 +210,7 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/accelerators.py",
+    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/accelerators.py",
     not_modelled="instance types differ only in their quotas and GPUs",
 )
 def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
@@ -222,7 +223,7 @@ def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
 @documented(
     model("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded"),
     page("https://github.com/zenml-io/zenml/issues/847"),
-    used_by="traingrid/failures.py traingrid/launch.py",
+    used_by="traingrid/job/failures.py traingrid/child/launch.py",
     why="a request above the expected quota would start instances if the account's quota is larger",
 )
 def quota_is_refused_at_once(aws: Aws) -> None:
@@ -232,7 +233,7 @@ def quota_is_refused_at_once(aws: Aws) -> None:
 @documented(
     page("https://github.com/DIAGNijmegen/rse-grand-challenge/issues/2631"),
     page("https://github.com/aws/deep-learning-containers/pull/1075"),
-    used_by="traingrid/failures.py traingrid/supervisor.py",
+    used_by="traingrid/job/failures.py traingrid/child/supervisor.py",
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_a_failure(aws: Aws) -> None:
@@ -251,7 +252,7 @@ def sagemaker_retries_its_own_errors(aws: Aws) -> None:
 
 @documented(
     model("sagemaker", "DescribeTrainingJobResponse", "the managed spot training instances were interrupted"),
-    used_by="traingrid/failures.py",
+    used_by="traingrid/job/failures.py",
     why="an interruption of spot instances cannot be provoked",
     not_modelled="spot instances are never interrupted",
 )

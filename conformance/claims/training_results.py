@@ -19,7 +19,7 @@ def _archive(training: Training, name: str, file: str) -> list[str]:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "Uploading - Training is complete"),
-    used_by="traingrid/watch.py traingrid/backends/sagemaker.py",
+    used_by="traingrid/child/watch.py traingrid/backends/sagemaker.py",
     trainings=1,
 )
 def completed_job_went_through_the_phases(aws: Aws) -> None:
@@ -60,7 +60,7 @@ def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/define-train-metrics.html"),
-    used_by="traingrid/backends/sagemaker.py traingrid/progress.py",
+    used_by="traingrid/backends/sagemaker.py traingrid/child/progress.py",
     trainings=1,
 )
 def metric_is_the_last_that_was_printed(aws: Aws) -> None:
@@ -83,7 +83,7 @@ def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "HyperParameters"),
-    used_by="traingrid/ownership.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/job/ownership.py traingrid/backends/sagemaker_request.py",
     trainings=1,
 )
 def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
@@ -101,7 +101,7 @@ def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTagsOutput", "Tags"),
-    used_by="traingrid/ownership.py",
+    used_by="traingrid/job/ownership.py",
     trainings=1,
 )
 def tags_of_the_request_are_listed(aws: Aws) -> None:
@@ -114,7 +114,7 @@ def tags_of_the_request_are_listed(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTrainingJobsRequest", "only training jobs whose name contains the specified string"),
-    used_by="traingrid/training_jobs.py",
+    used_by="traingrid/backends/training_jobs.py",
     trainings=1,
 )
 def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
@@ -132,7 +132,7 @@ def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "TrainingJobSummary", "This field is set only if the training job has one of the terminal"),
-    used_by="traingrid/training_jobs.py",
+    used_by="traingrid/backends/training_jobs.py",
     trainings=1,
 )
 def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:

@@ -28,14 +28,15 @@ from localcloud.lifecycle import runs
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane, watch_submission
+from traingrid.cli.status import watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.cli.submit import wait_for_report
 from traingrid.errors import INTERRUPTED, TraingridError
-from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus
+from traingrid.submission.status import JobStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID_FILE = Path(__file__).parent / "grid.yaml"

@@ -19,12 +19,12 @@ from faults.model.sagemaker import SageMakerRegion, TrainingJob
 from faults.model.storage import Bucket
 from faults.model.table import Item, ModelTable
 from traingrid import names
-from traingrid.failures import TAKEN_NAMES
-from traingrid.ledger import FINAL_STATES, is_cancelled
+from traingrid.job.failures import TAKEN_NAMES
+from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
 START = 1_800_000_000.0
-_CLOCKED = ("ledger", "reconciling", "closing", "intake", "world_reading")
+_CLOCKED = ("ledger.ledger", "reconciler.reconciler", "reconciler.line_closer", "submission.intake", "audit.read_snapshot")
 """Modules of traingrid that read the time."""
 
 
@@ -37,7 +37,7 @@ class Account:
         regions: SageMaker by Region.
         bucket: S3.
         table: The ledger's table.
-        calls: Accepted create calls, in the form of `traingrid.world.World.calls`.
+        calls: Accepted create calls, in the form of `traingrid.audit.snapshot.World.calls`.
         throttled: Services that throttle every call.
         wrong: Violated invariants.
         living: Returns the number of running children of a line, including those that Batch considers dead.
@@ -72,8 +72,8 @@ class Account:
             strptime=time.strptime,
         )
         with ExitStack() as stack:
-            stack.enter_context(patch("traingrid.clients._client", self._client))
-            stack.enter_context(patch("traingrid.ledger.Table", lambda *_: self.table))
+            stack.enter_context(patch("traingrid.aws.clients._client", self._client))
+            stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
             yield

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 
 LONGEST_CALL_SECONDS = 30.0
-"""Longest time between two pauses. A client's call times out after a minute (traingrid/clients.py); half of that keeps
-the four calls from a child's check for a cancel to its create within the audit's limit for late creates."""
+"""Longest time between two pauses. A client's call times out after a minute (traingrid/aws/clients.py); half of that
+keeps the four calls from a child's check for a cancel to its create within the audit's limit for late creates."""
 
 _TO_ITS_REST = 1000
 """More turns than any program needs until it sleeps or ends."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from traingrid.failures import FOR_GOOD, TRAINED
+from traingrid.job.failures import FOR_GOOD, TRAINED
 
 ENDED = ("SUCCEEDED", "FAILED")
 ATTEMPTS = 10

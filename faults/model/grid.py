@@ -16,17 +16,17 @@ from faults.model.batch import BatchChild
 from faults.model.programs import FUNCTION_SECONDS, Programs
 from faults.model.sagemaker import TrainingJob
 from traingrid import names
-from traingrid.audit import audit
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.intake import ManifestVersion
-from traingrid.ledger import job_item, was_seen
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import submission_id, submission_of_key
-from traingrid.supervisor import LetGoError
-from traingrid.violation import Violation
-from traingrid.waits import SWEEP_SECONDS
-from traingrid.world_reading import read_world
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.violation import Violation
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.child.supervisor import LetGoError
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.ledger.ledger import job_item, was_seen
+from traingrid.submission.files import submission_id, submission_of_key
+from traingrid.submission.intake import ManifestVersion
 
 REGIONS = ("us-east-1", "eu-west-1")
 ACCOUNT = "123456789012"

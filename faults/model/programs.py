@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid import manifest
-from traingrid.attempt import Clock
+from traingrid.aws.batch import Batch
+from traingrid.aws.outage import patient
+from traingrid.aws.s3 import Storage
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.batch import Batch
-from traingrid.cancelling import Canceller, Wanted
-from traingrid.child import Child, find_job
-from traingrid.children import Children
+from traingrid.child.attempt import Clock
+from traingrid.child.environment import Child, find_job
+from traingrid.child.main import exit_code
+from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
-from traingrid.failures import STOPPED, TRY_AGAIN
-from traingrid.intake import Intake, ManifestVersion
-from traingrid.ledger import Ledger
-from traingrid.orchestrator import exit_code
-from traingrid.outage import patient
-from traingrid.reconciling import Reconciler
-from traingrid.recording import record_seen
-from traingrid.retrying import Retrier
-from traingrid.storage import Storage
-from traingrid.submission import array_file
-from traingrid.supervisor import LetGoError, Supervisor
+from traingrid.job.failures import STOPPED, TRY_AGAIN
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.record_outcome import record_seen
+from traingrid.manifest import parse as manifest
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.files import array_file
+from traingrid.submission.intake import Intake, ManifestVersion
+from traingrid.submission.retry import Retrier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faults.model.actors import Turns
     from faults.model.batch import BatchChild
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 FUNCTION_SECONDS = 60.0
 """Timeout of a function (stacks/event_function.py)."""
@@ -50,7 +50,7 @@ class Programs:
         self._deployment, self._turns, self._runs = deployment, turns, count()
 
     def child(self, child: BatchChild, *, until_started: bool) -> int:
-        """Run a child as `traingrid.orchestrator.run_child` does, and return its exit code."""
+        """Run a child as `traingrid.child.main.run_child` does, and return its exit code."""
         supervisor = None
         try:
             supervisor = self._supervisor(child, until_started=until_started)

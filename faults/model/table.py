@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"\s*([(),]|=|[#:]?\w+)")
 
 
 class ModelTable:
-    """Replacement for `traingrid.dynamodb.Table`.
+    """Replacement for `traingrid.aws.dynamodb.Table`.
 
     Attributes:
         items: Every item, by submission and item.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.containers.children import CONFINED
 from tests.containers.engine import PODMAN, REPOSITORY, podman
-from traingrid.failures import LINE_IS_WRONG
+from traingrid.job.failures import LINE_IS_WRONG
 
 MEGABYTE = 1_000_000
 

@@ -11,14 +11,14 @@ from tests.containers.children import Children, container
 from tests.containers.engine import podman
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import DIGITS, REGIONS, ended, submit, until
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
-from traingrid.failures import TRAINED, TRY_AGAIN
-from traingrid.ledger import PENDING, WAITING
-from traingrid.status import SubmissionStatus
-from traingrid.world_reading import read_world
+from traingrid.job.failures import TRAINED, TRY_AGAIN
+from traingrid.ledger.ledger import PENDING, WAITING
+from traingrid.submission.status import SubmissionStatus
 
 
 @pytest.fixture(scope="module")

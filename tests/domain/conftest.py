@@ -7,13 +7,14 @@ from moto import mock_aws
 
 from tests.domain.deployments import SAMPLE, sample_deployment
 from tests.domain.grids import GOOD
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid, load_grid
-from traingrid.job import Job, Replica
-from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
+from traingrid.aws.s3 import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
+from traingrid.job.job import Job, Replica
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Deployments: deployments for tests, without AWS."""
 
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
 
 ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1")

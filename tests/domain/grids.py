@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from traingrid.grid import GridError, load_grid
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import GridError
 
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 GOOD = """\

@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.domain.training import FakeTime
 from traingrid.backends.base import LaunchError
-from traingrid.failures import QUOTA
-from traingrid.job import Job
-from traingrid.ledger import Item, Ledger
-from traingrid.supervisor import Supervisor
+from traingrid.child.supervisor import Supervisor
+from traingrid.job.failures import QUOTA
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Item, Ledger
 
 NAME = "traingrid-0123abcd-0-1"
 QUOTA_IS_USED_UP = LaunchError(QUOTA, "ResourceLimitExceeded: the limit of ml.p4d.24xlarge is 2 Instances.")

@@ -7,15 +7,15 @@ from typing import Any
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from traingrid import names
+from traingrid.aws.dynamodb import Item
+from traingrid.aws.s3 import Storage
 from traingrid.backends.base import Seen
-from traingrid.children import ChildStatus
-from traingrid.deployment import Deployment
-from traingrid.dynamodb import Item
-from traingrid.job import Job
-from traingrid.ledger import Ledger
-from traingrid.reconciling import Reconciler
-from traingrid.storage import Storage
-from traingrid.world import TrainingJob
+from traingrid.backends.found_job import TrainingJob
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.submission.batch_children import ChildStatus
 
 DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "DescribeTrainingJob")
 SLOW = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "StopTrainingJob")

@@ -10,13 +10,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from traingrid.clients import ActingRole, client, once, renew
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid, GridError, load_grid
-from traingrid.manifest import parse
-from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
-from traingrid.training_jobs import TrainingJobs
+from traingrid.aws.clients import ActingRole, client, once, renew
+from traingrid.aws.s3 import Storage
+from traingrid.backends.training_jobs import TrainingJobs
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid, GridError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 HOME, OTHER = "123456789012", "210987654321"
 TWO = f"""\
@@ -164,7 +165,7 @@ def test_credentials_are_shared_by_clients_and_renewed_before_they_expire(
             return {"Credentials": {**assume["Credentials"], "Expiration": expires}}
 
     role = two.acting_in("us-east-1")
-    monkeypatch.setattr("traingrid.clients.brisk", lambda *_: Sts())
+    monkeypatch.setattr("traingrid.aws.clients.brisk", lambda *_: Sts())
     made = [client("s3", "us-east-1", role), once("s3", "us-east-1", role)]
     for s3 in (*made, *made):
         s3.list_buckets()

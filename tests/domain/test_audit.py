@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.domain.worlds import NOON, ROLES, SUBMISSION, a_job, a_line, a_world
-from traingrid.audit import audit, counts, notes
-from traingrid.world import World
+from traingrid.audit.audit import audit, counts, notes
+from traingrid.audit.snapshot import World
 
 
 def found(world: World) -> list[tuple[str, str]]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from traingrid.batch import Batch, SubmitFailedError
-from traingrid.deployment import Deployment
-from traingrid.s3_uri import ObjectVersion
+from traingrid.aws.batch import Batch, SubmitFailedError
+from traingrid.aws.s3_uri import ObjectVersion
+from traingrid.grid.deployment import Deployment
 
 JOBS = ObjectVersion("bucket", "submissions/0123abcd/jobs-2.jsonl", "v1")
 LOST = ReadTimeoutError(endpoint_url="https://batch.us-east-1.amazonaws.com")

@@ -9,9 +9,9 @@ from botocore.validate import validate_parameters
 
 from tests.domain.test_manifest_forms import SUBMISSION, error_of, errors_of, job_of, jobs_of
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.grid import Grid
-from traingrid.job import Channel, Job, in_region
-from traingrid.submission import normalised
+from traingrid.grid.model import Grid
+from traingrid.job.job import Channel, Job, in_region
+from traingrid.submission.files import normalised
 
 NAME = f"traingrid-{SUBMISSION}-0-1"
 OUTPUT = f"s3://traingrid-output-123456789012-us-east-1/{SUBMISSION}/0/"

@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from traingrid.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 
 def fails_with(error: Exception) -> Finding:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from traingrid.children import Children
-from traingrid.storage import Storage
+from traingrid.aws.s3 import Storage
+from traingrid.submission.batch_children import Children
 
 HEAD = {"submission": "0123abcd", "jobs": 2, "batch_job": "array"}
 

@@ -14,16 +14,16 @@ import pytest
 
 from tests.domain.deployments import REGIONS
 from traingrid import names
-from traingrid.cli import audit, data, main, status
-from traingrid.cli.status import ControlPlane
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli import audit, data, main
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus, SubmissionStatus
-from traingrid.storage import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.status import JobStatus, SubmissionStatus
 
 GRID = Path(__file__).resolve().parents[2] / "grid.yaml"
 
@@ -232,7 +232,7 @@ def test_a_manifest_of_any_key_can_be_listed(
     }
     ledger.claim_submission("0123abcd", "request-1", facts)
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
-    monkeypatch.setattr(status.ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
 

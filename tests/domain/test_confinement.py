@@ -10,11 +10,11 @@ from botocore.validate import validate_parameters
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 REGION = "us-east-1"
 DATA = f"s3://traingrid-data-{ACCOUNT}-{REGION}"

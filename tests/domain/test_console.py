@@ -9,6 +9,7 @@ import pytest
 
 from traingrid.cli import console, main
 from traingrid.cli.submit import _rejected
+from traingrid.text import counted
 
 
 def _commands(group: click.Group = main.cli, above: str = "") -> dict[str, click.Command]:
@@ -34,7 +35,7 @@ def test_a_job_keeps_its_name_in_a_table(capsys: pytest.CaptureFixture[str]) -> 
     ("number", "text"), [(0, "0 Batch jobs"), (1, "1 Batch job"), (2, "2 Batch jobs"), (5000, "5,000 Batch jobs")]
 )
 def test_a_number_is_printed_with_its_noun(number: int, text: str) -> None:
-    assert console.counted(number, "Batch job") == text
+    assert counted(number, "Batch job") == text
 
 
 def test_a_file_name_cannot_control_the_terminal(

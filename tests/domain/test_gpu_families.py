@@ -2,7 +2,7 @@
 
 import botocore.loaders
 
-from traingrid.accelerators import accelerators
+from traingrid.manifest.accelerators import accelerators
 from training_container.missing_gpus import has_gpus
 
 # https://aws.amazon.com/ec2/instance-types/: general purpose, compute and memory optimized; Trainium.

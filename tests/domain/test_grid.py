@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.domain.grids import changed, problems
-from traingrid.grid import LOG_RETENTION_DAYS, Grid, GridError, load_grid
-from traingrid.grid_file import nearest
-from traingrid.grid_job import MPI_OPTIONS
+from traingrid.grid.file import load_grid, nearest
+from traingrid.grid.job_defaults import MPI_OPTIONS
+from traingrid.grid.model import LOG_RETENTION_DAYS, Grid, GridError
 
 ROOT = Path(__file__).parents[2]
 
@@ -210,7 +210,7 @@ def test_the_environment_omits_defaults_and_is_validated(grid: Grid) -> None:
 
 
 def test_reading_a_grid_from_the_environment_needs_no_yaml() -> None:
-    script = "import sys, traingrid.grid; sys.exit(int('yaml' in sys.modules or 'boto3' in sys.modules))"
+    script = "import sys, traingrid.grid.model; sys.exit(int('yaml' in sys.modules or 'boto3' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
 
 

@@ -6,7 +6,8 @@ import pytest
 from botocore.loaders import Loader
 
 from tests.domain.grids import KEY, changed, problems
-from traingrid.grid import LOG_RETENTION_DAYS, Grid, load_grid
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import LOG_RETENTION_DAYS, Grid
 
 
 def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.domain.grids import GOOD, changed, problems
-from traingrid.fields import parse_duration
-from traingrid.grid import Grid, load_grid
+from traingrid.grid.field_types import parse_duration
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
 
 
 def test_the_default_mpi_options_are_these(grid: Grid) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.domain.grids import GOOD, problems
-from traingrid.grid import Grid, load_grid
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
 
 QUEUES = GOOD.replace("  us-east-1:\n", "  us-east-1: {service_queue: {instances: 16}}\n").replace(
     "{data_buckets: [campaigns-pdx]}", "{service_queue: {quota_shares: {research: {ml.g5.48xlarge: 4}}, lend: true}}"

@@ -8,9 +8,9 @@ import pytest
 from botocore.loaders import Loader
 
 from tests.domain.grids import KEY, changed, problems
-from traingrid.grid import Grid, load_grid
-from traingrid.grid_file import sagemaker_regions
-from traingrid.grid_training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+from traingrid.grid.file import load_grid, sagemaker_regions
+from traingrid.grid.model import Grid
+from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 
 def test_the_limits_of_a_vpc_and_the_forms_of_its_ids_are_sagemakers() -> None:

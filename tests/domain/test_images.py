@@ -8,14 +8,14 @@ import pytest
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import training_job_request
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.framework_images import FrameworkImage, to_environment
-from traingrid.grid import Grid
-from traingrid.job import Job
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.framework_images import FrameworkImage, to_environment
+from traingrid.grid.model import Grid
+from traingrid.job.job import Job
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 GPU, CPU = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 IMAGES = {

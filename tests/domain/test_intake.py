@@ -11,16 +11,16 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
-from traingrid.batch import SubmitFailedError
-from traingrid.deployment import Deployment
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
-from traingrid.intake import BusyError, Intake, ManifestVersion
-from traingrid.job import Job
-from traingrid.ledger import Ledger
-from traingrid.manifest import MAX_BYTES
-from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import read_job, submission_id
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import MAX_BYTES
+from traingrid.submission.files import read_job, submission_id
+from traingrid.submission.intake import BusyError, Intake, ManifestVersion
 
 
 class FakeBatch:
@@ -99,7 +99,7 @@ def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
 
 def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
     """Upload the sample as two arrays, let Batch refuse the second, and return the manifest."""
-    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
+    monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
     source = upload(intake, SAMPLE)
     batch.refuses_chunks = {1}
     with pytest.raises(SubmitFailedError):
@@ -302,7 +302,7 @@ def test_no_request_submits_an_array_that_batch_may_have_accepted(
 def test_batch_has_a_minute_to_list_an_array_after_a_lost_reply(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
 ) -> None:
-    monkeypatch.setattr("traingrid.submission.MAX_ARRAY", 2)
+    monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
     source, start = upload(intake, SAMPLE), time.time()
     submit = batch.submit
 
@@ -341,7 +341,7 @@ def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: FakeBatch)
 
 
 def _it_is(moment: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traingrid.intake.time.time", lambda: moment)
+    monkeypatch.setattr("traingrid.submission.intake.time.time", lambda: moment)
 
 
 def _killed(*_: Any, **__: Any) -> str:
@@ -352,7 +352,7 @@ def test_two_manifests_whose_ids_collide_are_two_submissions(
     intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "traingrid.intake.submission_id", lambda *identity: "00000000" if len(identity) == 2 else "00000001"
+        "traingrid.submission.intake.submission_id", lambda *identity: "00000000" if len(identity) == 2 else "00000001"
     )
     intake.accept(upload(intake, SAMPLE, "manifests/a.csv"), owner="request-1")
     intake.accept(upload(intake, SAMPLE, "manifests/b.csv"), owner="request-2")

@@ -3,11 +3,19 @@
 import pytest
 
 from tests.domain.deployments import SAMPLE
-from traingrid.deployment import Deployment
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Claim, Ledger, cancel_of_job, cancel_of_region, is_cancelled, is_of_array
-from traingrid.manifest import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import (
+    CANCEL_ALL,
+    Claim,
+    Ledger,
+    cancel_of_job,
+    cancel_of_region,
+    is_cancelled,
+    is_of_array,
+)
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from tests.domain.log import Log
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, supervisor
 from tests.domain.training import COMPLETED, TRAINING, FakeBackend
-from traingrid.job import Job
-from traingrid.ledger import Ledger
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
 from traingrid.log_lines import log_line, readable
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.manifest import MAX_BYTES, Line, parse
-from traingrid.manifest_errors import LineError, ManifestError
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.parse import MAX_BYTES, Line, parse
 
 DEPLOYMENT = sample_deployment()
 

@@ -12,11 +12,12 @@ from faults.agreement import disagreements
 from faults.generated import Manifest, manifests
 from tests.domain.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
 from tests.domain.deployments import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
-from traingrid.intake import Intake, ManifestVersion
-from traingrid.manifest import parse
-from traingrid.manifest_errors import MAX_REPORTED_ERRORS, LineError, ManifestError, escaped_cell
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import iter_jobs, jobs_of_lines, normalised
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
+from traingrid.submission.intake import Intake, ManifestVersion
+from traingrid.text import escaped_cell
 
 DEPLOYMENT = sample_deployment()
 CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]

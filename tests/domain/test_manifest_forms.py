@@ -13,13 +13,13 @@ from botocore.validate import validate_parameters
 
 from tests.domain.deployments import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.job import Channel, Job, in_region
-from traingrid.manifest import parse
-from traingrid.manifest_columns import FIELDS, MAPPINGS
-from traingrid.manifest_errors import LineError, ManifestError
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.job.job import Channel, Job, in_region
+from traingrid.manifest.columns import FIELDS, MAPPINGS
+from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 SUBMISSION = "0123abcd"
 DLC = "763104351884.dkr.ecr.{region}.amazonaws.com"

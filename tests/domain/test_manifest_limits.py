@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.domain.deployments import sample_deployment
-from traingrid import manifest_limits
-from traingrid.accelerators import accelerators
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_limits import broken_limit, choices, most
-from traingrid.ownership import tags_of
+from traingrid.job.ownership import tags_of
+from traingrid.manifest import limits as manifest_limits
+from traingrid.manifest.accelerators import accelerators
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.limits import broken_limit, choices, most
+from traingrid.manifest.parse import parse
 
 NAMES = {
     "AlgorithmImage": 255,

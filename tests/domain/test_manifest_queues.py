@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from traingrid.deployment import Deployment
-from traingrid.grid import Grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.planning import Found, planned
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, planned
+from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
 QUEUES: dict[str, Any] = {

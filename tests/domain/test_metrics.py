@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from traingrid.grid_job import JobDefaults
-from traingrid.manifest_values import metric_regex, metrics
+from traingrid.grid.job_defaults import JobDefaults
+from traingrid.manifest.values import metric_regex, metrics
 from training_container.trainer import metric_lines
 
 MOST_METRIC_DEFINITIONS = 40

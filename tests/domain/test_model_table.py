@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from faults.model.table import Condition, ModelTable
-from traingrid.deployment import Deployment
-from traingrid.ledger import Claim, Ledger
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Claim, Ledger
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_unsupported_condition_is_an_error(condition: str) -> None:
 def modelled(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     memory = ModelTable(lambda _service, _action, effect: effect(), lambda *_: None)
     with monkeypatch.context() as patched:
-        patched.setattr("traingrid.ledger.Table", lambda *_: memory)
+        patched.setattr("traingrid.ledger.ledger.Table", lambda *_: memory)
         yield Ledger(deployment.table)
 
 

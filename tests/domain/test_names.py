@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traingrid import names
-from traingrid.grid import NAME_LIMIT
+from traingrid.grid.model import NAME_LIMIT
 
 SUBMISSIONS = st.text("0123456789abcdef", min_size=8, max_size=8)
 GRIDS = st.from_regex(r"[a-z][a-z0-9]{0,7}(-[a-z0-9]{1,7}){0,2}", fullmatch=True).filter(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from traingrid.grid_orchestrator import Orchestrator
-from traingrid.orchestration_cost import dollars, sentence
+from traingrid.child.cost import dollars, sentence
+from traingrid.grid.orchestrator import Orchestrator
 
 
 def test_a_child_costs_its_processor_its_memory_and_its_address_by_the_second() -> None:

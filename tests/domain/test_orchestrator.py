@@ -16,16 +16,16 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.domain.deployments import SAMPLE
-from traingrid import orchestrator
-from traingrid.child import Child, find_job
-from traingrid.children import ChildStatus
-from traingrid.deployment import Deployment
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.child import main as orchestrator
+from traingrid.child.environment import Child, find_job
+from traingrid.child.main import exit_code, run_child
 from traingrid.errors import UsageError
-from traingrid.ledger import Ledger
-from traingrid.orchestrator import exit_code, run_child
-from traingrid.s3_uri import S3Uri
-from traingrid.status import submission_status
-from traingrid.storage import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.submission.batch_children import ChildStatus
+from traingrid.submission.status import submission_status
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_permanent_refusal_by_aws_is_left_to_batch(
 
 
 def test_an_unexpected_error_does_not_count_as_a_failed_training(environment: dict[str, str]) -> None:
-    program = "import os; from traingrid import orchestrator as o; o.find_job = None; o.run_child(os.environ)"
+    program = "import os; from traingrid.child import main as o; o.find_job = None; o.run_child(os.environ)"
     ended = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False
     )
@@ -255,7 +255,7 @@ def test_a_child_ends_on_sigterm_even_inside_a_finalizer(
 ) -> None:
     program = """
 import os, signal, time
-from traingrid import orchestrator
+from traingrid.child import main as orchestrator
 
 class Finalized:
     def __del__(self):

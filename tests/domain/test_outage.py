@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from tests.domain.log import Log
 from tests.domain.training import FakeTime
-from traingrid.outage import patient
+from traingrid.aws.outage import patient
 
 URL = "https://dynamodb.us-east-1.amazonaws.com"
 

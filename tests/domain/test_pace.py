@@ -12,11 +12,11 @@ from botocore.exceptions import ClientError
 from tests.domain.training import FakeTime
 from traingrid.backends.base import LogPosition, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.deployment import Deployment
-from traingrid.grid_orchestrator import Orchestrator
-from traingrid.job import Job
-from traingrid.log_following import LogFollower
-from traingrid.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
+from traingrid.child.log_following import LogFollower
+from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.orchestrator import Orchestrator
+from traingrid.job.job import Job
 
 NAME = "traingrid-0123abcd-0-1"
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "GetLogEvents")

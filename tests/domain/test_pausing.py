@@ -4,9 +4,9 @@ import pytest
 
 from tests.domain.supervising import NAME, known, supervisor
 from tests.domain.training import COMPLETED, TRAINING, FakeBackend, FakeTime
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger
-from traingrid.supervisor import LetGoError
+from traingrid.child.supervisor import LetGoError
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 
 
 @pytest.fixture

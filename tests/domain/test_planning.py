@@ -13,10 +13,10 @@ from botocore.exceptions import ClientError
 from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
 from traingrid.cli import submit as command
-from traingrid.deployment import Deployment
-from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.planning import Found, planned
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, planned
 
 
 def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:

@@ -12,17 +12,17 @@ from tests.domain.deployments import SAMPLE
 from tests.domain.queueing import FakeQueue, FakeTraining, answer
 from traingrid.backends.base import LaunchError
 from traingrid.backends.queued import Either, Queued, launching, watching
+from traingrid.backends.queued_jobs import QueuedTrainingJobs, training_jobs_in
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
-from traingrid.grid import Grid
-from traingrid.job import Job
-from traingrid.manifest import parse
-from traingrid.ownership import tags_of
-from traingrid.queued_jobs import QueuedTrainingJobs, training_jobs_in
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION, SERVICE_ERROR, THROTTLED, Failure
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 MADE = "AWSBatchtraingrid-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f"

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.deployments import ACCOUNT
+from traingrid.aws.clients import client
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.clients import client
-from traingrid.deployment import Deployment
-from traingrid.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
-from traingrid.job import Channel, Job
-from traingrid.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
+from traingrid.job.job import Channel, Job
+from traingrid.job.rank_manifests import TooFewObjectsError, shares_by_bytes, write_rank_manifests
 from training_container.trainer.shards import balanced
 
 NAME = "traingrid-0123abcd-0-1"

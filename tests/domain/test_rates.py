@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from bench import rates
-from traingrid.pace import Pace
+from traingrid.child.pace import Pace
 
 
 def test_children_stay_below_half_of_the_logs_rates_and_are_never_refused() -> None:

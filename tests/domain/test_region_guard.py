@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.domain.sweeping import DENIED, Region, World, open_lines
-from traingrid.deployment import Deployment
-from traingrid.job import Job
-from traingrid.ledger import Ledger
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.deploy.open_lines import OpenLines
+from traingrid.deploy.region_guard import RegionGuard
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
 from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION
-from traingrid.open_lines import OpenLines
-from traingrid.region_guard import RegionGuard
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import jobs_key, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 HOME, NEAR, FAR = "us-east-1", "us-west-2", "eu-west-1"
 ALL = [HOME, NEAR, FAR]

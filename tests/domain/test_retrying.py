@@ -10,22 +10,23 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE_BUCKETS
-from traingrid import retry_plan, retrying
-from traingrid.batch import SubmitFailedError
-from traingrid.children import ChildStatus
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import once
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import main
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import once
-from traingrid.deployment import Deployment
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import Ledger, cancel_of_job
-from traingrid.manifest import parse
-from traingrid.manifest_line import Line
-from traingrid.reconciling import GRACE_SECONDS
-from traingrid.retrying import Retrier
-from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import jobs_key, jobs_of_lines, normalised, read_job
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger, cancel_of_job
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import parse
+from traingrid.reconciler.reconciler import GRACE_SECONDS
+from traingrid.submission import retry as retrying
+from traingrid.submission import retry_plan
+from traingrid.submission.batch_children import ChildStatus
+from traingrid.submission.files import jobs_key, jobs_of_lines, normalised, read_job
+from traingrid.submission.retry import Retrier
 
 SUBMISSION = "0123abcd"
 HEADER = "region,s3_uri,name,hp.lr,priority\n"
@@ -191,7 +192,7 @@ def test_slowly_reopened_lines_are_submitted_in_several_arrays(
         return reopen(*arguments, **options)
 
     monkeypatch.setattr(Ledger, "next_attempt", slow)
-    monkeypatch.setattr("traingrid.retrying.time.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("traingrid.submission.retry.time.monotonic", lambda: seconds[0])
     told: list[tuple[str, int]] = []
     one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
     done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: told.append(array))

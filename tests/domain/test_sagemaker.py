@@ -10,8 +10,8 @@ from tests.domain.deployments import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import training_job_request
-from traingrid.deployment import Deployment
-from traingrid.failures import (
+from traingrid.grid.deployment import Deployment
+from traingrid.job.failures import (
     CONFLICT,
     INVALID_REQUEST,
     OTHER_REQUEST,
@@ -21,11 +21,11 @@ from traingrid.failures import (
     THROTTLED,
     Failure,
 )
-from traingrid.job import Job
-from traingrid.manifest import parse
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
+from traingrid.manifest.parse import parse
 from traingrid.names import TAG_FINGERPRINT
-from traingrid.ownership import tags_of
-from traingrid.submission import jobs_of_lines
+from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 LOST = ReadTimeoutError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")

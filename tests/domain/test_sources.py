@@ -17,12 +17,12 @@ from traingrid import names
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.cli.sources import packed
-from traingrid.deployment import Deployment
 from traingrid.errors import UsageError
-from traingrid.grid import load_grid
-from traingrid.manifest import parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.submission import iter_jobs
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import iter_jobs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.domain.deployments import SAMPLE
-from traingrid.children import ChildStatus
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import reasons, status_rows, status_table
-from traingrid.deployment import Deployment
-from traingrid.job import Job
-from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus, submission_status
-from traingrid.storage import Storage
-from traingrid.submission import jobs_key, jobs_of_lines, normalised
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.batch_children import ChildStatus
+from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.status import SubmissionStatus, submission_status
 
 
 class FakeBatch:

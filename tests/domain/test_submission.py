@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.domain.deployments import ACCOUNT, SAMPLE, sample_deployment
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.errors import UsageError
-from traingrid.job import Job
-from traingrid.manifest import parse
-from traingrid.manifest_values import metric_regex
-from traingrid.s3_uri import ObjectVersion, S3Uri
-from traingrid.submission import (
+from traingrid.job.job import Job
+from traingrid.manifest.parse import parse
+from traingrid.manifest.values import metric_regex
+from traingrid.submission.files import (
     MAX_ARRAY,
     chunks,
     index_uri,

@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.domain.deployments import SAMPLE
 from traingrid import names
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli import main, submit
-from traingrid.deployment import Deployment
-from traingrid.intake import ANSWERED_WITHIN, WITHIN_SECONDS
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import submission_id
+from traingrid.grid.deployment import Deployment
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ANSWERED_WITHIN, WITHIN_SECONDS
 
 THROTTLED = ClientError({"Error": {"Code": "SlowDown", "Message": "slower"}}, "ListObjectVersions")
 DENIED = ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListObjectVersions")

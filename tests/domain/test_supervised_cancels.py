@@ -4,11 +4,11 @@ import pytest
 
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger
-from traingrid.orchestrator import exit_code
-from traingrid.supervisor import LetGoError
-from traingrid.waits import VISIBLE_WITHIN
+from traingrid.backoff import VISIBLE_WITHIN
+from traingrid.child.main import exit_code
+from traingrid.child.supervisor import LetGoError
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 
 
 def assert_that(holds: bool) -> None:

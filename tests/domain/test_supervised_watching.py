@@ -9,13 +9,13 @@ import pytest
 from tests.domain.supervising import NAME, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LogUnreadableError, Seen
-from traingrid.job import Job
-from traingrid.ledger import Ledger
-from traingrid.orchestrator import exit_code
-from traingrid.ownership import tags_of
-from traingrid.pace import Pace
-from traingrid.recording import record_seen
-from traingrid.waits import backoff_seconds, look_seconds
+from traingrid.backoff import backoff_seconds, look_seconds
+from traingrid.child.main import exit_code
+from traingrid.child.pace import Pace
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.record_outcome import record_seen
 
 
 def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:

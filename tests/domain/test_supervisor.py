@@ -9,13 +9,13 @@ import pytest
 from tests.domain.supervising import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.domain.training import COMPLETED, NO_CAPACITY, TRAINING, FakeBackend, FakeTime
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Item, Ledger
-from traingrid.orchestrator import exit_code
-from traingrid.ownership import tags_of
-from traingrid.supervisor import LetGoError
-from traingrid.waits import VISIBLE_WITHIN
+from traingrid.backoff import VISIBLE_WITHIN
+from traingrid.child.main import exit_code
+from traingrid.child.supervisor import LetGoError
+from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
+from traingrid.job.job import Job
+from traingrid.job.ownership import tags_of
+from traingrid.ledger.ledger import CANCEL_ALL, Item, Ledger
 
 
 class Dying(FakeBackend):

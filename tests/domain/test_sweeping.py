@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from tests.domain.sweeping import DENIED, SILENT, SLOW, Region, World, a_reconciler, open_lines
-from traingrid import clients, closing, names, reconciling
-from traingrid.deployment import Deployment
-from traingrid.job import Job
-from traingrid.ledger import CANCEL_ALL, Ledger
-from traingrid.reach import UnreachedError
-from traingrid.reconciling import Reconciler
-from traingrid.rotation import rotated
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key, normalised
+from traingrid import names
+from traingrid.aws import clients
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.reconciler import line_closer as closing
+from traingrid.reconciler import reconciler as reconciling
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.reconciler.sweep_coverage import UnreachedError
+from traingrid.reconciler.sweep_order import rotated
+from traingrid.submission.files import jobs_key, normalised
 
 HOME, NEAR, FAR, GONE = "us-east-1", "us-west-2", "eu-west-1", "sa-east-1"
 """The last one is no Region of the grid any more."""

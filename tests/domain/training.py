@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from traingrid.attempt import Clock
 from traingrid.backends.base import LaunchError, LogPosition, Seen
-from traingrid.failures import SERVICE_ERROR
-from traingrid.job import Job
-from traingrid.ownership import conflict
+from traingrid.child.attempt import Clock
+from traingrid.job.failures import SERVICE_ERROR
+from traingrid.job.job import Job
+from traingrid.job.ownership import conflict
 
 TRAINING = Seen(state="InProgress", phase="Training", arn="arn:x")
 COMPLETED = Seen(

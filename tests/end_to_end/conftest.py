@@ -4,7 +4,7 @@ import pytest
 
 from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import control_plane, two_regions
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 
 
 @pytest.fixture(scope="module")

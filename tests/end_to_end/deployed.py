@@ -12,8 +12,8 @@ from localcloud.processes import Spawn
 from localcloud.programs import Program
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import renew
+from traingrid.aws.clients import renew
+from traingrid.cli.control_plane import ControlPlane
 
 ACCOUNT = "123456789012"
 GRID = """\

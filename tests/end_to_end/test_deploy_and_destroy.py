@@ -17,14 +17,14 @@ from localcloud.server import LocalCloud
 from rehearsal.stage import until
 from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import submitted
-from traingrid.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
-from traingrid.job import Channel, Job
-from traingrid.ledger import FINAL_STATES, Ledger
+from traingrid.grid.file import load_grid
+from traingrid.job.job import Channel, Job
+from traingrid.ledger.ledger import FINAL_STATES, Ledger
 
 HOME, FAR = "us-east-1", "eu-west-1"
 GRID = """\

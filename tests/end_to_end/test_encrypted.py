@@ -11,8 +11,8 @@ from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit
 from traingrid import names
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 
 REGION = "us-east-1"
 GRID = """\

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from localcloud.limits.quota import VPCS
 from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import ACCOUNT, Templates, empty_cloud
-from traingrid.clients import client
+from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
 
 HOME = "us-east-1"

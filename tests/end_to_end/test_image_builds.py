@@ -17,8 +17,8 @@ from localcloud.limits.quota import BUILDS
 from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import ACCOUNT, Templates, empty_cloud
 from tests.stacks.templates import ROOT
+from traingrid.aws.clients import client
 from traingrid.cli.main import cli
-from traingrid.clients import client
 from traingrid.errors import TraingridError
 
 HOME, FAR = "us-east-1", "eu-west-1"

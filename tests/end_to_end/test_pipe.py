@@ -7,13 +7,13 @@ import pytest
 
 from localcloud.server import LocalCloud
 from tests.end_to_end.test_two_regions import DIGITS, ended, submit
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
-from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus
-from traingrid.world_reading import read_world
+from traingrid.submission.status import SubmissionStatus
 
 REGION = "us-east-1"
 RANKS = 2

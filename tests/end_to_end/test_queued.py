@@ -17,12 +17,12 @@ from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import control_plane, two_regions
 from tests.end_to_end.test_two_regions import ended, submit, until
 from traingrid import names
-from traingrid.audit import audit
-from traingrid.cancelling import Canceller, Wanted
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
-from traingrid.retrying import Retrier
-from traingrid.world_reading import read_world
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.retry import Retrier
 
 GRID = """\
 name: traingrid
@@ -263,6 +263,6 @@ def test_the_reconciler_stops_cancelled_jobs_and_closes_unwatched_lines(
 
 
 def sweep(plane: ControlPlane) -> dict[str, Any]:
-    from traingrid.reconciling import Reconciler  # noqa: PLC0415
+    from traingrid.reconciler.reconciler import Reconciler  # noqa: PLC0415
 
     return vars(Reconciler.of(plane.deployment, grace_seconds=0.0).sweep())

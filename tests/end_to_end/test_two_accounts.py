@@ -16,13 +16,13 @@ from localcloud.server import LocalCloud
 from tests.end_to_end.deployed import GRID, two_regions
 from tests.end_to_end.test_two_regions import DIGITS, submit, until
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client, renew
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client, renew
-from traingrid.status import SubmissionStatus
-from traingrid.world_reading import read_world
+from traingrid.submission.status import SubmissionStatus
 
 HOME, OTHER = "123456789012", "210987654321"
 REGIONS = ("us-east-1", "eu-west-1")  # training in the home Region uses the other account

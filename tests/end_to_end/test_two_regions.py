@@ -15,15 +15,15 @@ import pytest
 
 from localcloud.server import LocalCloud
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.data import upload_folder
-from traingrid.cli.status import ControlPlane
 from traingrid.cli.submit import wait_for_report
-from traingrid.clients import client
-from traingrid.s3_uri import S3Uri
-from traingrid.status import SubmissionStatus
-from traingrid.submission import submission_id
-from traingrid.world_reading import read_world
+from traingrid.submission.files import submission_id
+from traingrid.submission.status import SubmissionStatus
 
 DIGITS = Path(__file__).resolve().parents[2] / "build/digits"
 REGIONS = ("us-east-1", "eu-west-1")

@@ -23,12 +23,12 @@ from tests.end_to_end.deployed import ACCOUNT, empty_cloud
 from tests.end_to_end.test_two_regions import submit, until
 from tests.stacks.templates import ROOT, an_app
 from traingrid import names
-from traingrid.audit import audit
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
-from traingrid.grid import NAME_LIMIT, Grid
-from traingrid.world_reading import read_world
+from traingrid.grid.model import NAME_LIMIT, Grid
 
 NAME = "grid-of-twentyfour-chars"
 HOME, SECOND, THIRD = "ap-southeast-2", "us-east-1", "eu-west-1"

@@ -14,8 +14,8 @@ from faults.generated import Form, Manifest
 from faults.manifest_trial import Trial
 from faults.peak import MemoryGrowth
 from tests.domain.deployments import SAMPLE, SAMPLE_BUCKETS, sample_deployment
-from traingrid import manifest
-from traingrid.manifest_errors import LineError, ManifestError
+from traingrid.manifest import parse as manifest
+from traingrid.manifest.errors import LineError, ManifestError
 
 DEPLOYMENT = sample_deployment()
 

@@ -7,7 +7,7 @@ from faults.__main__ import experiments
 from faults.report import markdown
 from faults.results import RESULTS, Results
 from faults.table import Outcome, measured
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/reliability.md"
 LOST = Violation(invariant="I1", kind="lost", submission="", what="one is gone")

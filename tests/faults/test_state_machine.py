@@ -8,8 +8,8 @@ from faults import sabotage
 from faults.model import programs
 from faults.model.table import ModelTable
 from faults.state_machine import GridMachine, played
-from traingrid.attempt import Attempt
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.child.attempt import Attempt
 
 
 def test_invariants_hold_for_random_events_kills_and_losses() -> None:
@@ -104,7 +104,7 @@ def test_a_training_job_deleted_before_its_end_is_recorded_is_not_recreated() ->
 def test_a_child_that_ignores_the_ledger_recreates_a_deleted_training_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("traingrid.launch.was_seen", lambda _item: False)
+    monkeypatch.setattr("traingrid.child.launch.was_seen", lambda _item: False)
     with pytest.raises(AssertionError, match="was accepted twice"):
         deleted_while_its_child_was_lost()
 
@@ -118,6 +118,6 @@ def test_a_child_that_does_not_notice_a_retry_is_detected(
 
 
 def test_a_training_job_without_a_fingerprint_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traingrid.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
+    monkeypatch.setattr("traingrid.child.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
     with pytest.raises(AssertionError, match="because of a foreign training job"):
         played(examples=2000, steps=30, number=1, shortest=False)

@@ -19,7 +19,7 @@ from faults import (
 )
 from faults.arena import Arena
 from faults.table import Outcome, measured, table
-from traingrid.violation import Violation
+from traingrid.audit.violation import Violation
 
 Experiment = Callable[[Arena], Outcome]
 

@@ -10,10 +10,11 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.sweeping import open_lines
 from tests.handlers.cloudformation import CloudFormation
-from traingrid import names, region_guard
-from traingrid.deployment import Deployment
-from traingrid.job import Job
-from traingrid.ledger import Ledger
+from traingrid import names
+from traingrid.deploy import region_guard
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

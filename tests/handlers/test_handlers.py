@@ -9,13 +9,13 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.domain.deployments import SAMPLE
-from traingrid import reconciling
-from traingrid.deployment import Deployment
-from traingrid.ledger import Ledger
-from traingrid.manifest import parse
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import jobs_of_lines
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.reconciler import reconciler as reconciling
+from traingrid.submission.files import jobs_of_lines
 
 CONTEXT = SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
 

@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 
 from tests.handlers.cloudformation import CloudFormation
-from traingrid import image_build
+from traingrid.deploy import image_build
 
 DIGEST = "sha256:" + "a" * 64
 PROPERTIES = {"ServiceToken": "arn", "Project": "builds", "Repository": "grid/orchestrator", "Tag": "built-1"}
@@ -156,7 +156,7 @@ def test_starting_a_build_waits_for_the_propagation_of_permissions(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("traingrid.image_build.time.sleep", waited.append)
+    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", waited.append)
     services["codebuild"].add_client_error("start_build", "AccessDeniedException", "not yet")
     services["codebuild"].add_response("start_build", {})
     handle(request("Create", cloudformation))
@@ -179,7 +179,7 @@ TOO_MANY = "Cannot have more than {} builds in queue for the account"
 def test_starting_a_build_waits_while_another_build_uses_the_quota(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
+    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", lambda _: None)
     services["codebuild"].add_client_error("start_build", "AccountLimitExceededException", TOO_MANY.format(1))
     services["codebuild"].add_response("start_build", {})
     handle(request("Create", cloudformation))
@@ -228,7 +228,7 @@ def described(status: str, variable: str) -> dict[str, Any]:
 def test_a_builds_own_event_suffices_if_codebuilds_is_lost(
     cloudformation: CloudFormation, services: dict[str, Stubber], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.image_build.time.sleep", lambda _: None)
+    monkeypatch.setattr("traingrid.deploy.image_build.time.sleep", lambda _: None)
     variable = started(services, request("Create", cloudformation))
     for status in ("IN_PROGRESS", "SUCCEEDED"):
         services["codebuild"].add_response("batch_get_builds", described(status, variable), {"ids": ["builds:0123"]})

@@ -10,7 +10,7 @@ from localcloud.images import ProcessImage
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 
 @pytest.fixture

@@ -10,23 +10,23 @@ from localcloud import images
 from localcloud.checkout_images import ORCHESTRATOR
 from tests.localcloud.compute import ACCOUNT, image, role, wait_until
 from traingrid import names
+from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.snapshot import World
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import client
+from traingrid.aws.dynamodb import Item
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
-from traingrid.batch import Batch
-from traingrid.children import Children
-from traingrid.clients import client
-from traingrid.deployment import Deployment
-from traingrid.dynamodb import Item
-from traingrid.grid import Grid
-from traingrid.intake import Intake, ManifestVersion
-from traingrid.job import Channel, Job
-from traingrid.ledger import FINAL_STATES, Ledger
-from traingrid.ownership import tags_of
-from traingrid.reconciling import Reconciler
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import jobs_key, normalised
-from traingrid.world import World
-from traingrid.world_reading import read_world
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.model import Grid
+from traingrid.job.job import Channel, Job
+from traingrid.job.ownership import tags_of
+from traingrid.ledger.ledger import FINAL_STATES, Ledger
+from traingrid.reconciler.reconciler import Reconciler
+from traingrid.submission.batch_children import Children
+from traingrid.submission.files import jobs_key, normalised
+from traingrid.submission.intake import Intake, ManifestVersion
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
 FOR_GOOD = [{"onExitCode": code, "action": "EXIT"} for code in ("1", "2", "143")]

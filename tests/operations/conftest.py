@@ -6,7 +6,7 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from tests.operations.account import Account
-from traingrid.cli.status import ControlPlane
+from traingrid.cli.control_plane import ControlPlane
 
 
 @pytest.fixture(scope="module")

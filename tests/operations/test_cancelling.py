@@ -9,15 +9,15 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
-from traingrid.cancelling import Canceller, Wanted
-from traingrid.children import Children
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.backends.training_jobs import TrainingJobs
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger import is_cancelled
-from traingrid.training_jobs import TrainingJobs
-from traingrid.world_reading import read_world
+from traingrid.ledger.ledger import is_cancelled
+from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller, Wanted
 
 
 @pytest.fixture

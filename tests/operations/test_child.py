@@ -16,10 +16,10 @@ from localcloud.faults import CallFault, Capacity, Lag, Plan, Quota, Stub
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.job import Job, Replica
-from traingrid.ledger import CANCEL_ALL, Item
-from traingrid.s3_uri import S3Uri
-from traingrid.submission import jobs_key, normalised
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.job import Job, Replica
+from traingrid.ledger.ledger import CANCEL_ALL, Item
+from traingrid.submission.files import jobs_key, normalised
 
 FOREVER = Plan(stubs=(Stub(seconds=600),))
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
-from traingrid.cancelling import Canceller, Wanted
+from traingrid.audit.audit import audit
+from traingrid.submission.cancel import Canceller, Wanted
 
 DIES = "raise SystemExit('no')"
 

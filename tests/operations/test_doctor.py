@@ -16,10 +16,10 @@ from localcloud.limits.quota import FARGATE_VCPUS, LAMBDA_CONCURRENCY, QUOTAS
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
-from traingrid.checkup.finding import build_again, of_grid_file
-from traingrid.checkup.linked_roles import LINKED_ROLES
+from traingrid.aws.clients import client
 from traingrid.cli.main import cli
-from traingrid.clients import client
+from traingrid.deploy.checkup.finding import build_again, of_grid_file
+from traingrid.deploy.checkup.linked_roles import LINKED_ROLES
 from traingrid.errors import TraingridError
 
 GRID = """\

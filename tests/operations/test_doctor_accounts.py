@@ -8,8 +8,8 @@ import pytest
 from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
+from traingrid.aws.clients import client, renew
 from traingrid.cli.main import cli
-from traingrid.clients import client, renew
 from traingrid.errors import TraingridError
 
 HOME, OTHER = "123456789012", "210987654321"

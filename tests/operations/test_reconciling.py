@@ -2,11 +2,11 @@
 
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, WAITS, Account
-from traingrid.audit import audit, notes
+from traingrid.audit.audit import audit, notes
+from traingrid.aws.clients import client
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.cancelling import Canceller, Wanted
-from traingrid.clients import client
-from traingrid.recording import record_seen
+from traingrid.ledger.record_outcome import record_seen
+from traingrid.submission.cancel import Canceller, Wanted
 
 DIES = "raise SystemExit('no')"
 

@@ -15,8 +15,8 @@ from localcloud.isolation import user_environment
 from localcloud.server import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
+from traingrid.aws.clients import client
 from traingrid.cli.main import cli
-from traingrid.clients import client
 
 GRID = """\
 name: gone

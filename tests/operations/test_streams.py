@@ -10,13 +10,13 @@ from localcloud.server import LocalCloud
 from tests.localcloud.compute import ACCOUNT, wait_until
 from tests.operations.account import HOME, OTHER, Account
 from traingrid import names
-from traingrid.audit import audit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
 from traingrid.backends.sagemaker import SageMaker
-from traingrid.clients import client
-from traingrid.ledger import FINAL_STATES
-from traingrid.manifest import parse
-from traingrid.submission import jobs_of_lines
-from traingrid.world_reading import read_world
+from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 RANKS = 2
 # A child's S3 calls, by attempt: two read its line, three read, list and write the shares, the others write the files.

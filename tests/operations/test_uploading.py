@@ -6,8 +6,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from localcloud.faults import CallFault, Effect, Plan
 from localcloud.server import LocalCloud
 from tests.operations.account import Account
-from traingrid.clients import client
-from traingrid.s3_uri import S3Uri
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_an_upload_that_s3_rejects_is_not_retried(account: Account, cloud: Local
 def test_an_upload_that_never_succeeds_raises_the_error(
     account: Account, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.storage.backoff_seconds", lambda _tries, _cap: 0.0)
+    monkeypatch.setattr("traingrid.aws.s3.backoff_seconds", lambda _tries, _cap: 0.0)
     cloud.faults.set(Plan(calls=(CallFault(effect="error_before", action="PutObject"),)))
     with pytest.raises((ClientError, BotoCoreError), match="InternalError"):
         upload(account, "manifests/never.csv")

@@ -10,17 +10,17 @@ from click.testing import CliRunner
 from localcloud.server import LocalCloud
 from tests.localcloud.compute import wait_until
 from tests.operations.account import HOME, OTHER, Account
-from traingrid.audit import audit
-from traingrid.batch import Batch
-from traingrid.cancelling import Canceller, Wanted
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.batch import Batch
 from traingrid.cli import audit as audit_command
 from traingrid.cli import retry as retry_command
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.main import cli
-from traingrid.cli.status import ControlPlane
-from traingrid.ledger import FINAL_STATES
-from traingrid.retrying import Retrier
-from traingrid.status import submission_status
-from traingrid.world_reading import read_world
+from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.retry import Retrier
+from traingrid.submission.status import submission_status
 
 
 def manifest(account: Account, *lines: tuple[str, str]) -> str:

@@ -13,7 +13,7 @@ from tests.policies.child_cases import CREATE, LEDGER, MANIFESTS, asked, executi
 from tests.policies.function_cases import QUEUE, TO_SAGEMAKER
 from tests.policies.grid import ACCOUNT, FREE, INSIDE, PARTS, the_grid
 from tests.policies.key_cases import USES, VIA, data_key, through
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 HOMES = "210987654321"
 HOME_ROLES = {"launch": "child", "record": "recorder", "sweep": "reconciler"}

@@ -8,10 +8,10 @@ from tests.policies.case import EXPLICITLY, RESOURCE, Caller, Case
 from tests.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS, the_grid
 from traingrid import names
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
-from traingrid.deployment import Deployment
-from traingrid.manifest import parse
-from traingrid.ownership import tags_of
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.job.ownership import tags_of
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"
 LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"

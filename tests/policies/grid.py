@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from tests.stacks.templates import Template, a_grid, policies, resources, synthesise
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 from traingrid.names import Part
 
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"

@@ -6,7 +6,7 @@ from localcloud.iam.request_keys import Context, tag_keys
 from tests.policies.case import RESOURCE, Caller, Case
 from tests.policies.grid import ACCOUNT, FREE, INSIDE
 from traingrid import names
-from traingrid.ownership import tags_of
+from traingrid.job.ownership import tags_of
 
 child, recorder, reconciler = Caller("child"), Caller("recorder"), Caller("reconciler")
 SUBMIT, TAG, END = "batch:SubmitServiceJob", "batch:TagResource", "batch:TerminateServiceJob"

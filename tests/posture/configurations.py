@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.stacks.templates import REGIONS, a_grid
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 TRAINING = {"repository": "training", "tag": "1"}
 CONTAINERS = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"

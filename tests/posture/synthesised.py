@@ -17,7 +17,7 @@ from tests.posture import nag
 from tests.posture.configurations import CONFIGURATIONS
 from tests.posture.findings import Scan
 from tests.stacks.templates import Template, an_app
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 Resource = dict[str, Any]
 

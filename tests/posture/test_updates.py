@@ -7,9 +7,9 @@ import pytest
 
 from tests.posture.configurations import CONFIGURATIONS
 from tests.posture.updates import Deployed, deployed, lost_by_jobs, overlapping_subnets, replacements
+from traingrid.deploy.open_lines import OpenLine
+from traingrid.deploy.region_guard import RegionGuard
 from traingrid.names import REGIONS_QUESTION
-from traingrid.open_lines import OpenLine
-from traingrid.region_guard import RegionGuard
 
 
 def reachable(before: str) -> list[str]:

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from rehearsal.rehearsing import read_script
 from rehearsal.report import asked_table, ends_table, unfinished
-from traingrid.world import World
+from traingrid.audit.snapshot import World
 
 ROOT = Path(__file__).resolve().parents[2]
 

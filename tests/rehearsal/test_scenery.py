@@ -6,9 +6,9 @@ from moto.s3.models import s3_backends
 
 from rehearsal.scenery import put_up
 from tests.stacks.templates import a_grid
-from traingrid.deployment import Deployment
-from traingrid.manifest import parse
-from traingrid.submission import jobs_of_lines
+from traingrid.grid.deployment import Deployment
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
 
 HOME, OTHER = "123456789012", "210987654321"
 

@@ -8,7 +8,7 @@ from typing import Any
 from aws_cdk import App
 
 from app import build_app
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 ROOT = Path(__file__).parents[2]
 REGIONS = (

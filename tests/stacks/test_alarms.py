@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.stacks.templates import ROOT, Template, a_grid, flat, only, resources, synthesise
-from traingrid.sweep import Sweep
+from traingrid.reconciler.sweep import Sweep
 
 EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 

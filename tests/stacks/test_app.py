@@ -111,7 +111,7 @@ def test_the_functions_code_is_lambda_and_traingrid_without_its_cli(layer: Path,
     images = ("batch_job", "training_container")
     code = [asset for asset in tmp_path.glob("asset.*") if not any((asset / image).exists() for image in images)]
     packed = {path.relative_to(asset) for asset in code for path in asset.rglob("*")}
-    assert Path("traingrid/grid.py") in packed
+    assert Path("traingrid/grid/model.py") in packed
     assert Path("python/library.py") in packed
     assert {path.parts[0] for path in packed} == {"lambda", "traingrid", "python"}
     assert not {path for path in packed if "__pycache__" in path.parts or path.parts[:2] == ("traingrid", "cli")}

@@ -9,10 +9,10 @@ from aws_cdk import assertions
 from localcloud.batch.retries import Outcome, problem_with, should_retry
 from tests.stacks.templates import REGIONS, Template, environment, flat, only, resources
 from traingrid import names
-from traingrid.failures import FAILURES
-from traingrid.grid import Grid
-from traingrid.intake import WITHIN_SECONDS
-from traingrid.intake_failure import RETRY_DELAYS
+from traingrid.grid.model import Grid
+from traingrid.job.failures import FAILURES
+from traingrid.submission.intake import WITHIN_SECONDS
+from traingrid.submission.intake_failure import RETRY_DELAYS
 
 
 @pytest.fixture

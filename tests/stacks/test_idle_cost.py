@@ -7,8 +7,8 @@ import pytest
 
 from bench.idle_cost import KINDS, REGIONS, a_grid, idle, synthesised
 from tests.stacks.templates import ROOT
-from traingrid import prices
-from traingrid.sweep import Sweep
+from traingrid.deploy import prices
+from traingrid.reconciler.sweep import Sweep
 
 AIM = 5.00
 """Dollars per month."""

@@ -12,9 +12,9 @@ from stacks.image_tables import PYTHON, ask, framework_images
 from stacks.region_stack import RegionStack
 from tests.stacks.templates import REGIONS, a_grid, environment, only, resources, statements, synthesise
 from traingrid.errors import UsageError
-from traingrid.framework_images import FrameworkImage, from_environment, to_environment
-from traingrid.grid import Grid
-from traingrid.grid_image import BuiltInAlgorithm
+from traingrid.grid.framework_images import FrameworkImage, from_environment, to_environment
+from traingrid.grid.image import BuiltInAlgorithm
+from traingrid.grid.model import Grid
 
 TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
 IMAGE_CLASSIFICATION = {"algorithm": "image-classification", "version": "1"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.stacks.templates import Template, a_grid, actions, allowed, flat, on, only, resources, synthesise
-from traingrid.grid import Grid
+from traingrid.grid.model import Grid
 
 QUOTA = {"research": {"ml.g5.48xlarge": 4}, "production": {"ml.g5.48xlarge": 12}}
 SHARES = {"research": 1, "production": 4}

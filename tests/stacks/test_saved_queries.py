@@ -29,7 +29,7 @@ def test_every_query_is_saved_for_all_logs_of_the_control_plane(control: Templat
 @pytest.mark.parametrize("name", QUERIES)
 def test_queries_use_only_fields_that_are_logged(name: str) -> None:
     said = {"message", "level", TRAINING, "errorType"}  # of every line; of Lambda's errors
-    for source in ("orchestrator", "supervisor", "launch", "watch", "outage"):
+    for source in ("child/main", "child/supervisor", "child/launch", "child/watch", "aws/outage"):
         text = Path(ROOT, "traingrid", f"{source}.py").read_text()
         said |= {*re.findall(r"(\w+)=", text), *re.findall(r'"(\w+)"', text)}
     commands = [re.sub(r'"[^"]*"|/[^/]*/', "", line) for line in QUERIES[name] if not line.startswith("#")]

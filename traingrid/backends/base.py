@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traingrid.errors import TraingridError
-from traingrid.ledger import FINAL_STATES
+from traingrid.ledger.ledger import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.failures import Failure
-    from traingrid.job import Job
+    from traingrid.job.failures import Failure
+    from traingrid.job.job import Job
 
 QUEUED = "Queued"
 """The phase of a job that waits for capacity in its service queue or in SageMaker, before its training job exists."""

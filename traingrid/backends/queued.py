@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.aws.clients import Maker, client, once
 from traingrid.backends.base import LaunchError, LogPosition, Seen
 from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.service_jobs import ServiceJobs, seen_of, training_job_names
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
-from traingrid.clients import Maker, client, once
+from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.errors import UsageError
-from traingrid.failures import INVALID_REQUEST, SERVICE_ERROR
-from traingrid.service_jobs import ServiceJobs, seen_of, training_job_names
-from traingrid.waits import VISIBLE_WITHIN
+from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.backends.base import Backend
-    from traingrid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
 
 _REFUSED = "ClientException"
 """Batch's error for a request that it never accepts, and perhaps for a repeated client token: according to the API
@@ -128,7 +128,8 @@ class Either(Queued):
 def launching(deployment: Deployment, region: str, launch: str, make: Maker = client) -> Backend:
     """Return the backend with which a child launches its job.
 
-    It reads logs without botocore's retries, because a throttled child reads again later (traingrid/log_following.py).
+    It reads logs without botocore's retries, because a throttled child reads again later
+    (traingrid/child/log_following.py).
 
     Raises:
         UsageError: The job must be queued, but its Region has no service queue.

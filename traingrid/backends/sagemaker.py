@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from traingrid import names
+from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.outage import is_expired, is_outage
+from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError, LogPosition, LogUnreadableError, Seen
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
-from traingrid.channels import by_rank
-from traingrid.clients import Maker, client, once
-from traingrid.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
-from traingrid.outage import is_expired, is_outage
-from traingrid.ownership import UNKNOWN_CODES, conflict, tags_at
-from traingrid.rank_manifests import TooFewObjectsError, write_rank_manifests
-from traingrid.storage import Storage
+from traingrid.job.channels import by_rank
+from traingrid.job.failures import DATA, PERMISSION, SERVICE_ERROR, of_refusal
+from traingrid.job.ownership import UNKNOWN_CODES, conflict, tags_at
+from traingrid.job.rank_manifests import TooFewObjectsError, write_rank_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.deployment import Deployment
-    from traingrid.job import Job
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
 
 _LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 _LARGE_PAGE = 1000

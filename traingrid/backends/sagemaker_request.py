@@ -10,15 +10,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from traingrid.channels import CODE_CHANNEL, channels_in_request
-from traingrid.job import Channel
+from traingrid.job.channels import CODE_CHANNEL, channels_in_request
+from traingrid.job.job import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid_region import Region
-    from traingrid.grid_training import Training
-    from traingrid.job import Job
+    from traingrid.grid.region import Region
+    from traingrid.grid.training import Training
+    from traingrid.job.job import Job
 
 # The hyperparameters that make AWS's own containers start MPI; see `distribution` of the SageMaker Python SDK and
 # https://github.com/aws/sagemaker-training-toolkit (environment.py and params.py). Our container reads the same ones.

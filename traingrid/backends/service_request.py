@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid import Grid
-    from traingrid.job import Job
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024
 """Largest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""

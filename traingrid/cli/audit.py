@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.audit import audit as violations_of
-from traingrid.audit import counts, notes
-from traingrid.cli.console import counted, printable
+from traingrid.audit.audit import audit as violations_of
+from traingrid.audit.audit import counts, notes
+from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.deployed import find_deployment
 from traingrid.errors import TraingridError, UsageError
-from traingrid.world_reading import read_world
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from traingrid.violation import Violation
+    from traingrid.audit.violation import Violation
 
 
 @click.command()

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.cancelling import Canceller, Wanted
-from traingrid.children import Children
-from traingrid.cli.console import counted, printable
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
+from traingrid.aws.clients import client
+from traingrid.aws.outage import is_outage
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.outage import is_outage
+from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traingrid.cancelling import Told
+    from traingrid.submission.cancel import Told
 
 _RECORDED = (
     "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "

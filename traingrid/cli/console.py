@@ -19,11 +19,6 @@ PATIENCE_SECONDS = 10.0
 _COLUMNS_WITHOUT_TERMINAL = 240
 
 
-def printable(text: str) -> str:
-    """Return untrusted text, such as a log line or a key, with control characters as escapes such as "\\x1b"."""
-    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
-
-
 @contextmanager
 def announcing_a_wait(service: str) -> Iterator[None]:
     """Print a notice on standard error if the calls in this context take long: botocore retries silently."""
@@ -35,11 +30,6 @@ def announcing_a_wait(service: str) -> Iterator[None]:
         yield
     finally:
         notice.cancel()
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 job", "2 jobs"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def console() -> Console:

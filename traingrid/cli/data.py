@@ -12,17 +12,17 @@ import click
 from botocore.exceptions import ClientError
 
 from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.deployed import find_deployment
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
 from traingrid.errors import TraingridError, UsageError
-from traingrid.s3_uri import S3Uri
 from traingrid.safe_tarfile import tarfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.deployment import Deployment
+    from traingrid.grid.deployment import Deployment
 
 
 @click.command()

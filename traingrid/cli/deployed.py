@@ -8,10 +8,10 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as UnreachableError
 
 from traingrid import names
-from traingrid.clients import client
-from traingrid.deployment import Deployment
+from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,23 +10,24 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
-from traingrid.checkup.account import caller
-from traingrid.checkup.finding import Verdict, of_grid_file
-from traingrid.checkup.quotas import of_grid, of_jobs
-from traingrid.checkup.whole import check_up
-from traingrid.cli.console import console, printable
+from traingrid.cli.console import console
 from traingrid.cli.submit import read_manifest
-from traingrid.deployment import Deployment
+from traingrid.deploy.checkup.account import caller
+from traingrid.deploy.checkup.finding import Verdict, of_grid_file
+from traingrid.deploy.checkup.quotas import of_grid, of_jobs
+from traingrid.deploy.checkup.whole import check_up
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
-from traingrid.manifest_line import iter_jobs
-from traingrid.planning import NO_SUBMISSION
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.manifest.line import iter_jobs
+from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.checkup.finding import Finding
-    from traingrid.grid import Grid
+    from traingrid.deploy.checkup.finding import Finding
+    from traingrid.grid.model import Grid
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
 

@@ -6,7 +6,7 @@ import csv
 import sys
 from typing import TYPE_CHECKING
 
-from traingrid.manifest_errors import escaped_cell
+from traingrid.text import escaped_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from traingrid.errors import TraingridError
-from traingrid.grid import load_grid
+from traingrid.grid.file import load_grid
 
 _FOLDER = Path(".localcloud")
 _KILLED = "The local AWS was killed, and its stacks, buckets, ledger and jobs are lost, because they were in memory."

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.aws.clients import client
 from traingrid.backends.base import LogPosition
 from traingrid.backends.queued import watching
-from traingrid.cli.console import printable
-from traingrid.cli.status import ControlPlane
-from traingrid.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.errors import TraingridError
 from traingrid.log_lines import readable
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from traingrid.status import JobStatus
+    from traingrid.submission.status import JobStatus
 
 _DEFAULT_GROUP = "/aws/batch/job"
 """Batch's default log group (https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html)."""

@@ -12,7 +12,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.cli.audit import audit
 from traingrid.cli.cancel import cancel
-from traingrid.cli.console import printable
 from traingrid.cli.data import download, upload
 from traingrid.cli.doctor import doctor
 from traingrid.cli.local import local
@@ -24,6 +23,7 @@ from traingrid.cli.retry import retry
 from traingrid.cli.status import status
 from traingrid.cli.submit import submit
 from traingrid.errors import INTERRUPTED, TraingridError
+from traingrid.text import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

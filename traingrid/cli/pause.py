@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.status import ControlPlane
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.status_table import paused_sentence
-from traingrid.clients import client
 
 if TYPE_CHECKING:
     from pathlib import Path

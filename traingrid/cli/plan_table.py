@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.cli.console import printable
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traingrid.job import Job
-    from traingrid.planning import Planned
+    from traingrid.job.job import Job
+    from traingrid.manifest.plan import Planned
 
 _COLUMNS = ("line", "Region", "job", "instances", "ranks", "data", "image", "what would happen")
 

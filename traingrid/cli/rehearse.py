@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traingrid.child.cost import dollars
 from traingrid.cli.audit import account
-from traingrid.cli.console import console, counted, printable
+from traingrid.cli.console import console
 from traingrid.errors import TraingridError, interrupted
-from traingrid.orchestration_cost import dollars
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

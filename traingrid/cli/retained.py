@@ -9,19 +9,20 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
-from traingrid.checkup.account import caller
-from traingrid.checkup.left_stacks import is_there, left_stacks
-from traingrid.cli.console import console, printable
-from traingrid.clients import brisk
-from traingrid.grid import load_grid
-from traingrid.retained import retained as kept
+from traingrid.aws.clients import brisk
+from traingrid.cli.console import console
+from traingrid.deploy.checkup.account import caller
+from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
+from traingrid.deploy.retained import retained as kept
+from traingrid.grid.file import load_grid
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from traingrid.grid import Grid
-    from traingrid.retained import Retained
+    from traingrid.deploy.retained import Retained
+    from traingrid.grid.model import Grid
 
 
 @click.command()

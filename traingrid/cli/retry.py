@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.console import printable
-from traingrid.cli.status import ControlPlane
+from traingrid.aws.clients import client
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.submit import read_manifest
-from traingrid.clients import client
 from traingrid.errors import TraingridError, interrupted
-from traingrid.retrying import Retrier
+from traingrid.submission.retry import Retrier
+from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from traingrid.retry_plan import ToRetry
+    from traingrid.submission.retry_plan import ToRetry
 
 
 @click.command()

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.cli.console import printable
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.source_folder import archive, check_place
 from traingrid.errors import UsageError
-from traingrid.manifest_columns import columns_of
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_rows import Row, Rows
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
+from traingrid.manifest.columns import columns_of
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.rows import Row, Rows
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.clients import ActingRole
-    from traingrid.deployment import Deployment
+    from traingrid.aws.clients import ActingRole
+    from traingrid.grid.deployment import Deployment
 
 _SHOWN_ERRORS = 20
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -13,67 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from traingrid import names
-from traingrid.batch import Batch
-from traingrid.children import Children
-from traingrid.cli.console import console, printable
-from traingrid.cli.deployed import find_deployment
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.console import console
+from traingrid.cli.control_plane import ControlPlane
 from traingrid.cli.export import write_csv
 from traingrid.cli.status_table import paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
-from traingrid.ledger import Ledger
-from traingrid.s3_uri import S3Uri
-from traingrid.status import JobStatus, SubmissionStatus, submission_status
-from traingrid.storage import Storage
+from traingrid.submission.status import SubmissionStatus
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traingrid.deployment import Deployment
-
 _REFRESH_SECONDS = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControlPlane:
-    """The home Region's services that the CLI uses."""
-
-    deployment: Deployment
-    ledger: Ledger
-    batch: Batch
-    storage: Storage
-
-    @property
-    def children(self) -> Children:
-        """The children of the submissions."""
-        return Children(self.storage, self.deployment.manifest_bucket, self.deployment.grid.home)
-
-    @classmethod
-    def of(cls, grid_file: Path) -> Self:
-        """Return the control plane of the grid that a file describes."""
-        deployment = find_deployment(grid_file)
-        home = deployment.grid.home
-        return cls(
-            deployment=deployment,
-            ledger=Ledger(deployment.table, home),
-            batch=Batch(deployment, home),
-            storage=Storage(home),
-        )
-
-    def status(self, submission: str) -> SubmissionStatus:
-        """Return the current status of a submission."""
-        return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.children, self.storage)
-
-    def job(self, submission: str, index: int) -> JobStatus:
-        """Return one job of a submission.
-
-        Raises:
-            UsageError: The submission or job does not exist.
-        """
-        jobs = self.status(submission).jobs
-        if index >= len(jobs):
-            message = f"Submission {submission} has no job with index {index}."
-            raise UsageError(message, f"Its indexes are 0 to {len(jobs) - 1}.")
-        return jobs[index]
 
 
 @click.command()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from traingrid.cli.console import printable
+from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.ledger import Item
-    from traingrid.status import JobStatus, SubmissionStatus
+    from traingrid.ledger.ledger import Item
+    from traingrid.submission.status import JobStatus, SubmissionStatus
 
 _STYLES = {
     "Completed": "green",

@@ -13,28 +13,29 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.cli.console import announcing_a_wait, console, counted, printable
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
 from traingrid.cli.sources import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.intake import ANSWERED_WITHIN
-from traingrid.intake_failure import FAILED, RETRYING
-from traingrid.manifest import MAX_BYTES, parse
-from traingrid.manifest_errors import ManifestError
-from traingrid.manifest_rows import too_large
-from traingrid.outage import is_outage
-from traingrid.planning import planned
-from traingrid.s3_uri import S3Uri
-from traingrid.storage import Storage
-from traingrid.submission import submission_id
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import MAX_BYTES, parse
+from traingrid.manifest.plan import planned
+from traingrid.manifest.rows import too_large
+from traingrid.submission.files import submission_id
+from traingrid.submission.intake import ANSWERED_WITHIN
+from traingrid.submission.intake_failure import FAILED, RETRYING
+from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.cli.sources import PackedManifest
-    from traingrid.deployment import Deployment
-    from traingrid.manifest_line import Line
+    from traingrid.grid.deployment import Deployment
+    from traingrid.manifest.line import Line
 
 _POLL_SECONDS = 0.5
 _SHOWN_ERRORS = 20

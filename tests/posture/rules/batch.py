@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.posture.rule import Rule, put, referred, without
 from tests.posture.synthesised import Synthesised
-from traingrid.failures import FOR_GOOD
+from traingrid.job.failures import FOR_GOOD
 
 DEFINITION, COMPUTE = "AWS::Batch::JobDefinition", "AWS::Batch::ComputeEnvironment"
 LONGEST = 14 * 24 * 3600

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.posture.rule import Rule, added
 from tests.posture.synthesised import Synthesised
-from traingrid.grid_queues import ServiceQueue
+from traingrid.grid.queues import ServiceQueue
 
 ENVIRONMENT, SHARE = "AWS::Batch::ServiceEnvironment", "AWS::Batch::QuotaShare"
 

@@ -1,0 +1,1 @@
+"""Audit: compares ledger, training jobs and Batch children, and reports violations."""

@@ -1,0 +1,102 @@
+"""Audit of training jobs: none duplicated (I2), orphaned (I3), running after a cancel (I5) or misplaced (I7)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from traingrid.audit.snapshot import SETTLED_SECONDS, World
+from traingrid.audit.violation import Violation
+from traingrid.backends.found_job import TrainingJob, is_strangers, owns
+from traingrid.ledger.items import attempts
+from traingrid.ledger.ledger import epoch_seconds, is_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.ledger.items import Line
+
+# A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
+# to connect and 60 s to read (traingrid/aws/clients.py). The same again allows for the difference between two clocks.
+_IN_FLIGHT_SECONDS = 140
+# The ledger records whole seconds; SageMaker records fractions of a second.
+_ROUNDING_SECONDS = 1
+
+
+def duplicate_training_jobs(world: World) -> Iterator[Violation]:
+    """Find lines with two training jobs at the same time (I2)."""
+    by_line: dict[Line, list[TrainingJob]] = defaultdict(list)
+    for job in sorted(world.training_jobs, key=lambda job: (job.identity.attempt, job.created_at)):
+        by_line[job.line].append(job)
+    for (submission, index), jobs in by_line.items():
+        for former, later in pairwise(jobs):
+            if later.identity.attempt == former.identity.attempt:
+                what = f"{later.name} exists in {former.region} and in {later.region}"
+            elif former.active:
+                what = f"{later.name} was created while {former.name} in {former.region} is {former.state}"
+            elif former.ended_at and later.created_at < former.ended_at - _ROUNDING_SECONDS:
+                what = f"{later.name} was created before {former.name} had ended"
+            else:
+                continue
+            what = f"job {index} of {submission} has two training jobs: {what}"
+            yield Violation(invariant="I2", kind="duplicate", submission=submission, what=what)
+
+
+def orphans(world: World) -> Iterator[Violation]:
+    """Find running training jobs without a line that has not ended, and ended ones that no line records (I3)."""
+    for job in world.training_jobs:
+        item = world.lines.get(job.line)
+        submission, index = job.line
+        if is_strangers(item, job):
+            continue
+        if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
+            owner = f"its line is {item['state']} at attempt {item['attempt']}" if item else "it has no line"
+            what = f"{job.name} in {job.region} is {job.state}, and {owner}"
+            yield Violation(invariant="I3", kind="orphan", submission=submission, what=what)
+        elif not job.active and job.identity.attempt not in attempts(item):
+            what = f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
+            yield Violation(invariant="I3", kind="other", submission=submission, what=what)
+
+
+def uncancelled(world: World) -> Iterator[Violation]:
+    """Find training jobs that run, or were created, after their line was cancelled (I5)."""
+    for submission, intents in world.cancels.items():
+        for scope, intent in intents.items():
+            yield from _unheeded(world, submission, scope, intent["at"])
+
+
+def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
+    at = epoch_seconds(requested_at)
+    due = world.at_rest or world.read_at - at > SETTLED_SECONDS
+    late: Counter[Line] = Counter()
+    for job in world.training_jobs:
+        item = world.lines.get(job.line)
+        if job.line[0] != submission or not is_cancelled({scope}, job.line[1], job.region) or is_strangers(item, job):
+            continue
+        after = job.created_at - at
+        late[job.line] += after > _ROUNDING_SECONDS
+        if job.active and due:
+            what = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
+        elif after > _IN_FLIGHT_SECONDS or (after > _ROUNDING_SECONDS and late[job.line] > 1):
+            what = f"{job.name} was created {after:.0f} s after its line was cancelled"
+        else:
+            continue
+        yield Violation(invariant="I5", kind="other", submission=submission, what=what)
+
+
+def misplaced(world: World) -> Iterator[Violation]:
+    """Find training jobs whose Region or role differs from their line's (I7)."""
+    for job in world.training_jobs:
+        item = world.lines.get(job.line)
+        said = attempts(item).get(job.identity.attempt)
+        if is_strangers(item, job):
+            continue
+        role = (job.described or {}).get("RoleArn")
+        if said and said["region"] != job.region:
+            what = f"{job.name} is in {job.region}, but its line is for {said['region']}"
+        elif role and role != world.roles.get(job.region, role):
+            what = f"{job.name} runs as {role}, not as the execution role of {job.region}"
+        else:
+            continue
+        yield Violation(invariant="I7", kind="other", submission=job.line[0], what=what)

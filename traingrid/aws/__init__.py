@@ -1,0 +1,1 @@
+"""AWS: clients, retries, and one module per service."""

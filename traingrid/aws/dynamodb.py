@@ -1,0 +1,164 @@
+"""DynamoDB: a table with conditional writes, and conversions between Python's and DynamoDB's values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from traingrid.aws.clients import Maker, client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Item = dict[str, Any]
+
+_SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
+
+
+class Table:
+    """A table with the partition key `submission` and the sort key `item`.
+
+    Args:
+        name: The table's name.
+        region: The table's Region; by default the environment's.
+        make: Makes the client of DynamoDB.
+    """
+
+    def __init__(self, name: str, region: str | None = None, make: Maker = client) -> None:
+        self._name = name
+        self._dynamodb: Any = make("dynamodb", region)
+
+    def get(self, submission: str, item: str) -> Item | None:
+        """Return an item, or None if there is none."""
+        key = marshalled({"submission": submission, "item": item})
+        reply = self._dynamodb.get_item(TableName=self._name, Key=key, ConsistentRead=True)
+        return plain(reply["Item"]) if "Item" in reply else None
+
+    def put(self, item: Item) -> None:
+        """Write an item, and replace an existing one."""
+        self._dynamodb.put_item(TableName=self._name, Item=marshalled(item))
+
+    def put_new(self, item: Item) -> bool:
+        """Write an item unless one with its key exists; return True if it was written."""
+        request = {"Item": marshalled(item), "ConditionExpression": "attribute_not_exists(submission)"}
+        return self._unless_condition_failed("put_item", request)
+
+    def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
+        """Yield a submission's items that meet a condition on `#item` and `:value`, in the order of their sort key."""
+        pages = self._dynamodb.get_paginator("query").paginate(
+            TableName=self._name,
+            ConsistentRead=True,
+            KeyConditionExpression=f"submission = :submission AND {condition}",
+            ExpressionAttributeNames={"#item": "item"},
+            ExpressionAttributeValues=marshalled({":submission": submission, ":value": value}),
+        )
+        for page in pages:
+            yield from map(plain, page["Items"])
+
+    def scan(self, item: str) -> Iterator[Item]:
+        """Yield the items of all submissions with one sort key, in no particular order."""
+        pages = self._dynamodb.get_paginator("scan").paginate(
+            TableName=self._name,
+            FilterExpression="#item = :item",
+            ExpressionAttributeNames={"#item": "item"},
+            ExpressionAttributeValues=marshalled({":item": item}),
+        )
+        for page in pages:
+            yield from map(plain, page["Items"])
+
+    def everything(self) -> Iterator[Item]:
+        """Yield every item of the table. Submissions are in no particular order; pages are read one after the other."""
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._name, ConsistentRead=True)
+        for page in pages:
+            yield from map(plain, page["Items"])
+
+    def update(  # noqa: PLR0913  # the parts of one UpdateItem
+        self,
+        key: tuple[str, str],
+        changes: Item,
+        condition: str,
+        values: Item,
+        *,
+        appended: Mapping[str, list[Any]] | None = None,
+        removed: Sequence[str] = (),
+    ) -> bool:
+        """Change an item if a condition is met; return True if it was changed.
+
+        Args:
+            key: The submission and item of the key.
+            changes: New values of fields.
+            condition: A condition expression. Its fields start with # and must be separated from brackets by spaces.
+            values: The values of the condition's placeholders.
+            appended: Values to append to list fields, which are created if they do not exist.
+            removed: Fields to remove.
+        """
+        appended = appended or {}
+        fields = {*changes, *appended, *removed, *(w.strip("#") for w in condition.split() if w.startswith("#"))}
+        new = {f":new_{field}": value for field, value in {**changes, **appended}.items()}
+        parts = [f"#{field} = :new_{field}" for field in changes]
+        parts += [f"#{field} = list_append(if_not_exists(#{field}, :empty), :new_{field})" for field in appended]
+        removal = " REMOVE " + ", ".join(f"#{field}" for field in removed) if removed else ""
+        request = {
+            "Key": marshalled(dict(zip(("submission", "item"), key, strict=True))),
+            "UpdateExpression": "SET " + ", ".join(parts) + removal,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {f"#{field}": field for field in fields},
+            "ExpressionAttributeValues": marshalled({**new, **values, **({":empty": []} if appended else {})}),
+        }
+        return self._unless_condition_failed("update_item", request)
+
+    def _unless_condition_failed(self, operation: str, request: Item) -> bool:
+        try:
+            getattr(self._dynamodb, operation)(TableName=self._name, **request)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+
+def marshalled(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item, or a map of expression values, in the format of DynamoDB's API."""
+    serialize = TypeSerializer().serialize
+    return {name: serialize(_decimal(value)) for name, value in item.items()}
+
+
+def plain(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item of DynamoDB's API as Python values, with integers and floats instead of decimals."""
+    deserialize = TypeDeserializer().deserialize
+    return {name: _number(deserialize(value)) for name, value in item.items()}
+
+
+def _decimal(value: Any) -> Any:
+    """Convert floats to decimals, because boto3 rejects floats as inexact.
+
+    A metric that DynamoDB cannot store is omitted, because a number that a training prints must not fail its child.
+    """
+    if isinstance(value, float):
+        return Decimal(str(value))
+    if isinstance(value, dict):
+        return {name: _decimal(part) for name, part in value.items() if not isinstance(part, float) or _holds(part)}
+    if isinstance(value, list | tuple):
+        return [_decimal(part) for part in value]
+    return value
+
+
+def _holds(number: float) -> bool:
+    """Return True if DynamoDB can store a number: 0, or a finite number from 1E-130 to 9.99E+125.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
+    """
+    return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, dict):
+        return {name: _number(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_number(part) for part in value]
+    return value

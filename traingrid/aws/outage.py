@@ -1,0 +1,93 @@
+"""Outages: retries calls while AWS throttles, does not answer or cannot be reached, or credentials have expired.
+
+A job does not cause these errors, and Batch makes at most ten attempts per child. So a child waits out an outage in its
+own process, with no limit other than Batch's timeout of the child.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, HTTPClientError
+from botocore.exceptions import ConnectionError as NoConnectionError
+
+from traingrid.aws.clients import renew
+from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
+from traingrid.backoff import OUTAGE_CAP, backoff_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.log_lines import Say
+
+T = TypeVar("T")
+# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the codes of S3 and DynamoDB
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+
+
+def is_expired(error: Exception) -> bool:
+    """Return True if a call failed only because the credentials have expired."""
+    return isinstance(error, ClientError) and error.response["Error"]["Code"] in _EXPIRED
+
+
+def is_outage(error: Exception) -> bool:
+    """Return True if the same call may succeed later without intervention."""
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = error.response["Error"]["Code"]
+        return is_expired(error) or code in THROTTLED_CODES or (code not in KNOWN_CODES and status >= 500)
+    # A connection that failed, closed or timed out, or credentials that the container's endpoint did not return.
+    return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError)
+
+
+class _Patient(Generic[T]):
+    def __init__(self, make: Callable[[], T], say: Say, sleep: Callable[[float], None]) -> None:
+        self._make, self._say, self._sleep = make, say, sleep
+        self._made: T | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            return self._call(name, arguments, options)
+
+        return call
+
+    def _call(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        tries = 0
+        while True:
+            try:
+                self._made = self._made or self._make()
+                return getattr(self._made, name)(*arguments, **options)
+            except (BotoCoreError, ClientError) as error:
+                if not is_outage(error):
+                    raise
+                tries += 1
+                self._wait(error, tries)
+
+    def _wait(self, error: Exception, tries: int) -> None:
+        seconds = backoff_seconds(tries, OUTAGE_CAP)
+        if is_expired(error):
+            renew()
+            self._made = None
+            seconds = 0.0 if tries == 1 else seconds
+        if tries > 1:  # a single failure may happen every hour, when credentials expire
+            said = f"AWS is not available: {error}. Retrying in {seconds:.0f} s."
+            self._say(said, event="outage", failure=code_of(error), seconds=seconds)
+        self._sleep(seconds)
+
+
+def code_of(error: Exception) -> str:
+    """Return an error's code from AWS, or the exception's class name if AWS did not answer."""
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+def patient(make: Callable[[], T], say: Say, sleep: Callable[[float], None] = time.sleep) -> T:
+    """Return an object whose methods are retried with a backoff during an outage of AWS.
+
+    Args:
+        make: Makes the object with its own clients; called again when the credentials have expired. The object's
+            methods may be called twice, so they must be conditional or idempotent, like all actions of a child.
+        say: Writes a log line.
+        sleep: Waits for a number of seconds.
+    """
+    return cast("T", _Patient(make, say, sleep))

@@ -1,0 +1,185 @@
+"""Storage: reads manifests and submissions from S3, and writes submissions and reports."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.aws.clients import ActingRole, Maker, client, once
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.backoff import OUTAGE_CAP, backoff_seconds
+from traingrid.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PIECE = 256 * 1024
+_UPLOADS = 5
+_MARK = "traingrid-upload"  # metadata of an object: the id of the upload that created this version
+_VERSIONS_LOOKED_AT = 20  # other users may upload to the same key meanwhile
+# S3's permanent errors. A missing key causes AccessDenied for a reader without permission to list
+# (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html).
+_WRONG = {"AccessDenied", "NoSuchBucket", "NoSuchKey", "NoSuchVersion"}
+
+
+class Storage:
+    """Objects in S3.
+
+    Args:
+        region: The Region of the endpoint; by default the environment's.
+        make: Makes the client.
+        role: The role to assume in another account.
+    """
+
+    def __init__(self, region: str | None = None, make: Maker = client, role: ActingRole | None = None) -> None:
+        self._s3: Any = make("s3", region, role)
+        self._region, self._role = region, role
+
+    @cached_property
+    def _sent_once(self) -> Any:
+        return once("s3", self._region, self._role)
+
+    def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
+        """Return an object's bytes, at most `limit` + 1, so that the caller can detect an object that is too large.
+
+        An `ObjectVersion` contains the version.
+
+        Raises:
+            UsageError: The object or version does not exist, or the caller may not read it.
+        """
+        body = self._get(uri, **({"VersionId": version} if version else {}))["Body"]
+        content: bytes = body.read() if limit is None else body.read(limit + 1)
+        body.close()
+        return content
+
+    def pieces(self, uri: S3Uri, version: str) -> tuple[int, Iterator[bytes]]:
+        """Return an object's size in bytes and an iterator over its content, which reads chunks on demand.
+
+        Raises:
+            UsageError: The object or version does not exist, or the caller may not read it.
+        """
+        reply = self._get(uri, VersionId=version)
+        return int(reply["ContentLength"]), reply["Body"].iter_chunks(_PIECE)
+
+    def read_if_exists(self, uri: S3Uri) -> bytes | None:
+        """Return an object's bytes, or None if the object does not exist."""
+        try:
+            content: bytes = self._s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read()
+        except self._s3.exceptions.NoSuchKey:
+            return None
+        return content
+
+    def read_versions(self, uri: S3Uri, most: int) -> Iterator[bytes]:
+        """Yield the contents of an object's last versions, newest first; none if the object does not exist."""
+        reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=most)
+        for version in reply.get("Versions", []):
+            if version["Key"] == uri.key:
+                yield self.read(uri, version["VersionId"])
+
+    def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
+        """Return the bytes from `start` up to, not including, `end`; fewer if the object ends before.
+
+        Raises:
+            UsageError: The object does not exist, or the caller may not read it.
+        """
+        try:
+            content: bytes = self._get(uri, Range=f"bytes={start}-{end - 1}")["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("InvalidRange", "416"):
+                return b""
+            raise
+        return content
+
+    def write(self, uri: S3Uri, content: bytes, content_type: str) -> str:
+        """Write an object and return its version (empty in a bucket without versioning)."""
+        reply = self._s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=content, ContentType=content_type)
+        return str(reply.get("VersionId", ""))
+
+    def write_new(self, uri: S3Uri, content: bytes, content_type: str) -> str:
+        """Write an object as exactly one new version, even if a reply is lost, and return that version.
+
+        botocore repeats a PutObject whose reply was lost. That creates two versions, and two versions of a manifest
+        cause two submissions. So this method sends the request once, and checks the result before it sends it again.
+
+        Raises:
+            BotoCoreError: S3 repeatedly did not answer.
+            ClientError: S3 refused the request.
+        """
+        mark = uuid.uuid4().hex
+        request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
+        tries = 0
+        while True:
+            try:
+                reply = self._sent_once.put_object(**request, Metadata={_MARK: mark})
+                return str(reply.get("VersionId", ""))
+            except (BotoCoreError, ClientError) as error:
+                if not is_outage(error):
+                    raise
+                lost, tries = error, tries + 1
+            time.sleep(backoff_seconds(tries, OUTAGE_CAP))
+            version = self._marked(uri, mark)
+            if version is not None:
+                return version
+            if tries == _UPLOADS:
+                raise lost
+
+    def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
+        """Write an object unless its key exists; return False if it does.
+
+        Also return False if this call has written the object, but the reply was lost and botocore repeated the request.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+        """
+        request = {"Bucket": uri.bucket, "Key": uri.key, "Body": content, "ContentType": content_type}
+        tries = 0
+        while True:
+            try:
+                self._s3.put_object(**request, IfNoneMatch="*")
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "PreconditionFailed":
+                    return False
+                tries += 1
+                if code != "ConditionalRequestConflict" or tries == _UPLOADS:  # a concurrent write of the same key
+                    raise
+                time.sleep(backoff_seconds(tries, OUTAGE_CAP))
+            else:
+                return True
+
+    def sizes(self, prefix: S3Uri) -> Iterator[tuple[str, int]]:
+        """Yield key and size in bytes of every object whose key begins with that of `prefix`."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=prefix.bucket, Prefix=prefix.key)
+        for page in pages:
+            for entry in page.get("Contents", []):
+                yield entry["Key"], entry["Size"]
+
+    def _marked(self, uri: S3Uri, mark: str) -> str | None:
+        """Return the version of an object with the given mark, if one of its last versions has it."""
+        reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
+        for version in reply.get("Versions", []):
+            if version["Key"] == uri.key:
+                found = self._s3.head_object(Bucket=uri.bucket, Key=uri.key, VersionId=version["VersionId"])
+                if found["Metadata"].get(_MARK) == mark:
+                    return str(version["VersionId"])
+        return None
+
+    def write_json(self, uri: S3Uri, document: object) -> None:
+        """Write an indented JSON document."""
+        self.write(uri, json.dumps(document, indent=2).encode() + b"\n", "application/json")
+
+    def _get(self, uri: S3Uri, **request: str) -> Any:
+        if isinstance(uri, ObjectVersion) and uri.version:
+            request.setdefault("VersionId", uri.version)
+        try:
+            return self._s3.get_object(Bucket=uri.bucket, Key=uri.key, **request)
+        except ClientError as error:
+            code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            if code not in _WRONG:
+                raise
+            message = f"{uri} cannot be read: {code}: {text}."
+            raise UsageError(message, "Check the path and the permissions.") from error

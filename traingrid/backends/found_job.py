@@ -1,0 +1,75 @@
+"""Found training jobs: a training job as SageMaker or Batch lists it, and its relation to the ledger's line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.job.failures import CONFLICT
+from traingrid.ledger.items import attempts
+from traingrid.ledger.ledger import FINAL_STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.ledger.items import Line
+    from traingrid.names import TrainingJobName
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """A training job with a name of a grid.
+
+    Attributes:
+        name: Its name.
+        identity: The parts of the name: submission, index, attempt.
+        region: Its Region.
+        state: SageMaker's TrainingJobStatus.
+        created_at: CreationTime in seconds since 1970.
+        arn: Its ARN.
+        ended_at: TrainingEndTime in seconds since 1970; None while it runs, and if it never started to train.
+        described: DescribeTrainingJob's reply, if the world was read with details.
+        ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
+    """
+
+    name: str
+    identity: TrainingJobName
+    region: str
+    state: str
+    created_at: float
+    arn: str = ""
+    ended_at: float | None = None
+    described: Mapping[str, Any] | None = None
+    ours: bool | None = None
+
+    @property
+    def active(self) -> bool:
+        """True if it may still cost money."""
+        return self.state not in FINAL_STATES
+
+    @property
+    def line(self) -> Line:
+        """The line that its name belongs to."""
+        return self.identity.submission, self.identity.index
+
+
+def owns(item: Item | None, job: TrainingJob) -> bool:
+    """Return True if a line has not ended according to the ledger, and this training job is its current one.
+
+    Args:
+        item: The line's item in the ledger; None if there is none.
+        job: A training job whose name is of this line.
+    """
+    return (
+        item is not None
+        and item["state"] not in FINAL_STATES
+        and (item["attempt"], item["region"]) == (job.identity.attempt, job.region)
+    )
+
+
+def is_strangers(item: Item | None, job: TrainingJob) -> bool:
+    """Return True if a training job with one of our names is not this grid's, by its tags or else by the ledger."""
+    if job.ours is not None:
+        return not job.ours
+    return attempts(item).get(job.identity.attempt, {}).get("failure") == CONFLICT.name

@@ -1,0 +1,132 @@
+"""Service jobs: reads and terminates the service jobs in a Region's AWS Batch queue for training jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.aws.clients import Maker, client
+from traingrid.backends.base import QUEUED, Seen
+from traingrid.backends.sagemaker_request import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+WAITING, STARTED = ("SUBMITTED", "PENDING", "RUNNABLE"), ("SCHEDULED", "STARTING", "RUNNING")
+ACTIVE = (*WAITING, *STARTED)
+"""Statuses of a service job that has not ended: before Batch sends it to SageMaker, and after
+(https://docs.aws.amazon.com/batch/latest/userguide/service-job-status.html)."""
+
+_FROM_SAGEMAKER = "Received status from SageMaker: "
+"""Batch's prefix of a status reason from SageMaker
+(https://docs.aws.amazon.com/batch/latest/userguide/service-job-retries.html)."""
+_ENDED = "Terminated by traingrid: cancelled or orphaned"
+
+
+class ServiceJobs:
+    """The service jobs of a queue. `service_job_request` returns the requests that submit one.
+
+    Args:
+        queue: The queue's name.
+        region: Its Region.
+        make: Makes the client of Batch.
+    """
+
+    def __init__(self, queue: str, region: str, make: Maker = client) -> None:
+        self._queue = queue
+        self._batch: Any = make("batch", region)
+        self._ids: dict[str, str] = {}
+
+    def find(self, name: str) -> str | None:
+        """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
+        if name not in self._ids:
+            # The filter ignores case. If two jobs have the name, the first submitted one is used.
+            found = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
+            if not found:
+                return None
+            self._ids[name] = str(found[-1])
+        return self._ids[name]
+
+    def described(self, job: str) -> dict[str, Any]:
+        """Return DescribeServiceJob's reply for a service job, by its id or ARN."""
+        return dict(self._batch.describe_service_job(jobId=job))
+
+    def summaries(self, prefix: str, statuses: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        """Yield ListServiceJobs' summaries of the service jobs with a name prefix.
+
+        Args:
+            prefix: The prefix of the names.
+            statuses: Return only jobs in these statuses; by default all that Batch still knows.
+        """
+        by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
+        lists = [{"jobStatus": status} for status in statuses] or by_name
+        seen = set()
+        for which in lists:
+            for job in self._listed(**which):
+                if job["jobName"].startswith(prefix) and job["jobId"] not in seen:  # its status may change meanwhile
+                    seen.add(job["jobId"])
+                    yield job
+
+    def terminate(self, job: str) -> None:
+        """Terminate a service job, which stops its training job; no effect on an ended service job."""
+        self._batch.terminate_service_job(jobId=job, reason=_ENDED)
+
+    def _listed(self, **which: Any) -> Iterator[dict[str, Any]]:
+        pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **which)
+        return (job for page in pages for job in page["jobSummaryList"])
+
+
+def training_job_names(job: Mapping[str, Any]) -> list[str]:
+    """Return the possible names of a service job's last training job, the one in its ARN first; empty without one.
+
+    SageMaker has changed names in ARNs to lower case (https://github.com/boto/boto3/issues/4606). In our names only
+    AWS Batch's prefix has upper case, so only this prefix must be restored.
+
+    Args:
+        job: The service job, as Batch describes or lists it.
+    """
+    arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
+    name = str(arn).rpartition("/")[2]
+    spelled = [name, *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins(name, prefix))]
+    return list(dict.fromkeys(filter(None, spelled)))
+
+
+def state_of(job: Mapping[str, Any]) -> str:
+    """Return the state of a service job as a SageMaker status."""
+    terminated = bool(job.get("isTerminated"))
+    if job["status"] == "SUCCEEDED":
+        return "Completed"
+    if job["status"] == "FAILED":
+        return "Stopped" if terminated else "Failed"
+    return "Stopping" if terminated else "InProgress"
+
+
+def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
+    """Return the known state of a queued training job.
+
+    A failed or stopped training job is not final until the service job has ended: if it got no instances or was
+    preempted for another share, Batch creates the next training job of the same service job.
+
+    Args:
+        job: DescribeServiceJob's reply.
+        trained: SageMaker's description of the last training job; None if none is known.
+    """
+    asked = job.get("serviceRequestPayload", "")
+    wanted, state, over = fingerprint(json.loads(asked)) if asked else "", state_of(job), job["status"] not in ACTIVE
+    service_job = str(job["jobId"])
+    if trained and (over or not trained.ended or trained.state == "Completed"):
+        # SageMaker's description may differ in form from the request, but Batch stores the original request.
+        return replace(trained, fingerprint=wanted or trained.fingerprint, service_job=service_job)
+    reason = str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != "Completed" else ""
+    phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
+    return Seen(state=state, phase=phase, reason=reason, fingerprint=wanted, service_job=service_job)
+
+
+def _begins(name: str, prefix: str) -> bool:
+    return name.lower().startswith(prefix.lower())
+
+
+def _by_name(name: str) -> list[dict[str, Any]]:
+    return [{"name": "JOB_NAME", "values": [name]}]

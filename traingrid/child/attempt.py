@@ -1,0 +1,115 @@
+"""Attempt: one attempt at a job, with its training job's name and its operations on the ledger and the backend."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.job.ownership import is_of_grid, tags_of
+from traingrid.ledger.ledger import is_cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.backends.base import Backend, Seen
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Item, Ledger
+    from traingrid.log_lines import Say
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """The clock of a child, which tests replace.
+
+    Attributes:
+        now: Returns monotonic seconds, because the wall clock may jump.
+        sleep: Waits for a number of seconds.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """An attempt at a job.
+
+    Attributes:
+        grid: The grid's name.
+        submission: The submission's id.
+        number: The number of the attempt, from 1.
+        job: The job to train, with the S3 URIs of the attempt's Region.
+        batch_child: The id of the Batch child that watches the training job; empty if none does.
+        array_file: The S3 object that the child's array was submitted with.
+        backend: The backend that runs the training job.
+        ledger: The ledger that records the attempt.
+        say: Writes log lines.
+        clock: The clock.
+    """
+
+    grid: str
+    submission: str
+    number: int
+    job: Job
+    batch_child: str
+    array_file: str
+    backend: Backend
+    ledger: Ledger
+    say: Say
+    clock: Clock
+
+    @property
+    def name(self) -> str:
+        """The name of the training job."""
+        return names.training_job(self.grid, self.submission, self.job.index, self.number)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint that distinguishes this training job from another one with the same name."""
+        return self.backend.fingerprint(self.name, self.job)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of the training job."""
+        return tags_of(self.grid, self.submission, self.job.index, self.fingerprint)
+
+    def item(self) -> Item:
+        """Return the job's current ledger item, which may belong to another attempt."""
+        item = self.ledger.job(self.submission, self.job.index)
+        if item is None:  # a person has deleted it, so the job's state is unknown and the child must not act
+            raise LookupError(f"the ledger has no item for job {self.job.index} of submission {self.submission}")
+        return item
+
+    def record(self, facts: Item) -> bool:
+        """Record facts of this attempt in the ledger.
+
+        Returns:
+            False if the ledger did not change: the attempt has ended, or the job is at another attempt or is assigned
+            to another array.
+        """
+        index, array_file = self.job.index, self.array_file
+        return self.ledger.record_job(self.submission, index, self.number, facts, array_file=array_file)
+
+    def cancelled(self) -> bool:
+        """Return True if a person has cancelled this job, or its Region, or the submission."""
+        return is_cancelled(self.ledger.cancels(self.submission), self.job.index, self.job.region)
+
+    def stop(self) -> bool:
+        """Stop the training job unless it has ended, and record that it is stopping.
+
+        Returns:
+            False if the service does not know the training job (yet), or another grid or program created it.
+        """
+        seen = self.backend.describe(self.name)
+        if seen is None or not self._is_ours(seen):
+            return False
+        if not seen.ended and seen.state != "Stopping":
+            self.backend.stop(self.name)
+            self.say(f"{self.name}: cancelled; stopping the training job", event="stopping")
+            self.record({"state": "Stopping", "phase": "Stopping"})
+        return True
+
+    def _is_ours(self, seen: Seen) -> bool:
+        return seen.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(seen), self.grid)

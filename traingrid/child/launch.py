@@ -1,0 +1,158 @@
+"""Launch: creates exactly one training job for an attempt, and none after a cancel.
+
+No lock is needed, because SageMaker accepts a training job's name only once, and all processes that launch an attempt
+use the same name: a child that replaces a killed one, two children with one index, a caller whose reply was lost.
+Deleting a training job (DeleteTrainingJob) frees its name; traingrid never deletes one, but a person may. A training
+job that the ledger has recorded is therefore looked up and never created again. The state InProgress is recorded
+directly after the creation. If the child is killed in between, only the name protects the training job, until the next
+child, an event or the reconciler records it.
+
+While a person has paused the grid, no training job is created, but existing ones are found and watched. The pause is
+read before each creation. After it is recorded, each child sends at most one CreateTrainingJob request, which was in
+flight.
+
+A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
+sent, or the child that sent it stops the training job.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from traingrid.backends.base import LaunchError, Seen
+from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
+from traingrid.job.failures import QUOTA, STOPPED_BY_USER
+from traingrid.ledger.ledger import FINAL_STATES, PENDING, WAITING, was_seen
+from traingrid.ledger.record_outcome import deleted
+
+if TYPE_CHECKING:
+    from traingrid.child.attempt import Attempt
+    from traingrid.ledger.ledger import Item
+
+CREATING = "Creating"
+"""The phase of an attempt from just before its CreateTrainingJob request is sent until the outcome is known."""
+
+
+class Launched(Enum):
+    """The result of a launch."""
+
+    RUNS = "the training job exists, and may have ended already"
+    OVER = "the ledger has a final state of this attempt, or another process has started the next one"
+
+
+def launch(attempt: Attempt, item: Item) -> Launched:
+    """Create or find the attempt's training job, or record the reason why it has none.
+
+    Waits as long as a quota, throttling or a service error prevents the creation.
+
+    Args:
+        attempt: The attempt.
+        item: The job's ledger item before the launch.
+    """
+    # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
+    unresolved, tries, held = bool(item.get("training_job") and item.get("phase")), 0, 0
+    claim = {"training_job": attempt.name, "batch_child": attempt.batch_child, "fingerprint": attempt.fingerprint}
+    claim |= {} if was_seen(item) else {"phase": CREATING}
+    job, tags = attempt.job, attempt.tags
+    attempt.say(f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks", event="launching")
+    while True:
+        if attempt.cancelled():
+            return _cancel(attempt, unresolved)
+        pause = None if was_seen(item) else attempt.ledger.pause()
+        if pause:
+            held += 1
+            if not _hold(attempt, pause, held):
+                return Launched.OVER
+            item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
+            continue
+        if not attempt.record(claim):
+            return Launched.OVER
+        unresolved = True
+        try:
+            begin = attempt.backend.attach if was_seen(item) else attempt.backend.start
+            seen = begin(attempt.name, job, tags)
+        except LaunchError as error:
+            unresolved, tries = error.unresolved or was_seen(item), tries + 1
+            if not _wait(attempt, error, tries):
+                return Launched.OVER
+            item = attempt.item()  # another child with this index may have created the training job
+            continue
+        if seen is None and was_seen(item):
+            return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
+        return _launched(attempt, seen)
+
+
+def _hold(attempt: Attempt, pause: Item, tries: int) -> bool:
+    """Record that launching is paused, and wait before the next check; return False if the attempt is over."""
+    why = f"Launching has been paused since {pause['at']} by {pause.get('by', '')}: {pause.get('reason', '')}"
+    if not attempt.record({"state": WAITING, "reason": why, "failure": ""}):
+        return False
+    if tries == 1:
+        said = f"{attempt.name}: {why}. Waiting for `traingrid resume`."
+        attempt.say(said, event="paused")
+    attempt.clock.sleep(backoff_seconds(tries, PAUSE_CAP))
+    return True
+
+
+def _wait(attempt: Attempt, error: LaunchError, tries: int) -> bool:
+    """Record a launch error, and wait before the next attempt; return False if the error is final."""
+    failure = error.failure
+    facts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
+    if not failure.retried:
+        attempt.record({**facts, "state": "Failed"})
+        return False
+    if not was_seen(attempt.item()):
+        attempt.record({**facts, "state": WAITING if failure is QUOTA else PENDING})
+    seconds = backoff_seconds(tries, QUOTA_CAP if failure is QUOTA else OUTAGE_CAP)
+    said = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
+    attempt.say(said, event="refused", failure=failure.name, seconds=seconds)
+    attempt.clock.sleep(seconds)
+    return True
+
+
+def _launched(attempt: Attempt, seen: Seen | None) -> Launched:
+    """Record the training job, or stop it if the attempt was ended or cancelled during the creation."""
+    facts: Item = {"state": "InProgress", "phase": "Starting"}
+    if seen:
+        attempt.say(f"{attempt.name} already exists: attached to it", event="attached")
+        if seen.told_by_tag:
+            said = f"The description of {attempt.name} differs from its request; its tag shows that it is ours"
+            attempt.say(said, event="told_by_tag")
+        facts = seen.facts()
+    if seen is None or not seen.ended:  # the watch records an ended training job, with the rest of its log
+        if not attempt.record({"reason": "", "failure": "", **facts}):
+            _stop_if_nobody_wants_it(attempt)
+            return Launched.OVER
+        if attempt.cancelled():
+            _stop_when_visible(attempt)
+    return Launched.RUNS
+
+
+def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
+    """End a cancelled attempt: stop its training job if one exists or may exist, otherwise record the cancel."""
+    if _stop_when_visible(attempt, within=VISIBLE_WITHIN if unresolved else 0.0):
+        return Launched.RUNS
+    reason = "It was cancelled before its training job was created."
+    if was_seen(attempt.item()):
+        reason = deleted(attempt.name)["reason"]
+    attempt.record({"state": "Stopped", "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
+    return Launched.OVER
+
+
+def _stop_if_nobody_wants_it(attempt: Attempt) -> None:
+    """Stop the training job if another process recorded a final state of the attempt during the creation."""
+    item = attempt.item()
+    if item["attempt"] == attempt.number and item["state"] in FINAL_STATES:
+        _stop_when_visible(attempt)
+
+
+def _stop_when_visible(attempt: Attempt, within: float = VISIBLE_WITHIN) -> bool:
+    """Stop the attempt's training job, and wait until a new one is visible; return False if none exists."""
+    deadline, tries = attempt.clock.now() + within, 0
+    while not attempt.stop():
+        if attempt.clock.now() >= deadline:
+            return False
+        tries += 1
+        attempt.clock.sleep(backoff_seconds(tries, 5.0))
+    return True

@@ -1,0 +1,76 @@
+"""Log follower: reads the log of a running training job without exceeding CloudWatch Logs' quotas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.backends.base import LogPosition, LogUnreadableError
+from traingrid.backoff import backoff_seconds
+from traingrid.child.pace import Pace, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.child.attempt import Attempt
+
+# Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
+_DISCOVER_SECONDS = 600.0
+_LONGEST_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
+_LAST_TRIES = 8
+
+
+@dataclass(kw_only=True)
+class LogFollower:
+    """Reads the log of one attempt's training job incrementally.
+
+    Attributes:
+        attempt: The attempt.
+        pace: The intervals between reads.
+    """
+
+    attempt: Attempt
+    pace: Pace
+    _position: LogPosition = field(init=False, default_factory=dict)
+    _look_at: float | None = field(init=False, default=None)
+    _discover_at: float = field(init=False, default=float("-inf"))
+    _failures: int = field(init=False, default=0)
+    _trouble: str = field(init=False, default="")
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Yield (host, line) of new lines if the next read is due and succeeds; otherwise nothing."""
+        now, hosts = self.attempt.clock.now(), self.attempt.job.instance_count
+        if self._look_at is None:
+            self._look_at = now + self.pace.first_log_look(hosts)
+        if now < self._look_at:
+            return
+        discover = len(self._position) < hosts or now >= self._discover_at
+        try:
+            yield from self.attempt.backend.log_lines(self.attempt.name, self._position, whole=False, discover=discover)
+        except LogUnreadableError as error:
+            self._failures += 1
+            self._tell(error)
+        else:
+            self._failures = 0
+            self._discover_at = now + _DISCOVER_SECONDS if discover else self._discover_at
+        wait = backoff_seconds(self._failures + 3, _LONGEST_BACKOFF) if self._failures else 0.0
+        self._look_at = now + spread(max(self.pace.log_seconds(hosts), wait))
+
+    def rest(self) -> Iterator[tuple[str, str]]:
+        """Yield (host, line) of all lines up to the log's end; retry for some minutes if AWS throttles."""
+        for tries in range(1, _LAST_TRIES + 1):
+            try:
+                yield from self.attempt.backend.log_lines(self.attempt.name, self._position)
+            except LogUnreadableError as error:
+                if not error.passes or tries == _LAST_TRIES:
+                    self._tell(error)
+                    return
+                self.attempt.clock.sleep(backoff_seconds(tries, _LAST_BACKOFF))
+            else:
+                return
+
+    def _tell(self, error: LogUnreadableError) -> None:
+        """Log an error once; the training job continues, and so does its child."""
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            self.attempt.say(self._trouble, event="log_unreadable")

@@ -1,0 +1,182 @@
+"""Supervisor: runs one job to its end, attempt by attempt, and records its state in the ledger.
+
+It may be interrupted anywhere and restarted. The training job's name identifies an existing training job, and the
+ledger's conditional writes decide which child records a state or starts the next attempt. On SIGTERM (`LetGoError`) the
+supervisor ends and leaves the training job running.
+
+Batch makes at most ten attempts per child, so no temporary error may end a child. The supervisor waits out quotas,
+throttling, lost connections and expired credentials (traingrid/child/launch.py, traingrid/aws/outage.py). Batch's
+attempts remain for lost hosts and for our own bugs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.backoff import QUOTA_CAP, backoff_seconds
+from traingrid.child.attempt import Attempt, Clock
+from traingrid.child.launch import Launched, launch
+from traingrid.child.pace import Pace
+from traingrid.child.watch import Watch
+from traingrid.job.failures import CAPACITY, FAILURES, Failure, may_try_again, next_region, of_end
+from traingrid.job.job import in_region
+from traingrid.ledger.ledger import FINAL_STATES, is_of_array, was_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.backends.base import Backend, Seen
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Item, Ledger
+    from traingrid.log_lines import Say
+
+
+class LetGoError(BaseException):
+    """The supervisor received SIGTERM and must end, while the training job continues.
+
+    The signal handler raises it at any point of the program, because a call that waits for a retry can take longer than
+    the time until SIGKILL. It is not an Exception, so that no library handles it as a failed call and retries that.
+    """
+
+
+@dataclass(kw_only=True)
+class Supervisor:
+    """Supervises one job.
+
+    Attributes:
+        grid: The grid's name.
+        submission: The submission's id.
+        job: The job, in the form for its first Region.
+        backend_in: Returns the training service of a Region.
+        ledger: The ledger.
+        say: Writes a log line.
+        batch_child: The id of this Batch child; empty without one.
+        array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
+        until_started: Whether to watch only until the training job runs.
+        pace: The intervals between calls of AWS.
+        clock: The clock.
+    """
+
+    grid: str
+    submission: str
+    job: Job
+    backend_in: Callable[[str], Backend]
+    ledger: Ledger
+    say: Say
+    batch_child: str = ""
+    array_file: str = ""
+    until_started: bool = False
+    pace: Pace = field(default_factory=Pace)
+    clock: Clock = field(default_factory=Clock)
+    _backends: dict[str, Backend] = field(default_factory=dict, init=False)
+    _current: Attempt | None = field(default=None, init=False)
+
+    def run(self) -> Item:
+        """Run the job to its end, or only until it starts if `until_started` is set.
+
+        A user may have retried the line, perhaps with other settings, while this child slept or waited in the queue.
+        Then the job belongs to another array, and this child, which has the old line, does not change it.
+
+        Returns:
+            The job's item in the ledger.
+        """
+        item = self.ledger.open_job(self.submission, self.job, self.job.regions, self.array_file)
+        while is_of_array(item, self.array_file) and item["state"] not in FINAL_STATES:
+            self._current = attempt = self._attempt(item)
+            asked_at = None if was_seen(item) else self.clock.now()
+            if launch(attempt, item) is Launched.RUNS:
+                watch = Watch(attempt=attempt, until_started=self.until_started, asked_at=asked_at, pace=self.pace)
+                if seen := watch.run():
+                    self._conclude(attempt, seen)
+            item = attempt.item()
+            if self.until_started and item["state"] == "InProgress" and item["attempt"] == attempt.number:
+                break
+        if is_of_array(item, self.array_file):
+            self.say(_ending(item), event="ended", **_facts(item))
+        else:
+            said = (
+                f"line {self.job.line} was submitted again as {item['array_file']}; the child of that array continues"
+            )
+            self.say(said, event="submitted_again")
+        return item
+
+    def let_go(self) -> bool:
+        """Stop the training job if the job is cancelled, before the process ends on SIGTERM.
+
+        Returns:
+            True if the job is cancelled; its training job, if any, is stopping. False if the training job continues.
+        """
+        if self._current is None or not self._current.cancelled():
+            return False
+        self._current.stop()
+        return True
+
+    def _attempt(self, item: Item) -> Attempt:
+        region = item["region"]
+        if region not in self._backends:
+            self._backends[region] = self.backend_in(region)
+        name = names.training_job(self.grid, self.submission, self.job.index, item["attempt"])
+        return Attempt(
+            grid=self.grid,
+            submission=self.submission,
+            number=item["attempt"],
+            job=in_region(self.job, region),
+            batch_child=self.batch_child,
+            array_file=self.array_file,
+            backend=self._backends[region],
+            ledger=self.ledger,
+            say=partial(self.say, attempt=item["attempt"], training_job=name, region=region),
+            clock=self.clock,
+        )
+
+    def _conclude(self, attempt: Attempt, seen: Seen) -> None:
+        """Record the end of an attempt, or start the next one, by one conditional write."""
+        failure, item = of_end(seen), attempt.item()
+        if failure and self._may_try_again(failure, item) and not attempt.cancelled():
+            self._go_on(attempt, seen, failure, item)
+        else:
+            attempt.record(seen.facts() | {"failure": failure.name if failure else "", "training_job": attempt.name})
+
+    def _may_try_again(self, failure: Failure, item: Item) -> bool:
+        return may_try_again(failure, item.get("tried", []), self.job.retries, len(_regions(item)))
+
+    def _go_on(self, attempt: Attempt, seen: Seen, failure: Failure, item: Item) -> None:
+        here, regions = attempt.job.region, _regions(item)
+        what = {"attempt": attempt.number, "region": here, "state": seen.state, "failure": failure.name}
+        what |= {"reason": seen.reason, "training_job": attempt.name, "billable_seconds": seen.billable_seconds}
+        target = next_region(regions, here) if failure is CAPACITY else here
+        if not self.ledger.next_attempt(self.submission, self.job.index, what, target):
+            return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
+        again = [here, *(former["region"] for former in item.get("tried", []))].count(target)
+        seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
+        said = f"{attempt.name}: {seen.reason or seen.phase} {failure.sentence} Next in {target}, in {seconds:.0f} s."
+        attempt.say(said, event="next_attempt", failure=failure.name, reason=seen.reason, target=target)
+        self.clock.sleep(seconds)
+
+
+def _regions(item: Item) -> list[str]:
+    """Return the Regions in which a job may train; only its current one if a version without replicas opened it."""
+    return list(item.get("regions") or [item["region"]])
+
+
+def _ending(item: Item) -> str:
+    text = f"{item.get('training_job') or item['name']}: {item['state']}"
+    if item["state"] in FINAL_STATES:
+        text += f" after {item.get('training_seconds', 0)} s of training"
+    if item.get("reason"):
+        text += f": {item['reason']}"
+    if item.get("artifact"):
+        text += f", model in {item['artifact']}"
+    failure = FAILURES.get(item.get("failure", ""))
+    if failure:
+        text += f" {failure.sentence} {failure.next_step}"
+    return text
+
+
+def _facts(item: Item) -> Item:
+    """Return the facts for the log about a job's end, or about its state when the child leaves it."""
+    known = ("attempt", "training_job", "region", "state", "failure", "reason", "training_seconds", "artifact")
+    return {name: item[name] for name in known if name in item}

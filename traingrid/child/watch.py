@@ -1,0 +1,142 @@
+"""Watch: follows the training job of an attempt to its end, or until it runs.
+
+The state comes from the ledger, in which events record it (lambda/record_job_event). The watch calls SageMaker rarely,
+and if the ledger records a failure. It reads the logs of all hosts at intervals, and to their end after the job ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.base import QUEUED, Seen
+from traingrid.backoff import VISIBLE_WITHIN, look_seconds
+from traingrid.child.log_following import LogFollower
+from traingrid.child.pace import Pace, spread
+from traingrid.child.progress import Progress
+from traingrid.ledger.ledger import FINAL_STATES
+from traingrid.ledger.record_outcome import deleted
+from traingrid.log_lines import TRAINING
+
+if TYPE_CHECKING:
+    from traingrid.child.attempt import Attempt
+    from traingrid.ledger.ledger import Item
+
+PROGRESS_INTERVAL_SECONDS = 15.0
+"""The interval between two writes of progress. A training may print a line per second; the ledger needs fewer
+updates."""
+# Secondary statuses before the training job has its instances (DescribeTrainingJob, SecondaryStatus).
+_NOT_RUNNING = {"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """Watches one attempt.
+
+    Attributes:
+        attempt: The attempt.
+        until_started: Whether to watch only until the training job runs.
+        asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
+        pace: The intervals between calls of AWS.
+    """
+
+    attempt: Attempt
+    until_started: bool = False
+    asked_at: float | None = None
+    pace: Pace = field(default_factory=Pace)
+    _progress: Progress = field(init=False)
+    _log: LogFollower = field(init=False)
+    _written: float = field(init=False, default=float("-inf"))
+    _unwritten: bool = field(init=False, default=False)
+    _said: tuple[str, str] = field(init=False, default=("", ""))
+    _stopped: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self._progress = Progress(self.attempt.job.metrics)
+        self._log = LogFollower(attempt=self.attempt, pace=self.pace)
+
+    def run(self) -> Seen | None:
+        """Watch the training job.
+
+        Returns:
+            The ended training job, with its log and progress read to their end, before its end is recorded. None if
+            the ledger already has the end, the job is at another attempt, the training job runs and needs no more
+            watching, or it was deleted, which is recorded.
+        """
+        clock, started = self.attempt.clock, self.attempt.clock.now()
+        # A training job that was just requested has been described a moment ago.
+        describe_at = started if self.asked_at is None else started + spread(self.pace.describe_seconds(0.0))
+        while True:
+            age = clock.now() - started
+            item = self.attempt.item()
+            if item["attempt"] != self.attempt.number:
+                return None
+            seen = None
+            if clock.now() >= describe_at or item.get("failure"):
+                describe_at = clock.now() + spread(self.pace.describe_seconds(age))
+                seen = self.attempt.backend.describe(self.attempt.name)
+                if seen is None and age >= VISIBLE_WITHIN:
+                    self.attempt.record(deleted(self.attempt.name))
+                    return None
+            if seen and seen.ended:
+                self._follow_log(last=True)
+                return seen
+            item |= self._record(seen)
+            if _runs(item) or item["state"] in FINAL_STATES:
+                self._follow_log(last=item["state"] in FINAL_STATES)
+            self._tell(item)
+            if item["state"] in FINAL_STATES:
+                return None
+            if self._is_enough(item):
+                return self._let_go()
+            self._stop_if_cancelled()
+            clock.sleep(look_seconds(age))
+
+    def _record(self, seen: Seen | None) -> Item:
+        facts = seen.facts() if seen else {}
+        if facts:
+            self.attempt.record(facts)
+        return facts
+
+    def _tell(self, item: Item) -> None:
+        state = (item["state"], item.get("phase", ""))
+        if state != self._said:
+            self._said = state
+            facts: dict[str, Any] = {"event": "state", "state": state[0], "phase": state[1]}
+            if self.asked_at is not None and _runs(item):  # record the launch time once
+                facts["launch_seconds"] = round(self.attempt.clock.now() - self.asked_at, 1)
+                self.asked_at = None
+            self.attempt.say(f"{self.attempt.name}: {state[0]} ({state[1]})", **facts)
+
+    def _is_enough(self, item: Item) -> bool:
+        return self.until_started and _runs(item)
+
+    def _let_go(self) -> Seen | None:
+        """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
+        self.attempt.record({"batch_child": ""})
+        seen = self.attempt.backend.describe(self.attempt.name)
+        return seen if seen and seen.ended else None
+
+    def _stop_if_cancelled(self) -> None:
+        """Stop a cancelled training job once; the cancel command may have run before the training job existed."""
+        if not self._stopped and self.attempt.cancelled():
+            self._stopped = True
+            self.attempt.stop()
+
+    def _follow_log(self, *, last: bool) -> None:
+        """Write new lines of the log, and record progress unless it was recorded a moment ago."""
+        attempt, advanced = self.attempt, False
+        for host, line in self._log.rest() if last else self._log.lines():
+            said = f"[{host}] {line}" if attempt.job.instance_count > 1 else line
+            attempt.say(said, event=TRAINING, host=host)
+            advanced |= self._progress.read(line)
+        self._unwritten |= advanced
+        now = attempt.clock.now()
+        if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):
+            attempt.ledger.record_progress(attempt.submission, attempt.job.index, attempt.number, self._progress.values)
+            self._written, self._unwritten = now, False
+
+
+def _runs(item: Item) -> bool:
+    """Return True if the training job has its instances."""
+    return item["state"] == "InProgress" and item.get("phase", "") not in _NOT_RUNNING

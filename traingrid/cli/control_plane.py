@@ -1,0 +1,62 @@
+"""Control plane: the home Region's services, as commands use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from traingrid.aws.batch import Batch
+from traingrid.aws.s3 import Storage
+from traingrid.cli.deployed import find_deployment
+from traingrid.errors import UsageError
+from traingrid.ledger.ledger import Ledger
+from traingrid.submission.batch_children import Children
+from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traingrid.grid.deployment import Deployment
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlPlane:
+    """The home Region's services that the CLI uses."""
+
+    deployment: Deployment
+    ledger: Ledger
+    batch: Batch
+    storage: Storage
+
+    @property
+    def children(self) -> Children:
+        """The children of the submissions."""
+        return Children(self.storage, self.deployment.manifest_bucket, self.deployment.grid.home)
+
+    @classmethod
+    def of(cls, grid_file: Path) -> Self:
+        """Return the control plane of the grid that a file describes."""
+        deployment = find_deployment(grid_file)
+        home = deployment.grid.home
+        return cls(
+            deployment=deployment,
+            ledger=Ledger(deployment.table, home),
+            batch=Batch(deployment, home),
+            storage=Storage(home),
+        )
+
+    def status(self, submission: str) -> SubmissionStatus:
+        """Return the current status of a submission."""
+        return submission_status(submission, self.deployment.manifest_bucket, self.ledger, self.children, self.storage)
+
+    def job(self, submission: str, index: int) -> JobStatus:
+        """Return one job of a submission.
+
+        Raises:
+            UsageError: The submission or job does not exist.
+        """
+        jobs = self.status(submission).jobs
+        if index >= len(jobs):
+            message = f"Submission {submission} has no job with index {index}."
+            raise UsageError(message, f"Its indexes are 0 to {len(jobs) - 1}.")
+        return jobs[index]

@@ -1,0 +1,115 @@
+"""Account checks: verifies credentials, enabled Regions and the CDK's bootstrap, before any deployment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.grid.model import Grid
+
+OLDEST_BOOTSTRAP = 6
+"""The oldest bootstrap version that this CDK's templates accept (their rule CheckBootstrapVersion)."""
+
+TRUSTING = "--trust {} --cloudformation-execution-policies arn:aws:iam::aws:policy/AdministratorAccess"
+"""The options of `cdk bootstrap` that let another account deploy into an account
+(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
+
+
+def caller(home: str) -> tuple[str, str]:
+    """Return the account and the ARN of the credentials.
+
+    Raises:
+        TraingridError: No credentials were found, or AWS rejected them.
+    """
+    try:
+        identity: dict[str, Any] = client("sts", home).get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        step = (
+            'Set them as for the AWS CLI (aws sts get-caller-identity); for a local AWS: eval "$(traingrid local up)".'
+        )
+        raise TraingridError(f"AWS does not accept these credentials: {error}.", step) from error
+    return identity["Account"], identity["Arn"]
+
+
+def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:
+    """Return the role that a caller of the home Region's account, `home`, assumes in another account's Region."""
+    return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
+
+
+def reaches(region: str, role: ActingRole) -> bool:
+    """Return True if the caller can assume a role."""
+    try:
+        client("sts", region, role).get_caller_identity()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+def not_looked_at(region: str, account: str) -> Finding:
+    """Return the finding that a Region of another account was not checked."""
+    why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
+    mend = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
+    return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, mend=mend)
+
+
+def switched_on(home: str, regions: Collection[str], role: ActingRole | None = None) -> Iterator[Finding]:
+    """Check that the Regions of one account are enabled.
+
+    Args:
+        home: The Region whose endpoint is used.
+        regions: The Regions.
+        role: The role to assume in another account.
+    """
+    statuses: dict[str, str] = {}
+
+    def look(region: str) -> Finding:
+        if not statuses:
+            found = client("ec2", home, role).describe_regions(AllRegions=True)["Regions"]
+            statuses.update({it["RegionName"]: it["OptInStatus"] for it in found})
+        status = statuses.get(region, "not-opted-in")
+        if status == "not-opted-in":
+            mend = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
+            why = "the account has not opted in to this Region"
+            return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, mend=mend)
+        return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
+
+    for region in sorted(regions):
+        yield looked(region, "Region", partial(look, region), "ec2:DescribeRegions")
+
+
+def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
+    """Check that a Region is bootstrapped for this CDK.
+
+    Args:
+        account: Its account.
+        region: The Region.
+        role: The role to assume in another account.
+        trust: The account that deploys to the Region, if it is another one.
+    """
+    mend = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"
+
+    def look() -> Finding:
+        ssm = client("ssm", region, role)
+        try:
+            version = int(ssm.get_parameter(Name=names.BOOTSTRAP)["Parameter"]["Value"])
+        except ssm.exceptions.ParameterNotFound:
+            why = "the CDK is not bootstrapped here"
+            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
+        if version < OLDEST_BOOTSTRAP:
+            why = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
+            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, mend=mend)
+        return Finding(region=region, what="bootstrap", verdict=Verdict.GOOD, why=f"version {version}")
+
+    return looked(region, "bootstrap", look, "ssm:GetParameter")

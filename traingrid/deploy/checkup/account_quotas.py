@@ -1,0 +1,127 @@
+"""Account quotas: checks the home account's quotas of Fargate, CodeBuild, Lambda and VPCs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.aws.clients import client
+from traingrid.deploy.build_quotas import CONCURRENT_BUILDS
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.grid.model import Grid
+
+LAMBDA_CONCURRENCY = 10
+"""The concurrent executions that a grid needs: its functions use a few at a time, and throttled events are retried for
+up to six hours (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html). New accounts have
+10 (https://github.com/awslabs/fhir-works-on-aws-deployment/issues/691)."""
+
+COMPUTE_TYPES = {"": "BUILD_GENERAL1_SMALL", "cpu": "BUILD_GENERAL1_MEDIUM", "gpu": "BUILD_GENERAL1_LARGE"}
+"""The compute type of each image's build, by its target; "" is the orchestrator's (stacks/image_build.py)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A quota and the value that the grid needs.
+
+    Attributes:
+        service: Service code.
+        code: Quota code.
+        name: Quota name.
+        least: The minimum value; with less, the grid does not work.
+        enough: The sufficient value; with less, some work waits.
+        use: A clause that explains why the quota is needed.
+    """
+
+    service: str
+    code: str
+    name: str
+    least: float
+    enough: float
+    use: str
+
+
+def account_quotas(grid: Grid) -> Iterator[Finding]:
+    """Check each quota of the home Region that the deployment and the children need."""
+    for wanted in _wanted(grid):
+        yield looked(grid.home, wanted.name, partial(_look, grid.home, wanted), "servicequotas:GetServiceQuota")
+
+
+def vpc_quota(grid: Grid) -> Finding:
+    """Check that the VPC quota of the home Region allows the VPC that a first deployment creates."""
+
+    def look() -> Finding:
+        quota = _value(grid.home, "vpc", "L-F678F1CE")
+        ec2 = client("ec2", grid.home)
+        used = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
+        if used < quota:
+            return Finding(
+                region=grid.home, what=_VPCS, verdict=Verdict.GOOD, why=f"{quota:g} granted, {used} exist, 1 needed"
+            )
+        why = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
+        mend = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
+        return Finding(region=grid.home, what=_VPCS, verdict=Verdict.WRONG, why=why, mend=mend)
+
+    return looked(grid.home, _VPCS, look, "ec2:DescribeVpcs")
+
+
+_VPCS = "VPCs per Region"
+
+
+def _wanted(grid: Grid) -> Iterator[Wanted]:
+    children = grid.orchestrator
+    yield Wanted(
+        service="fargate",
+        code="L-3032A538",
+        name="Fargate On-Demand vCPU resource count",
+        least=children.vcpu,
+        enough=children.max_vcpus,
+        use=f"orchestrator.max_vcpus is {children.max_vcpus}; with less, fewer children run at once and the rest wait",
+    )
+    targets = sorted({"", *grid.targets()})
+    for compute in dict.fromkeys(COMPUTE_TYPES[target] for target in targets if target or not children.image_tag):
+        quota = CONCURRENT_BUILDS[compute]
+        use = "the deployment builds an image of this size"
+        yield Wanted(service="codebuild", code=quota.code, name=quota.name, least=1, enough=1, use=use)
+    yield Wanted(
+        service="lambda",
+        code="L-B99A9384",
+        name="Lambda concurrent executions",
+        least=LAMBDA_CONCURRENCY,
+        enough=LAMBDA_CONCURRENCY,
+        use="intake, recorder, reconciler and guard run at the same time",
+    )
+
+
+def _look(region: str, wanted: Wanted) -> Finding:
+    value = _value(region, wanted.service, wanted.code)
+    mend = "" if value >= wanted.enough else _request(region, wanted.service, wanted.code, wanted.enough)
+    verdict = Verdict.GOOD if value >= wanted.least else Verdict.WRONG
+    why = f"{value:g} granted, {wanted.enough:g} needed"
+    return Finding(
+        region=region, what=wanted.name, verdict=verdict, why=f"{why}: {wanted.use}" if mend else why, mend=mend
+    )
+
+
+def _value(region: str, service: str, code: str) -> float:
+    """Return the applied value of a quota, or AWS's default where none is applied (GetServiceQuota, API reference)."""
+    quotas: Any = client("service-quotas", region)
+    try:
+        return float(quotas.get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchResourceException":
+            raise
+    return float(quotas.get_aws_default_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])
+
+
+def _request(region: str, service: str, code: str, value: float) -> str:
+    return (
+        f"aws service-quotas request-service-quota-increase --region {region} --service-code {service} "
+        f"--quota-code {code} --desired-value {value:g}"
+    )

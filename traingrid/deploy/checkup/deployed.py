@@ -1,0 +1,160 @@
+"""Deployed resources: checks stacks, buckets, execution roles and the images that jobs pull."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
+from traingrid.deploy.region_guard import removed_by_force
+from traingrid.grid.deployment import Deployment
+from traingrid.manifest.plan import image_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.grid.image import Image
+    from traingrid.grid.model import Grid
+
+
+NOT_DEPLOYED = "not deployed"
+
+
+def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
+    """Check that a stack exists and its last operation succeeded."""
+
+    def look() -> Finding:
+        try:
+            status = client("cloudformation", region, role).describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        except ClientError as error:
+            if "does not exist" not in error.response["Error"].get("Message", ""):
+                raise
+            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, mend=_DEPLOY)
+        whole = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+        mend = "" if whole else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
+        if status == "DELETE_FAILED":  # a deployment cannot update this stack
+            mend = (
+                f"to keep the grid: {removed_by_force(name, region)}, then {_DEPLOY}; "
+                "otherwise: npx cdk destroy --all again"
+            )
+        verdict = Verdict.GOOD if whole else Verdict.WRONG
+        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, mend=mend)
+
+    return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
+
+
+def built(grid: Grid) -> dict[str, str]:
+    """Return the outputs of the builds stack: the images of the last deployment; empty if they cannot be read."""
+    try:
+        stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.builds_stack(grid.name))["Stacks"]
+    except (BotoCoreError, ClientError):  # the check of the stack reports this error
+        return {}
+    return {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
+
+
+def things_of(
+    grid: Grid, account: str, region: str, training_images: str, role: ActingRole | None = None
+) -> Iterator[Finding]:
+    """Check the resources, other than the stack, that jobs in a training Region need.
+
+    Args:
+        grid: The grid.
+        account: The Region's account.
+        region: The training Region.
+        training_images: The built images, as `Deployment.images` in JSON; empty if they cannot be read.
+        role: The role to assume in another account.
+    """
+    own = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
+    for bucket in (*grid.data_buckets(account, region), names.output_bucket(grid.name, account, region)):
+        yield _bucket(bucket, region, role, own=bucket in own)
+    yield _role(names.execution_role(grid.name, region), region, role)
+    deployment = Deployment(
+        grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
+    )
+    for alias, known in grid.images.items():
+        if known.build and known.target not in deployment.images:
+            yield _not_built(region, alias, known, read=bool(training_images))
+            continue
+        uri = deployment.image_uri(alias, region)
+        if names.repository_uri(account, region, "") in uri:
+            yield image(f"image {alias}", uri, region, role, rebuild=grid.rebuild)
+
+
+def image(what: str, uri: str, region: str, role: ActingRole | None = None, *, rebuild: int = 0) -> Finding:
+    """Check that an image of this account is in its repository; `rebuild` is the value in grid.yaml."""
+    tag = uri.rpartition("/")[2].partition("@" if "@" in uri else ":")[2]
+
+    def look() -> bool:
+        return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
+
+    mend = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
+    absent = _absent(region, f"{what} ({tag})", mend)
+    return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
+
+
+def _bucket(bucket: str, region: str, role: ActingRole | None, *, own: bool) -> Finding:
+    def look() -> bool:
+        client("s3", region, role).head_bucket(Bucket=bucket)
+        return True
+
+    place = "" if region == "us-east-1" else f" --create-bucket-configuration LocationConstraint={region}"
+    create = f"aws s3api create-bucket --region {region} --bucket {bucket}{place}  # or correct its name in grid.yaml"
+    absent = _absent(region, f"bucket {bucket}", REVERT_DRIFT if own else create)
+    return _unless(absent, look, "s3:ListBucket", "404", "NoSuchBucket", "301")
+
+
+def _role(name: str, region: str, role: ActingRole | None) -> Finding:
+    """Check that an execution role exists and, in the caller's own account, has a policy."""
+    iam = client("iam", region, role)
+
+    def look() -> bool:
+        iam.get_role(RoleName=name)
+        return True
+
+    found = _unless(_absent(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity")
+    if found.verdict is not Verdict.GOOD or role:
+        return found
+
+    def policies() -> Finding:
+        inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
+        if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
+            return found
+        why = "the role has no policy: training jobs cannot read data"
+        return replace(found, verdict=Verdict.WRONG, why=why, mend=REVERT_DRIFT)
+
+    return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
+
+
+def _not_built(region: str, alias: str, known: Image, *, read: bool) -> Finding:
+    """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
+    if read:
+        why = f"the deployed grid has not built the target {known.target} of {known.build}"
+        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, mend=_DEPLOY)
+    why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
+    return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
+
+
+def _absent(region: str, what: str, mend: str) -> Finding:
+    return Finding(region=region, what=what, verdict=Verdict.WRONG, why="does not exist", mend=mend)
+
+
+def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
+    """Return `absent` if `look` returns False or AWS answers with a code in `missing`; otherwise a good finding."""
+
+    def there() -> Finding:
+        try:
+            found = look()
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in missing:
+                raise
+            found = False
+        return replace(absent, verdict=Verdict.GOOD, why="", mend="") if found else absent
+
+    return looked(absent.region, absent.what, there, permission)

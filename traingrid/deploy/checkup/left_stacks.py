@@ -1,0 +1,76 @@
+"""Left stacks: finds stacks in Regions that grid.yaml no longer has in an account.
+
+`cdk deploy` does not remove these stacks, and `cdk destroy` does not find them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.clients import brisk, client
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.grid.model import Grid
+
+_AT_ONCE = 16
+
+
+def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
+    """Find the grid's stacks in the caller's account, in Regions that the grid no longer has in this account.
+
+    Each finding has the command that deletes the stack. Regions that moved to another account are included.
+
+    Args:
+        grid: The grid.
+        account: The account of the credentials.
+    """
+    regions: list[str] = []
+    own = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}
+
+    def look() -> Finding:
+        found = client("ec2", grid.home).describe_regions()["Regions"]
+        regions.extend(sorted({it["RegionName"] for it in found} - own))
+        return Finding(what="Regions of the account", verdict=Verdict.GOOD)
+
+    looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
+    if looking.verdict is not Verdict.GOOD:
+        yield looking
+        return
+    for region in regions:
+        brisk("cloudformation", region)  # boto3 cannot create clients in several threads
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
+    for region, found in zip(regions, stacks, strict=True):
+        for name in found:
+            yield Finding(
+                region=region,
+                what=f"stack {name}",
+                verdict=Verdict.GOOD,
+                why="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
+                mend=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
+            )
+
+
+def _stacks(grid: str, region: str) -> list[str]:
+    cloudformation = brisk("cloudformation", region)
+    return [
+        name
+        for name in (names.region_stack(grid, region), names.registry_stack(grid, region))
+        if is_there(cloudformation, name)
+    ]
+
+
+def is_there(cloudformation: object, name: str) -> bool:
+    """Return True if the stack exists. Access denied counts as absent: the grid has no stack in such a Region."""
+    try:
+        cloudformation.describe_stacks(StackName=name)  # type: ignore[attr-defined]
+    except (ClientError, BotoCoreError):
+        return False
+    return True

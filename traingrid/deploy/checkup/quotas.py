@@ -1,0 +1,107 @@
+"""Training quotas: checks that a Region offers the instance types that jobs request, and in sufficient number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from traingrid.aws.clients import client
+from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """The number of instances of one type that the jobs in one Region request.
+
+    Attributes:
+        region: The Region.
+        instance_type: The type.
+        spot: Whether they are spot instances, which have separate quotas.
+        largest: The number for the largest job; with a smaller quota it can never start.
+        together: The number for all jobs at once; with a smaller quota some jobs wait for others.
+    """
+
+    region: str
+    instance_type: str
+    spot: bool
+    largest: int
+    together: int
+
+    @property
+    def quota(self) -> str:
+        """The name of the quota (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html)."""
+        return f"{self.instance_type} for {'spot ' * self.spot}training job usage"
+
+
+def of_grid(grid: Grid) -> list[Need]:
+    """Return the need of one job with grid.yaml's defaults, in each Region."""
+    job = grid.job
+    return [
+        Need(
+            region=region,
+            instance_type=job.instance_type,
+            spot=False,
+            largest=job.instance_count,
+            together=job.instance_count,
+        )
+        for region in grid.regions
+    ]
+
+
+def of_jobs(jobs: Iterable[Job]) -> list[Need]:
+    """Return the needs of a manifest's jobs in their first Regions."""
+    largest: dict[tuple[str, str, bool], int] = {}
+    together: Counter[tuple[str, str, bool]] = Counter()
+    for job in jobs:
+        key = job.region, job.instance_type, job.spot
+        largest[key] = max(largest.get(key, 0), job.instance_count)
+        together[key] += job.instance_count
+    return [
+        Need(region=region, instance_type=kind, spot=spot, largest=count, together=together[region, kind, spot])
+        for (region, kind, spot), count in sorted(largest.items())
+    ]
+
+
+def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
+    """Check the quota for each need of a Region; `role` is the role to assume in another account."""
+    quotas: dict[str, Any] = {}
+
+    def look(need: Need) -> Finding:
+        if not quotas:
+            quota_list = client("service-quotas", region, role).get_paginator("list_service_quotas")
+            pages = quota_list.paginate(ServiceCode="sagemaker")
+            quotas.update({quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]})
+        return _judged(need, quotas.get(need.quota))
+
+    for need in needs:
+        yield looked(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
+
+
+def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
+    if quota is None:
+        mend = "choose another instance type, or remove the Region from grid.yaml"
+        why = "SageMaker has no such quota: the Region does not offer the instance type"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=mend)
+    value = int(quota["Value"])
+    raise_it = (
+        f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
+        f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
+    )
+    if value < need.largest:
+        why = f"{value} granted, but one job needs {need.largest}: it could never start"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, mend=raise_it)
+    if value < need.together:
+        why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
+        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, mend=raise_it)
+    return Finding(
+        region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"
+    )

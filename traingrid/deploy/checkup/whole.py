@@ -1,0 +1,112 @@
+"""Complete check-up: runs all checks of a grid, Regions in parallel."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.deploy.checkup import account as accounts
+from traingrid.deploy.checkup import deployed, quotas
+from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
+from traingrid.deploy.checkup.batch_queue import batch_queue
+from traingrid.deploy.checkup.deployed import NOT_DEPLOYED
+from traingrid.deploy.checkup.finding import Finding, Verdict
+from traingrid.deploy.checkup.left_stacks import left_stacks
+from traingrid.deploy.checkup.linked_roles import linked_roles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from traingrid.aws.clients import ActingRole
+    from traingrid.deploy.checkup.quotas import Need
+    from traingrid.grid.model import Grid
+
+
+def check_up(grid: Grid, account: str, needs: Sequence[Need]) -> Iterator[Finding]:
+    """Run all checks of a grid, from the preconditions of a deployment to the resources that jobs need.
+
+    Skip Regions that are disabled, and the resources of stacks that do not exist.
+
+    Args:
+        grid: The grid, as its file describes it.
+        account: The account of the credentials.
+        needs: The instances that jobs need.
+    """
+    home = grid.account or account
+    own = {region for region in grid.regions if grid.account_of(region, home) == account}
+    own |= {grid.home} if home == account else set()
+    on = list(accounts.switched_on(grid.home, own))
+    yield from on
+    reachable = [found.region for found in on if found.verdict is not Verdict.WRONG]
+    wanted = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
+    with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
+        for found in pool.map(lambda region: list(_in_region(wanted, account, region)), reachable):
+            yield from found
+    yield from left_stacks(grid, account)
+    if home != account:
+        yield accounts.not_looked_at(grid.home, home)
+    for region in grid.regions:
+        if (owner := grid.account_of(region, home)) != account:
+            role = accounts.acting_as(grid, home, region) if home == account else None
+            yield from _elsewhere(wanted, owner, region, role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """The inputs of the checks in every Region; `built` holds the outputs of the builds stack."""
+
+    grid: Grid
+    needs: Sequence[Need]
+    built: Mapping[str, str]
+
+
+def _in_region(wanted: _Wanted, account: str, region: str) -> Iterator[Finding]:
+    """Check a Region of the caller's own account."""
+    grid = wanted.grid
+    home = grid.account or account
+    yield accounts.bootstrapped(account, region, trust="" if home == account else home)
+    if region == grid.home and home == account:
+        yield deployed.stack(names.images_stack(grid.name), region)
+        yield deployed.stack(names.builds_stack(grid.name), region)
+        yield from _of_control_plane(grid)
+        yield deployed.stack(names.guard_stack(grid.name), region)
+        if uri := wanted.built.get("OrchestratorImage"):
+            yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
+    if region in grid.regions and grid.account_of(region, home) == account:
+        yield from _of_training(wanted, account, region)
+
+
+def _of_control_plane(grid: Grid) -> Iterator[Finding]:
+    """Check the control plane, and the account's quotas and roles that it needs."""
+    yield from account_quotas(grid)
+    yield from linked_roles(grid.home)
+    stack = deployed.stack(names.control_stack(grid.name), grid.home)
+    if stack.why == NOT_DEPLOYED and grid.network.kind != "existing":
+        yield vpc_quota(grid)
+    yield stack
+    if stack.verdict is Verdict.GOOD:
+        yield from batch_queue(grid)
+
+
+def _elsewhere(wanted: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
+    """Check a Region of another account, or report that the caller has no access to it."""
+    if role is None or not accounts.reaches(region, role):
+        yield accounts.not_looked_at(region, account)
+        return
+    yield from accounts.switched_on(wanted.grid.home, [region], role)
+    yield accounts.bootstrapped(account, region, role, trust=wanted.grid.account or "")
+    yield from _of_training(wanted, account, region, role)
+
+
+def _of_training(wanted: _Wanted, account: str, region: str, role: ActingRole | None = None) -> Iterator[Finding]:
+    """Check the resources that jobs need in a training Region; `role` is the role to assume in another account."""
+    grid = wanted.grid
+    if region in grid.replicas():
+        yield deployed.stack(names.registry_stack(grid.name, region), region, role)
+    yield from quotas.granted(region, [need for need in wanted.needs if need.region == region], role)
+    stack = deployed.stack(names.region_stack(grid.name, region), region, role)
+    yield stack
+    if stack.verdict is Verdict.GOOD:
+        yield from deployed.things_of(grid, account, region, wanted.built.get("TrainingImages", ""), role)

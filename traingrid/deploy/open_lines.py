@@ -1,0 +1,83 @@
+"""Open lines: finds a grid's unfinished lines, including those that no child has opened, and their possible Regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.job import Job
+from traingrid.ledger.items import is_by_hand
+from traingrid.ledger.submissions import by_submission
+from traingrid.submission.batch_children import GONE
+from traingrid.submission.files import chunks, jobs_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.submissions import Submission
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLine:
+    """A line that has not ended.
+
+    Attributes:
+        submission: Its submission.
+        regions: The Regions in which it trains or may train next: without capacity, a line moves to the next Region of
+            its data, cyclically. Empty if they are unknown until a child starts.
+    """
+
+    submission: str
+    regions: frozenset[str]
+
+    def may_be_in(self, region: str) -> bool:
+        """Return True if the line trains in a Region or may still move there."""
+        return not self.regions or region in self.regions
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLines:
+    """Finds the lines that have not ended.
+
+    Attributes:
+        ledger: The ledger.
+        storage: Reads the submissions.
+        bucket: The manifest bucket.
+        batch_status: Returns Batch's status of a job by its id; empty if Batch no longer knows the job.
+    """
+
+    ledger: Ledger
+    storage: Storage
+    bucket: str
+    batch_status: Callable[[str], str]
+
+    def find(self) -> Iterator[OpenLine]:
+        """Yield every line that has not ended, of every submission."""
+        for name, submission in by_submission(self.ledger.everything()).items():
+            for item in submission.live.values():
+                regions = frozenset({item["region"], *item.get("regions", ())})
+                yield OpenLine(submission=name, regions=regions)
+            yield from self._unopened(submission)
+
+    def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
+        """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
+        head = submission.head
+        if head is None or len(submission.opened) >= head["jobs"]:
+            return
+        if is_by_hand(head):
+            if self.batch_status(head["batch_job"]) not in (*GONE, ""):
+                for _ in range(head["jobs"] - len(submission.opened)):
+                    yield OpenLine(submission=head["submission"], regions=frozenset())
+            return
+        for job in self._jobs(head):
+            if job.index not in submission.opened:
+                yield OpenLine(submission=head["submission"], regions=frozenset(job.regions))
+
+    def _jobs(self, head: Item) -> Iterator[Job]:
+        for chunk in range(len(chunks(head["jobs"]))):
+            uri = S3Uri(self.bucket, jobs_key(head["submission"], chunk))
+            yield from map(Job.model_validate_json, (self.storage.read_if_exists(uri) or b"").splitlines())

@@ -1,0 +1,228 @@
+"""Region guard: prevents a deployment from removing a Region or a grid that has unfinished jobs.
+
+CloudFormation calls the guard before it changes anything (stacks/region_guard.py, stacks/guard_stack.py); a refusal
+fails the deployment. CloudFormation also calls it during a rollback. Then the guard refuses nothing, because a failed
+rollback leaves a stack that cannot be deployed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import brisk, client
+from traingrid.aws.s3 import Storage
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES
+from traingrid.deploy.custom_resource import answer
+from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
+from traingrid.deploy.open_lines import OpenLine, OpenLines
+from traingrid.ledger.ledger import Ledger
+from traingrid.log_lines import log_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from traingrid.backends.training_jobs import TrainingJobs
+    from traingrid.grid.deployment import Deployment
+
+_ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+_SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
+
+
+@dataclass(frozen=True)
+class Left:
+    """The unfinished lines and running training jobs.
+
+    Attributes:
+        lines: The number of unfinished lines by submission.
+        training_jobs: The names of running training jobs; most belong to these lines.
+    """
+
+    lines: Counter[str] = field(default_factory=Counter)
+    training_jobs: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.training_jobs)
+
+    def __str__(self) -> str:
+        shown = [f"{submission} ({count})" for submission, count in self.lines.most_common(_SHOWN)]
+        more = f" and {len(self.lines) - _SHOWN} more" if len(self.lines) > _SHOWN else ""
+        total = self.lines.total()
+        lines = f"{_count(total, 'job')} of {', '.join(shown)}{more} {'has' if total == 1 else 'have'} not ended"
+        runs = f"{_count(len(self.training_jobs), 'training job')} running"
+        return ", ".join([*([lines] if self.lines else []), *([runs] if self.training_jobs else [])])
+
+    @property
+    def submission(self) -> str:
+        """The submission to use in a suggested command."""
+        found = self.lines.most_common(1)
+        return found[0][0] if found else "SUBMISSION"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionGuard:
+    """Answers the requests of CloudFormation.
+
+    Attributes:
+        grid: The grid's name.
+        home: Its home Region.
+        regions: Its training Regions.
+        open_lines: Returns the unfinished lines.
+        training_jobs: Returns the training jobs of a Region.
+        stack_status: Returns the status of a stack by its id.
+    """
+
+    grid: str
+    home: str
+    regions: Collection[str]
+    open_lines: Callable[[], Iterable[OpenLine]]
+    training_jobs: Callable[[str], TrainingJobs]
+    stack_status: Callable[[str], str]
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        """Return the guard of a deployment."""
+        grid = deployment.grid
+        batch = Batch(deployment, grid.home, brisk)
+        lines = OpenLines(
+            ledger=Ledger(deployment.table, grid.home, brisk),
+            storage=Storage(grid.home, brisk),
+            bucket=deployment.manifest_bucket,
+            batch_status=lambda job: str((batch.describe(job) or {}).get("status", "")),
+        )
+        return cls(
+            grid=grid.name,
+            home=grid.home,
+            regions=list(grid.regions),
+            open_lines=lines.find,
+            training_jobs=lambda region: training_jobs_in(deployment, region, brisk),
+            stack_status=_stack_status,
+        )
+
+    def answer(self, event: Mapping[str, Any]) -> None:
+        """Answer a request of CloudFormation with success, or with the reason of a refusal and the next step."""
+        try:
+            refusal = self.refusal(event)
+        except (ClientError, BotoCoreError) as error:
+            refusal = (
+                f"The check for unfinished jobs of {self.grid} failed: {error}. "
+                f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
+            )
+        name = f"{self.grid}-{event['LogicalResourceId']}"
+        request = {**event, "PhysicalResourceId": event.get("PhysicalResourceId", name)}
+        answer(request, "FAILED" if refusal else "SUCCESS", reason=refusal)
+
+    def refusal(self, event: Mapping[str, Any]) -> str:
+        """Return why a deployment may not continue, as sentences; empty if it may.
+
+        Args:
+            event: The request
+                (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/crpg-ref-requests.html).
+
+        Raises:
+            ClientError, BotoCoreError: The ledger or CloudFormation did not answer.
+        """
+        asked = event["ResourceType"], event["RequestType"]
+        if asked == (names.REGIONS_QUESTION, "Update"):
+            before, wanted = event["OldResourceProperties"], event["ResourceProperties"]
+            removed, changes = _removed(before, wanted), list(guarded_changes(before, wanted))
+            if (removed or changes) and self._goes_on(event):
+                return self._of_an_update(removed, changes)
+            return ""
+        if asked == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
+            return self._of_the_grid(event)
+        return ""
+
+    def _goes_on(self, event: Mapping[str, Any]) -> bool:
+        return self.stack_status(event["StackId"]) in _ON_THE_WAY
+
+    def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
+        """Return why Regions cannot leave the grid, and why other settings cannot change."""
+        lines = list(self.open_lines())
+        said = [_of_a_change(change, lines) for change in changes]
+        return " ".join(filter(None, [*said, *self._of_regions(removed, lines)]))
+
+    def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
+        """Return why Regions cannot leave the grid."""
+        said = []
+        for region in removed:
+            found = Counter(line.submission for line in lines if line.may_be_in(region))
+            if left := Left(found, self._running(region)):
+                said.append(
+                    f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
+                    f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
+                    f"{left.submission}`), and deploy again. If the Region is permanently lost, set "
+                    f"`abandoned_regions: [{region}]` in grid.yaml."
+                )
+        return said
+
+    def _of_the_grid(self, event: Mapping[str, Any]) -> str:
+        """Return why the grid cannot be destroyed."""
+        lines = Counter(line.submission for line in self.open_lines())
+        left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
+        if not left:
+            return ""
+        return (
+            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or "
+            f"cancel them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
+        )
+
+    def _by_force(self, event: Mapping[str, Any]) -> str:
+        if event["ResourceType"] != names.JOBS_QUESTION:
+            return ""
+        return f" To destroy it despite them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
+
+    def _running(self, region: str) -> list[str]:
+        """Return the training jobs that run in a Region; empty if it does not answer, so that only the ledger counts.
+
+        The same applies to a Region of another account, in which the guard has no role.
+        """
+        try:
+            active = chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES))
+            return [job.name for job in active]
+        except (ClientError, BotoCoreError) as error:
+            sentence = f"{region} is checked by the ledger only, because SageMaker does not list its jobs: {error}"
+            print(log_line(sentence, level="ERROR", event="unreachable", region=region))
+            return []
+
+
+def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
+    """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
+    if change.always:
+        return f"{change.what}: {change.why}. {change.way_back}."
+    left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
+    if not left:
+        return ""
+    return (
+        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or cancel them "
+        f"(`traingrid cancel {left.submission}`), and deploy again."
+    )
+
+
+def removed_by_force(stack: str, region: str) -> str:
+    """Return the command that deletes a stack and retains the resources that cannot be deleted
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DeleteStack.html)."""
+    command = f"aws cloudformation delete-stack --region {region} --stack-name {stack}"
+    return f"{command} --deletion-mode FORCE_DELETE_STACK"
+
+
+def _removed(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the Regions that leave the grid or move to another account."""
+    accounts, others = before.get("Elsewhere") or {}, wanted.get("Elsewhere") or {}
+    stay = {region for region in wanted["Regions"] if accounts.get(region) == others.get(region)}
+    return [region for region in before["Regions"] if region not in {*stay, *wanted.get("Abandoned", ())}]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _stack_status(stack: str) -> str:
+    return str(client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"])

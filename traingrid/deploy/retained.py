@@ -1,0 +1,195 @@
+"""Retained resources: finds the buckets, ledger and keys that remain when a grid's stacks are destroyed.
+
+`cdk destroy` removes all other resources and does not list these. This module finds them by their names, and keys,
+which have no names, by the grid's tag. So it also finds them after the stacks are gone, and in Regions that have left
+the grid.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.aws.clients import client
+from traingrid.deploy import prices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.grid.model import Grid
+
+_GB = 2**30
+_MEASURED = timedelta(days=3)  # CloudWatch receives the sizes of buckets once a day, one day late
+_STORAGE_CLASSES = (
+    "StandardStorage",
+    "IntelligentTieringFAStorage",
+    "StandardIAStorage",
+    "GlacierInstantRetrievalStorage",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retained:
+    """A resource that is retained when its stack is deleted.
+
+    Attributes:
+        region: Its Region.
+        kind: Its type: bucket, table or key.
+        name: Its name; the ARN of a key.
+        holds: Its purpose.
+        gigabytes: Its size; None if it is not known yet.
+        dollars: Its monthly cost at the list prices of us-east-1; None if it is not known.
+        remove: The command that deletes it permanently.
+    """
+
+    region: str
+    kind: str
+    name: str
+    holds: str
+    gigabytes: float | None = None
+    dollars: float | None = None
+    remove: str = ""
+
+
+def retained(grid: Grid, account: str) -> list[Retained]:
+    """Return the resources of a grid that are or were retained when its stacks are destroyed.
+
+    Args:
+        grid: The grid; only its name and Regions are used, and the Regions of its buckets are added.
+        account: The account of the credentials.
+
+    Raises:
+        ClientError: The caller lacks a permission, or a Region is disabled.
+    """
+    buckets = sorted(_buckets(grid, account))
+    regions = sorted({grid.home, *grid.regions, *(region for _, region, _ in buckets)})
+    for region in regions:
+        client("resourcegroupstaggingapi", region)  # boto3 cannot create clients in several threads
+    with ThreadPoolExecutor(len(regions)) as pool:
+        measured = pool.map(lambda bucket: _bucket(*bucket), buckets)
+        keys = chain.from_iterable(pool.map(lambda region: list(_keys(grid, region)), regions))
+        return [*measured, *_ledger(grid), *keys]
+
+
+def _buckets(grid: Grid, account: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, Region and purpose of every bucket with a name of this grid."""
+    purposes = {
+        names.manifest_bucket: "manifests, reports and submissions",
+        names.data_bucket: "uploaded data",
+        names.output_bucket: "models, checkpoints and logs of training",
+    }
+    called = {
+        re.compile(re.escape(name_of(grid.name, account, "@")).replace("@", r"([a-z]{2}(?:-[a-z]+)+-\d)")): holds
+        for name_of, holds in purposes.items()
+    }
+    for page in client("s3", grid.home).get_paginator("list_buckets").paginate():
+        for bucket in page["Buckets"]:
+            for pattern, holds in called.items():
+                if match := pattern.fullmatch(bucket["Name"]):
+                    yield bucket["Name"], match[1], holds
+
+
+def _bucket(name: str, region: str, holds: str) -> Retained:
+    size = _size(name, region)
+    code = f"b = boto3.resource('s3', '{region}').Bucket('{name}'); b.object_versions.delete(); b.delete()"
+    return Retained(
+        region=region,
+        kind="bucket",
+        name=name,
+        holds=holds,
+        gigabytes=size,
+        dollars=None if size is None else size * prices.BUCKET_STORAGE.dollars,
+        remove=f'python -c "import boto3; {code}"',
+    )
+
+
+def _size(bucket: str, region: str) -> float | None:
+    """Return the last size of a bucket in CloudWatch, including old versions; None before the first measurement
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/metrics-dimensions.html)."""
+    queries = [
+        {
+            "Id": f"class{number}",
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/S3",
+                    "MetricName": "BucketSizeBytes",
+                    "Dimensions": [
+                        {"Name": "BucketName", "Value": bucket},
+                        {"Name": "StorageType", "Value": storage_class},
+                    ],
+                },
+                "Period": 86400,
+                "Stat": "Average",
+            },
+        }
+        for number, storage_class in enumerate(_STORAGE_CLASSES)
+    ]
+    now = datetime.now(UTC)
+    found = client("cloudwatch", region).get_metric_data(
+        MetricDataQueries=queries, StartTime=now - _MEASURED, EndTime=now, ScanBy="TimestampDescending"
+    )
+    values: list[float] = [result["Values"][0] for result in found["MetricDataResults"] if result["Values"]]
+    if values:
+        return float(sum(values)) / _GB
+    return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
+
+
+def _ledger(grid: Grid) -> Iterable[Retained]:
+    table, region = names.ledger(grid.name), grid.home
+    dynamodb = client("dynamodb", region)
+    try:
+        described: dict[str, Any] = dynamodb.describe_table(TableName=table)["Table"]
+    except dynamodb.exceptions.ResourceNotFoundException:
+        return ()
+    size = described.get("TableSizeBytes", 0) / _GB
+    command = f"aws dynamodb {{}} --region {region} --table-name {table}"
+    unprotected = command.format("update-table") + " --no-deletion-protection-enabled"
+    return (
+        Retained(
+            region=region,
+            kind="table",
+            name=table,
+            holds="the ledger: all jobs and their results",
+            gigabytes=size,
+            dollars=size * (prices.TABLE_STORAGE.dollars + prices.TABLE_RECOVERY.dollars),
+            remove=f"{unprotected} && {command.format('delete-table')}",
+        ),
+    )
+
+
+def _keys(grid: Grid, region: str) -> Iterator[Retained]:
+    """Yield the keys that the grid's stacks created; customer keys given in grid.yaml do not belong to the grid."""
+    pages = (
+        client("resourcegroupstaggingapi", region)
+        .get_paginator("get_resources")
+        .paginate(TagFilters=[{"Key": names.TAG_GRID, "Values": [grid.name]}], ResourceTypeFilters=["kms:key"])
+    )
+    for arn in sorted(found["ResourceARN"] for page in pages for found in page["ResourceTagMappingList"]):
+        described = _described_key(arn, region)
+        if described and described["KeyState"] != "PendingDeletion":
+            yield Retained(
+                region=region,
+                kind="key",
+                name=arn,
+                holds=f"encryption key: {described.get('Description') or 'the grid'}",
+                dollars=prices.KEY.dollars,
+                remove=f"aws kms schedule-key-deletion --region {region} --key-id {arn.rpartition('/')[2]}",
+            )
+
+
+def _described_key(arn: str, region: str) -> dict[str, Any] | None:
+    kms = client("kms", region)
+    try:
+        described: dict[str, Any] = kms.describe_key(KeyId=arn)["KeyMetadata"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NotFoundException":
+            raise
+        return None
+    return described

@@ -1,0 +1,1 @@
+"""Grid: the model of grid.yaml, its file, and names and ARNs of a deployment."""

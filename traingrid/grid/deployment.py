@@ -1,0 +1,144 @@
+"""Deployment: the names and ARNs of a deployed grid, read from the environment of Lambda or the orchestrator."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from pydantic import ValidationError
+
+from traingrid import names
+from traingrid.aws.clients import ActingRole
+from traingrid.errors import UsageError
+from traingrid.grid import framework_images
+from traingrid.grid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
+from traingrid.grid.model import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.grid.image import Image
+    from traingrid.names import Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """A deployed grid.
+
+    Attributes:
+        grid: The configuration of the deployed grid.
+        account: The id of the home Region's AWS account.
+        table: The name of the ledger table.
+        manifest_bucket: The name of the bucket for manifests.
+        images: The tag, "@" and the digest of each training image that the deployment built, by target.
+        frameworks: AWS's own training images that the deployment found, by alias.
+        job_queue: The name or ARN of the Batch job queue; empty in processes that submit no jobs.
+        job_definition: The name or ARN of the Batch job definition; empty in processes that submit no jobs.
+        part: The part of this process in Regions of other accounts, which selects the role that it assumes there.
+    """
+
+    grid: Grid
+    account: str
+    table: str
+    manifest_bucket: str
+    images: Mapping[str, str] = field(default_factory=dict)
+    frameworks: Mapping[str, FrameworkImage] = field(default_factory=dict)
+    job_queue: str = ""
+    job_definition: str = ""
+    part: Part = "use"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], part: Part = "use") -> Self:
+        """Read the variables that the control stack sets.
+
+        Args:
+            environment: The environment variables.
+            part: The part of this process in Regions of other accounts.
+
+        Raises:
+            UsageError: A variable is missing, or another version of traingrid deployed the grid.
+        """
+        try:
+            found = cls(
+                grid=Grid.from_environment(environment["TRAINGRID_GRID"]),
+                account=environment["TRAINGRID_ACCOUNT"],
+                table=environment["TRAINGRID_TABLE"],
+                manifest_bucket=environment["TRAINGRID_MANIFEST_BUCKET"],
+                images=json.loads(environment.get("TRAINGRID_IMAGES", "{}")),
+                frameworks=framework_images.from_environment(environment.get("TRAINGRID_FRAMEWORKS", "{}")),
+                job_queue=environment.get("TRAINGRID_JOB_QUEUE", ""),
+                job_definition=environment.get("TRAINGRID_JOB_DEFINITION", ""),
+                part=part,
+            )
+        except KeyError as missing:
+            message = f"The environment variable {missing.args[0]} is not set."
+            next_step = "Run this from the job definition or function that `cdk deploy` created."
+            raise UsageError(message, next_step) from None
+        except ValidationError as error:
+            message = f"This version of traingrid cannot read the deployed grid: {error}."
+            raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
+
+        aliases = {alias for alias, image in found.grid.images.items() if image.is_of_aws}
+        if missing_images := (set(found.grid.targets()) - set(found.images)) | (aliases - set(found.frameworks)):
+            message = f"The environment has no image for {', '.join(sorted(missing_images))}."
+            raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
+        return found
+
+    def account_of(self, region: str) -> str:
+        """Return the account of a training Region; for a removed Region, the home Region's account."""
+        return self.grid.account_of(region, self.account) if region in self.grid.regions else self.account
+
+    def acting_in(self, region: str) -> ActingRole | None:
+        """Return the role that this process assumes in a training Region; None if the Region is in its own account."""
+        account = self.account_of(region)
+        if account == self.account:
+            return None
+        arn = names.role_arn(account, names.acting_role(self.grid.name, self.part, region))
+        return ActingRole(arn=arn, session=f"{self.grid.name}-{self.part}", home=self.grid.home)
+
+    def image_uri(self, image: str, region: str) -> str:
+        """Return the URI of a job's training image in `region`.
+
+        Args:
+            image: An alias of grid.yaml, or the URI of an image.
+            region: The training Region.
+
+        Raises:
+            KeyError: `image` is neither an alias nor a URI.
+        """
+        known = self.grid.images.get(image)
+        if known is None and "/" not in image:
+            raise KeyError(image)
+        if known is None or known.uri is not None:
+            return (known.uri or image if known else image).replace("{region}", region)
+        if known.is_of_aws:
+            return self._framework(image, known).uri(region)
+        repository = names.repository(self.grid.name, known.build or known.repository or "")
+        digest = self.images.get(known.target or "", "").partition("@")[2]
+        if digest:
+            return names.image_of_digest(self.account_of(region), region, repository, digest)
+        # A grid that is only planned has no built image yet, and so no digest.
+        return names.image_uri(
+            self.account_of(region), region, repository, known.tag or f"{names.BUILT_TAG}-{known.target}"
+        )
+
+    def _framework(self, alias: str, known: Image) -> FrameworkImage:
+        """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default."""
+        image = f"{known.framework}-training:{known.version}-{known.target}"
+        planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
+        if known.algorithm:
+            planned = FrameworkImage(image=f"{known.algorithm}:{known.version}", registry=SOME_ACCOUNT)
+        return self.frameworks.get(alias, planned)
+
+    def execution_role_arn(self, region: str) -> str:
+        """Return the ARN of the SageMaker execution role of a training Region."""
+        return names.execution_role_arn(self.grid.name, self.account_of(region), region)
+
+    def bucket_regions(self) -> dict[str, str]:
+        """Return the Region of every bucket that a manifest may reference."""
+        return {
+            bucket: region
+            for region in self.grid.regions
+            for bucket in self.grid.data_buckets(self.account_of(region), region)
+        }

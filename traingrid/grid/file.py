@@ -1,0 +1,188 @@
+"""Grid file: reads grid.yaml into a validated Grid, or reports all errors with place, rule and next step."""
+
+import json
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+from botocore.loaders import Loader
+from botocore.regions import EndpointResolver
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from traingrid.grid.model import Grid, GridError
+from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
+from traingrid.text import shown
+
+ENVIRONMENT_LIMIT = 3000
+"""Maximum size of a grid in the environment, in bytes. Lambda allows 4 KB for all variables of a function together
+(https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
+
+SAGEMAKER_ENDPOINTS = "api.sagemaker"
+"""SageMaker's endpoint prefix, under which botocore's endpoint data lists it."""
+
+
+def load_grid(path: str | Path) -> Grid:
+    """Return the grid that a YAML file describes.
+
+    The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
+
+    Raises:
+        GridError: With all errors: an unreadable file, syntax errors, repeated and unknown keys, invalid values, and
+            Regions without SageMaker.
+    """
+    path = Path(path)
+    document = _read(path)
+    found = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
+    grid = None
+    try:
+        grid = Grid.model_validate(document.data, context={"regions": sagemaker_regions()})
+    except ValidationError as error:
+        for details in error.errors():
+            key = _as_written(document.data, _key_path(details))
+            found.append((document.line(key), _sentence(path, document, key, details)))
+    if grid is None or found:
+        raise GridError(tuple(sentence for _, sentence in sorted(found)))
+    if len(grid.to_environment().encode()) > ENVIRONMENT_LIMIT:
+        rule = f"without defaults it takes more than {ENVIRONMENT_LIMIT} bytes of a Lambda function's environment"
+        raise GridError((f"{path}: this grid is too large: {rule}. List fewer data buckets or images.",))
+    return grid
+
+
+@cache
+def sagemaker_regions() -> tuple[str, ...]:
+    """Return the Regions that offer SageMaker, from botocore's endpoint data, without a call to AWS.
+
+    boto3 returns the same list, but loads SageMaker's whole service model first, which adds half a second to a synth.
+    """
+    endpoints = EndpointResolver(Loader().load_data("endpoints"))
+    return tuple(endpoints.get_available_endpoints(SAGEMAKER_ENDPOINTS))
+
+
+def nearest(word: str, choices: tuple[str, ...]) -> str | None:
+    """Return the choice that is most similar to `word`, or None if none is similar."""
+    found = get_close_matches(word.lower(), choices, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def _read(path: Path) -> YamlDocument:
+    try:
+        document = read_yaml(path)
+    except OSError as error:
+        raise GridError((f"{path}: {error.strerror}. Specify a grid.yaml that exists.",)) from error
+    except YamlSyntaxError as error:
+        raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error
+    if not isinstance(document.data, dict):
+        keys = ", ".join(Grid.model_fields)
+        raise GridError((f"{path}:1: a grid must be a mapping with the keys {keys}. Start with `name: traingrid`.",))
+    return document
+
+
+def _repeated(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
+    first = document.lines[key]
+    return f"{path}:{line}: {_dotted(key)}: this key is already on line {first}. Remove one of the two."
+
+
+def _key_path(details: ErrorDetails) -> KeyPath:
+    """Return the path of the key that an error concerns, as it is in the file."""
+    key: KeyPath = tuple(part for part in details["loc"] if part != "[key]")
+    at = details.get("ctx", {}).get("at")
+    return (*key, at) if at else key
+
+
+def _as_written(data: object, key: KeyPath) -> KeyPath:
+    """Return the path of a mapping's `kind` as it is in the file; `network: private` has no key `kind`."""
+    return key[:-1] if key[-1:] == ("kind",) and isinstance(_value(data, key[:-1]), str) else key
+
+
+def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDetails) -> str:
+    place = f"{path}:{document.line(key)}: {_dotted(key)}:"
+    if details["type"] == "extra_forbidden":
+        return f"{place} there is no such key. {_meant(str(key[-1]), tuple(_fields(key[:-1])))}"
+    field = _fields(key[:-1]).get(str(key[-1])) if key else None
+    if details["type"] == "missing":
+        return f"{place} this key is missing. {_example(key, field)}"
+    context = details.get("ctx", {})
+    refused_key = details["loc"][-1:] == ("[key]",)  # pydantic marks errors of a key itself, not of its value
+    value = key[-1] if refused_key else context.get("value", _value(document.data, key))
+    literal = shown(value) if isinstance(value, str) else repr(value)
+    absent = value is None and key not in document.lines
+    refused = "" if absent or isinstance(value, dict | list) else f" {literal} is not allowed:"
+    if field is None and details["type"] != "broken_rule":  # an entry of a list or mapping; our rules have a next step
+        key = key[:-1]
+        field = _fields(key[:-1]).get(str(key[-1])) if key else None
+    step = _meant(str(value), context["choices"]) if "choices" in context else _example(key, field)
+    return f"{place}{refused} {_rule(details)}. {step}".rstrip()
+
+
+def _rule(details: ErrorDetails) -> str:
+    """Return the violated rule as the end of a sentence; pydantic's messages are reworded."""
+    context = details.get("ctx", {})
+    match details["type"], details["input"]:
+        case "string_type", dict() | list():
+            rule = "this must be one value, not a mapping or a list"
+        case "string_type", None:
+            rule = "this key has no value"
+        case "string_type", _:
+            rule = "this must be text; put it in quotation marks"
+        case "string_pattern_mismatch", _:
+            rule = f"it must have the form {context['pattern']}"
+        case "too_short", _:
+            rule = f"there must be at least {context['min_length']}, not {context['actual_length']}"
+        case "too_long", _:
+            rule = f"there must be at most {context['max_length']}"
+        case "dict_type" | "model_type", _:
+            rule = "this must be a mapping"
+        case "tuple_type", _:
+            rule = "this must be a list"
+        case _:
+            rule = details["msg"].replace("Input should", "it must").replace("String should", "it must")
+    return rule.removesuffix(".")
+
+
+def _meant(word: str, choices: tuple[str, ...]) -> str:
+    near = nearest(word, choices)
+    return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
+
+
+def _example(key: KeyPath, field: FieldInfo | None) -> str:
+    if field is None or not field.examples:
+        return ""
+    example = field.examples[0]
+    bare = isinstance(example, str) and not example.replace(".", "").isdigit()
+    text = example if bare else json.dumps(example)  # JSON is valid YAML, and quotes strings that need it
+    return f"Write for example `{key[-1]}: {text}`: {' '.join((field.description or '').split())}"
+
+
+def _value(data: object, key: KeyPath) -> object:
+    """Return the value in the file at `key`, or None if there is none."""
+    value: Any = data
+    for part in key:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _fields(key: KeyPath) -> dict[str, FieldInfo]:
+    """Return the fields of the model of the mapping at `key`, by name; none for a mapping without a model."""
+    model: type[BaseModel] | None = Grid
+    rest = list(key)
+    while rest and model is not None:
+        field = model.model_fields.get(str(rest.pop(0)))
+        annotation: Any = field.annotation if field else None
+        if NoneType in get_args(annotation):  # an optional mapping
+            annotation = get_args(annotation)[0]
+        if get_args(annotation) and isinstance(get_args(annotation)[-1], type) and rest:
+            rest.pop(0)  # the alias or Region, which is a key of a mapping from names to models
+            annotation = get_args(annotation)[-1]
+        model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return dict(model.model_fields) if model else {}
+
+
+def _dotted(key: KeyPath) -> str:
+    return ".".join(map(str, key)) or "the file"

@@ -1,0 +1,116 @@
+"""Training images: an entry of the `images` section of grid.yaml."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, StringConstraints, model_validator
+
+from traingrid.grid.field_types import ImageTag, Repository, Text, broken_rule
+from traingrid.grid.part import GridPart
+
+Target = Literal["cpu", "gpu"]
+"""The stages of training_container/Dockerfile that are separate images."""
+
+EfaVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", strict=True)]
+"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.43.0.tar.gz
+(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html)."""
+
+EFA_TARGETS: tuple[Target, ...] = ("gpu",)
+"""The targets whose Dockerfile stage can install EFA."""
+
+BuiltInAlgorithm = Literal[
+    "blazingtext",
+    "factorization-machines",
+    "forecasting-deepar",
+    "image-classification",
+    "ipinsights",
+    "kmeans",
+    "knn",
+    "lda",
+    "linear-learner",
+    "ntm",
+    "object-detection",
+    "object2vec",
+    "pca",
+    "randomcutforest",
+    "semantic-segmentation",
+    "seq2seq",
+    "xgboost",
+]
+"""SageMaker's built-in algorithms that have a separate image, by their names in the SageMaker Python SDK
+(https://docs.aws.amazon.com/sagemaker/latest/dg/algos.html)."""
+
+_FORMS = (
+    {"build", "target"},
+    {"repository", "tag"},
+    {"framework", "version", "target"},
+    {"algorithm", "version"},
+    {"uri"},
+)
+
+
+class Image(GridPart):
+    """A training image: built by the deployment, pushed to the grid's ECR, AWS's own, or any image by URI."""
+
+    build: Literal["training"] | None = Field(default=None, examples=["training"])
+    """Source that the deployment builds: training_container/ of this checkout. Jobs use the image by its digest."""
+    target: Target | None = Field(default=None, examples=["gpu"])
+    """Type of hosts that the image is for: cpu or gpu."""
+    efa: EfaVersion | None = Field(default=None, examples=["1.43.0"])
+    """Version of AWS's EFA installer in a built gpu image, for hosts with EFA; by default none."""
+    repository: Repository | None = Field(default=None, examples=["training"])
+    """Name of a repository that exists in every Region, without the grid's name, with which its full name begins."""
+    tag: ImageTag | None = Field(default=None, examples=["1"])
+    """Tag of the image in that repository; quote it, because YAML reads 1 as a number."""
+    framework: Text | None = Field(default=None, examples=["tensorflow"])
+    """Framework of one of AWS's deep-learning containers for training; requires `version` and `target`."""
+    algorithm: BuiltInAlgorithm | None = Field(default=None, examples=["image-classification"])
+    """Name of one of SageMaker's built-in algorithms; requires `version`."""
+    version: Text | None = Field(default=None, examples=["2.19"])
+    """Version of the framework or algorithm; quote it, because YAML reads 2.19 as a number."""
+    python: Text | None = Field(default=None, examples=["py312"])
+    """Python version of that container, if it is available with more than one."""
+    uri: Text | None = Field(
+        default=None, examples=["763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training:2.14-gpu"]
+    )
+    """URI of an image; "{region}" is replaced by the job's Region, from whose registry SageMaker pulls."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        given = {name for name in type(self).model_fields if getattr(self, name) is not None}
+        if self.efa and (not self.build or self.target not in EFA_TARGETS):
+            rule = (
+                f"only an image with build: training and the target {' or '.join(EFA_TARGETS)} can have EFA; remove efa"
+            )
+            raise broken_rule(rule, at="efa")
+        if given - {"python", "efa"} not in _FORMS or (self.python and not self.framework):
+            forms = "a build with a target, a repository with a tag, a framework with version and target"
+            raise broken_rule(f"an image is either {forms}, an algorithm with a version, or a uri")
+        if self.framework in get_args(BuiltInAlgorithm) and self.framework != "xgboost":  # xgboost also runs scripts
+            rule = f"this algorithm does not run scripts; write {{algorithm: {self.framework}, version: ...}}"
+            raise broken_rule(rule, at="framework")
+        if self.repository == "orchestrator":
+            raise broken_rule("this name is reserved for the repository of the orchestrator's image", at="repository")
+        return self
+
+    @property
+    def is_of_aws(self) -> bool:
+        """True for one of AWS's own images, whose registry depends on the Region."""
+        return bool(self.framework or self.algorithm)
+
+
+def refuse_efa(images: Iterable[Image]) -> None:
+    """Reject two versions of EFA for one target, because a deployment builds each target once.
+
+    Raises:
+        ValueError: The aliases of a target differ in `efa`.
+    """
+    versions: dict[Target, set[str]] = {}
+    for image in images:
+        if image.build and image.target:
+            versions.setdefault(image.target, set()).add(image.efa or "none")
+    for target, given in versions.items():
+        if len(given) > 1:
+            listed = ", ".join(sorted(given))
+            rule = f"a deployment builds the target {target} once, so its aliases need the same efa; they have {listed}"
+            raise broken_rule(rule, at="images")

@@ -1,0 +1,74 @@
+"""Training Regions: an entry of the `regions` section of grid.yaml."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from traingrid.grid.encryption import KeyArn, region_of
+from traingrid.grid.field_types import AccountId, BucketName, SecurityGroupId, SubnetId, broken_rule
+from traingrid.grid.part import GridPart
+from traingrid.grid.queues import ServiceQueue
+from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
+
+
+class Region(GridPart):
+    """A training Region."""
+
+    account: AccountId | None = Field(default=None, examples=["210987654321"])
+    """AWS account of this Region's data, training jobs and results; by default the home Region's."""
+    data_buckets: tuple[BucketName, ...] = Field(default=(), examples=[["my-campaigns-us-west-2"]])
+    """Buckets in this Region that its training jobs may read, in addition to the grid's own."""
+    data_keys: tuple[KeyArn, ...] = Field(
+        default=(), examples=[["arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"]]
+    )
+    """KMS keys in this Region that encrypt those buckets; their key policies must allow this account's roles."""
+    subnets: tuple[SubnetId, ...] = Field(
+        default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
+    )
+    """Subnets of your VPC in this Region in which its training jobs run; by default they run in none of your VPCs."""
+    security_groups: tuple[SecurityGroupId, ...] = Field(
+        default=(), max_length=MAX_SECURITY_GROUPS, examples=[["sg-0123456789abcdef0"]]
+    )
+    """Security groups of that VPC for its training jobs."""
+    service_queue: ServiceQueue | None = Field(default=None, examples=[{"instances": 16}])
+    """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
+
+    @model_validator(mode="after")
+    def _network_is_whole(self) -> Self:
+        for given, missing in (("subnets", "security_groups"), ("security_groups", "subnets")):
+            if getattr(self, given) and not getattr(self, missing):
+                raise broken_rule(f"a VPC requires both subnets and security_groups; {missing} is missing", at=given)
+        for name in ("subnets", "security_groups"):
+            listed = getattr(self, name)
+            if len(set(listed)) < len(listed):
+                raise broken_rule("each may be listed only once", at=name)
+        return self
+
+
+def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
+    """Raise an error for a Region whose account is not possible; `home` is the home Region's account, if given."""
+    for region, settings in regions.items():
+        if settings.account and not home:
+            rule = "roles in that account must trust the home Region's account: set the grid's `account`, too"
+            raise broken_rule(rule, region)
+        if settings.service_queue and settings.account not in (None, home):
+            rule = "a service queue must be in the home Region's account, but this Region is in another"
+            raise broken_rule(f"{rule}; remove one of the two, and launch its lines direct", region)
+
+
+def refuse_buckets(regions: Mapping[str, Region]) -> None:
+    """Raise an error for a data bucket that is listed for two Regions."""
+    owners: dict[str, str] = {}
+    for region, settings in regions.items():
+        for bucket in settings.data_buckets:
+            if owners.setdefault(bucket, region) != region:
+                raise broken_rule(f"{bucket} is also under {owners[bucket]}, but a bucket is in one Region", region)
+
+
+def refuse_data_keys(regions: Mapping[str, Region]) -> None:
+    """Raise an error for a data key that is in another Region."""
+    for region, settings in regions.items():
+        for key in settings.data_keys:
+            if region_of(key) != region:
+                raise broken_rule(f"{key} is in {region_of(key)}, but a key decrypts only in its own Region", region)

@@ -1,0 +1,24 @@
+"""Training: the `training` section of grid.yaml, which no manifest line can override and which IAM enforces."""
+
+from pydantic import Field
+
+from traingrid.grid.field_types import MAX_RUNTIME_LIMIT, Duration
+from traingrid.grid.part import GridPart
+
+MAX_SUBNETS, MAX_SECURITY_GROUPS = 16, 5
+"""Maximum number of subnets and of security groups of a training job (VpcConfig in the SageMaker API reference,
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_VpcConfig.html)."""
+
+
+class Training(GridPart):
+    """The restrictions of every training job of the grid."""
+
+    max_runtime: Duration = Field(default=MAX_RUNTIME_LIMIT, le=MAX_RUNTIME_LIMIT, examples=["5d"])
+    """Maximum runtime that a manifest line may request, and that the orchestrator's role may start: 90m, 24h, 5d; at
+    most 28d. In Python: seconds."""
+    network_isolation: bool = Field(default=False, strict=True, examples=[True])
+    """True if containers have no network except to each other, and no credentials: SageMaker itself transfers data,
+    code and results (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html)."""
+    encrypt_traffic: bool = Field(default=True, strict=True, examples=[False])
+    """True if traffic between the hosts of a job is encrypted. This does not affect a job with one host; with several
+    hosts training may take longer and cost more (https://docs.aws.amazon.com/sagemaker/latest/dg/train-encrypt.html)."""

@@ -1,0 +1,107 @@
+"""Channels: resolves a job's channels from its line and the grid, and lists the channels of its request.
+
+In Pipe mode the ranks of a host share one stream of a channel (`streams: host`), or each rank of the job has a separate
+stream (`streams: rank`). SageMaker has no ranks, so `streams: rank` requests one channel for each rank: `train_0`,
+`train_1` and so on. The child writes their ManifestFiles before it creates the training job
+(traingrid/job/rank_manifests.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.job import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.grid.job_defaults import JobDefaults
+    from traingrid.job.job import Inputs, Job, Streams
+
+MANIFEST_FOLDER = "input"
+"""The folder of a training job's ManifestFiles, next to SageMaker's own `output`."""
+MANIFEST_SUFFIX = ".manifest"
+CODE_CHANNEL = "code"
+"""The channel that provides `source` to a job without a network."""
+
+
+def setting(settings: Mapping[str, Any], name: str, defaults: JobDefaults) -> Any:
+    """Return the line's value of a field, or the grid's default if the line does not set it."""
+    return settings[name] if name in settings else getattr(defaults, name)
+
+
+def streams_of(settings: Mapping[str, Any], defaults: JobDefaults) -> Streams:
+    """Return the `streams` setting of a line; always "host" for an algorithm, which cannot read one stream per rank."""
+    found: Streams = "host" if "algorithm" in settings else setting(settings, "streams", defaults)
+    return found
+
+
+def channels(data: S3Uri | Inputs, settings: Mapping[str, Any], defaults: JobDefaults) -> Inputs:
+    """Return the channels of a job: those that its line defines, or the grid's channels below its data folder.
+
+    Args:
+        data: The data folder, or the line's channels with only the fields set that the line sets.
+        settings: The line's fields, which provide the fields that a channel does not set.
+        defaults: The grid's defaults, which provide the fields that neither sets.
+    """
+    if not isinstance(data, dict):
+        data = {name: Channel(uri=f"{data / name}/") for name in defaults.channels}
+    return {name: _filled(channel, settings, defaults) for name, channel in data.items()}
+
+
+def _filled(channel: Channel, settings: Mapping[str, Any], defaults: JobDefaults) -> Channel:
+    said = channel.model_fields_set
+    mode = channel.input_mode if "input_mode" in said else setting(settings, "input_mode", defaults)
+    filled = {"input_mode": mode}
+    if mode == "Pipe":
+        # FullyReplicated would stream every record to every host, and each host would train on it.
+        shared = streams_of(settings, defaults) == "host" and setting(settings, "instance_count", defaults) > 1
+        filled["distribution"] = "ShardedByS3Key" if shared else "FullyReplicated"
+        filled["shuffle_seed"] = setting(settings, "shuffle_seed", defaults)
+    changed = {name: value for name, value in filled.items() if name not in said and value != getattr(channel, name)}
+    return channel.model_copy(update=changed) if changed else channel
+
+
+def streamed(inputs: Inputs) -> bool:
+    """Return True if any channel is streamed (Pipe mode)."""
+    return any(channel.input_mode == "Pipe" for channel in inputs.values())
+
+
+def by_rank(inputs: Inputs, streams: str) -> list[str]:
+    """Return the names of the channels that are split into one channel per rank."""
+    return [name for name, channel in inputs.items() if streams == "rank" and channel.input_mode == "Pipe"]
+
+
+def names_in_request(inputs: Inputs, streams: str, ranks: int) -> list[str]:
+    """Return the names of the channels in the CreateTrainingJob request."""
+    dealt = by_rank(inputs, streams)
+    return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in dealt else [channel])]
+
+
+def rank_channels(channel: str, ranks: int) -> list[str]:
+    """Return the names of a channel's per-rank channels, in the order of the ranks."""
+    return [f"{channel}_{rank}" for rank in range(ranks)]
+
+
+def channels_in_request(job: Job, training_job: str) -> Inputs:
+    """Return the channels of the CreateTrainingJob request: a pure function that does not read the ManifestFiles.
+
+    Args:
+        job: The job to train.
+        training_job: The training job's name, which is part of the URIs of its ManifestFiles.
+    """
+    dealt, found = by_rank(job.inputs, job.streams), {}
+    for name, channel in job.inputs.items():
+        if name not in dealt:
+            found[name] = channel
+            continue
+        for one in rank_channels(name, job.ranks):
+            uri = str(manifest_uri(job, training_job, one))
+            found[one] = channel.model_copy(update={"uri": uri, "manifest": True})
+    return found
+
+
+def manifest_uri(job: Job, training_job: str, name: str) -> S3Uri:
+    """Return the URI of a training job's ManifestFile, in the output bucket of the job's Region."""
+    return S3Uri.parse(job.output) / training_job / MANIFEST_FOLDER / f"{name}{MANIFEST_SUFFIX}"

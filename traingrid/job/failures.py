@@ -1,0 +1,274 @@
+"""Failures: one table of failure classes, and pure functions that classify errors and outcomes.
+
+A row specifies if traingrid retries automatically (`retried`), if the retry counts against the line's `retries`
+(`counted`), the child's exit code when it gives up, and the message for a person. A rejected CreateTrainingJob request
+is retried under the same name, because no training job exists yet. After a training job has ended, a retry is the next
+attempt.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.aws.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from traingrid.backends.base import Seen
+
+# The exit codes of a child.
+TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
+FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
+"""The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One class of failures: a row of the table.
+
+    Attributes:
+        name: The name, which the ledger records in `failure`.
+        retried: True if traingrid retries automatically.
+        counted: True if the retry counts against the line's `retries`.
+        exit_code: The child's exit code if it does not retry.
+        sentence: The description, as a sentence.
+        next_step: The next step for a person, as a sentence; empty if none is needed.
+    """
+
+    name: str
+    retried: bool
+    counted: bool
+    exit_code: int
+    sentence: str
+    next_step: str
+
+
+QUOTA = Failure(
+    "quota",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="A quota of the account is used up; the job waits until quota is available.",
+    next_step="Wait, or request a higher quota in the Service Quotas console of that Region.",
+)
+THROTTLED = Failure(
+    "throttled",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="AWS is throttling the requests of this account.",
+    next_step="",
+)
+SERVICE_ERROR = Failure(
+    "service_error",
+    retried=True,
+    counted=False,
+    exit_code=TRY_AGAIN,
+    sentence="SageMaker did not confirm that it accepted the training job.",
+    next_step="",
+)
+CAPACITY = Failure(
+    "capacity",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="The Region has no capacity for this instance type.",
+    next_step="Set higher `retries`, add replicas of the data in other Regions, or choose another instance_type.",
+)
+SPOT_INTERRUPTION = Failure(
+    "spot_interruption",
+    retried=True,
+    counted=True,
+    exit_code=JOB_FAILED,
+    sentence="AWS interrupted the spot instances, and none became available in time.",
+    next_step="Set `checkpoints` and a higher max_wait or `retries`, or train without spot.",
+)
+INTERNAL_ERROR = Failure(
+    "internal_error",
+    retried=False,  # SageMaker itself has retried, as often as the request's RetryStrategy allows
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="SageMaker had an internal error.",
+    next_step="Retry the line: traingrid retry.",
+)
+ALGORITHM = Failure(
+    "algorithm",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training program ended with an error.",
+    next_step="Read its log (traingrid logs), fix the program, and submit the line again.",
+)
+IMAGE = Failure(
+    "image",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="The training image cannot be pulled or started.",
+    next_step="Push it to the Region's registry, or fix `image` in the manifest or grid.yaml.",
+)
+DATA = Failure(
+    "data",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="The data cannot be read, or the results cannot be written.",
+    next_step="Check that the line's S3 URIs exist in the job's Region.",
+)
+PERMISSION = Failure(
+    "permission",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="A role lacks a permission that the training needs.",
+    next_step="Deploy the grid again; data in other buckets requires `data_buckets` in grid.yaml.",
+)
+STOPPED_BY_USER = Failure(
+    "stopped_by_user",
+    retried=False,
+    counted=False,
+    exit_code=STOPPED,
+    sentence="The training job was stopped.",
+    next_step="",
+)
+MAX_RUNTIME = Failure(
+    "max_runtime",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training took longer than max_runtime, and SageMaker stopped it.",
+    next_step="Set a longer max_runtime, or `checkpoints` from which a retry resumes.",
+)
+CONFLICT = Failure(
+    "conflict",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="Another training job has this job's name.",
+    next_step="Find out who created it; traingrid never uses another name for a job.",
+)
+OTHER_REQUEST = Failure(
+    "other_request",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="Another training job of this grid, with a different request, has this job's name.",
+    next_step="The reconciler stops it within minutes; then retry the line: traingrid retry.",
+)
+DELETED = Failure(
+    "deleted",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training job was deleted before its end was recorded, so its outcome is unknown.",
+    next_step="If its results are not below the line's output, retry the line: traingrid retry.",
+)
+INVALID_REQUEST = Failure(
+    "invalid_request",
+    retried=False,
+    counted=False,
+    exit_code=LINE_IS_WRONG,
+    sentence="SageMaker rejected the parameters of the training job.",
+    next_step="Fix the manifest line or grid.yaml, and submit it again.",
+)
+
+FAILURES: Mapping[str, Failure] = {
+    failure.name: failure
+    for failure in (
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SPOT_INTERRUPTION, INTERNAL_ERROR, ALGORITHM, IMAGE, DATA),
+        *(PERMISSION, STOPPED_BY_USER, MAX_RUNTIME, CONFLICT, OTHER_REQUEST, DELETED, INVALID_REQUEST),
+    )
+}
+TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
+"""The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
+
+# Messages of ValidationException, and of a FailureReason that begins with ClientError, as users report them. The order
+# matters: the messages about an image that cannot be pulled and about missing data also mention permissions.
+_TEXTS = (
+    # "Invalid training image. Please provide a valid Amazon Elastic Container Registry path" (sagemaker-python-sdk
+    # #2063); "Cannot find the requested image", "CannotStartContainerError", "CannotPullContainerError"
+    (
+        IMAGE,
+        re.compile(r"training image|requested image|repository|\bECR\b|container registry|Cannot\w+Container", re.I),
+    ),
+    # 'No S3 objects found under S3 URL "..."' (amazon-sagemaker-examples #2267)
+    (DATA, re.compile(r"No S3 objects found|NoSuchBucket|NoSuchKey|bucket is in this region", re.I)),
+    # "SageMaker was unable to assume the role" (sagemaker-python-sdk #35); "Could not assume role"
+    (PERMISSION, re.compile(r"assume (the )?role|Access ?Denied|not authorized|Forbidden|KMS", re.I)),
+    (DATA, re.compile(r"data download|artifact upload|S3", re.I)),
+)
+
+
+def of_refusal(code: str, message: str = "") -> Failure:
+    """Return the failure class of a rejected CreateTrainingJob request.
+
+    Args:
+        code: The error's code; empty if the service did not answer.
+        message: The error's message.
+    """
+    if code == QUOTA_CODE:
+        return QUOTA
+    if code in THROTTLED_CODES:
+        return THROTTLED
+    if code in PERMISSION_CODES:
+        return PERMISSION
+    if code in INVALID_CODES:
+        return _by_text(message)
+    return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
+
+
+def of_end(seen: Seen) -> Failure | None:
+    """Return the failure class of an ended training job, or None if it completed or has not ended.
+
+    SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
+    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
+    """
+    if seen.state == "Stopped":
+        by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
+        return by_phase.get(seen.phase, SPOT_INTERRUPTION if seen.phase == "Interrupted" else STOPPED_BY_USER)
+    if seen.state != "Failed":
+        return None
+    prefix = seen.reason.partition(":")[0]
+    # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
+    by_prefix = {"CapacityError": CAPACITY, "AlgorithmError": ALGORITHM, "InternalServerError": INTERNAL_ERROR}
+    if "InsufficientCapacity" in prefix:
+        return CAPACITY
+    return by_prefix.get(prefix) or _by_text(seen.reason)
+
+
+def may_try_again(failure: Failure, tried: Sequence[Mapping[str, Any]], retries: int, regions: int) -> bool:
+    """Return True if another attempt follows a training job that failed this way.
+
+    Every Region with the data may be tried once. Beyond that, the line's `retries` limit the counted failures.
+
+    Args:
+        failure: The failure class of the training job.
+        tried: The ledger's list of earlier attempts. Those before a person's retry do not count.
+        retries: The line's `retries`.
+        regions: The number of Regions with the data.
+    """
+    if not failure.retried:
+        return False
+    lately: list[Mapping[str, Any]] = []
+    for former in tried:
+        lately = [] if former.get("reopened") else [*lately, former]
+    used = sum(1 for former in lately if _is_counted(former))
+    return not failure.counted or used < max(retries, regions - 1)
+
+
+def next_region(regions: Sequence[str], region: str) -> str:
+    """Return the Region after `region` in `regions`; the first Region follows the last one."""
+    return regions[(regions.index(region) + 1) % len(regions)] if region in regions else regions[0]
+
+
+def _is_counted(former: Mapping[str, Any]) -> bool:
+    failure = FAILURES.get(former.get("failure", ""))
+    return failure is None or failure.counted
+
+
+def _by_text(text: str) -> Failure:
+    return next((failure for failure, pattern in _TEXTS if pattern.search(text)), INVALID_REQUEST)

@@ -1,0 +1,78 @@
+"""Ownership: decides whether a training job with one of our names was created by this grid.
+
+The first evidence is the fingerprint, a hash of the request: that of the description is compared with that of our
+request. AWS does not guarantee that a description has the form of the request. If the fingerprints differ, the tags
+decide, which hold the original fingerprint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid import names
+from traingrid.job.failures import CONFLICT, OTHER_REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.backends.base import Seen
+    from traingrid.job.failures import Failure
+
+UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
+"""SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although
+its API reference documents the second. No other cause is possible: we send only a valid name or ARN."""
+
+
+def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[str, str]:
+    """Return the tags of a job's training job."""
+    return {
+        names.TAG_GRID: grid,
+        names.TAG_SUBMISSION: submission,
+        names.TAG_JOB: str(index),
+        names.TAG_FINGERPRINT: fingerprint,
+    }
+
+
+def tags_at(sagemaker: Any, arn: str) -> dict[str, str] | None:
+    """Return the tags of a training job, or None if SageMaker does not know it (yet or any longer).
+
+    Args:
+        sagemaker: The boto3 client of the training job's Region.
+        arn: The training job's ARN.
+    """
+    try:
+        pages = list(sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn))
+    except ClientError as error:
+        if error.response["Error"]["Code"] in UNKNOWN_CODES:
+            return None
+        raise
+    return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+
+
+def is_of_grid(tags: Mapping[str, str] | None, grid: str) -> bool:
+    """Return True if the tags show that this grid created the training job."""
+    return tags is not None and tags.get(names.TAG_GRID) == grid
+
+
+def tagged_fingerprint(tags: Mapping[str, str] | None, grid: str, job: names.TrainingJobName) -> str:
+    """Return the fingerprint in a training job's tags; empty if it has none or the tags are not this job's."""
+    found = (tags or {}).get(names.TAG_FINGERPRINT, "")
+    return found if found and tags_of(grid, job.submission, job.index, found).items() <= (tags or {}).items() else ""
+
+
+def conflict(grid: str, tags: Mapping[str, str], seen: Seen, wanted: str) -> tuple[Failure, str]:
+    """Classify a name collision: return the failure and a message for the user.
+
+    Args:
+        grid: The grid's name.
+        tags: The tags of the existing training job.
+        seen: The existing training job.
+        wanted: The fingerprint of the expected training job.
+    """
+    if not is_of_grid(tags, grid):
+        return CONFLICT, f"The training job {seen.arn} has this name, but this grid did not create it."
+    theirs = tags.get(names.TAG_FINGERPRINT) or seen.fingerprint
+    what = f"but has another request: its fingerprint is {theirs}, and this job's is {wanted or 'not known'}."
+    return OTHER_REQUEST, f"The training job {seen.arn} belongs to this grid, {what}"

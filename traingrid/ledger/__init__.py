@@ -1,0 +1,1 @@
+"""Ledger: the DynamoDB table of submissions, jobs and cancels."""

@@ -1,0 +1,1 @@
+"""Manifest: rows, columns and values of a file, checked and turned into jobs."""

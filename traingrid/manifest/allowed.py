@@ -1,0 +1,164 @@
+"""Manifest rules: the allow-lists of Regions, buckets, instance types, images and algorithms of one deployment.
+
+A manifest cannot specify roles, networks or keys.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.manifest.limits import broken_limit
+from traingrid.manifest.values import RefusedError
+
+if TYPE_CHECKING:
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
+
+_IMAGE = re.compile(
+    r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
+)
+_ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
+# Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
+_ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
+
+
+@lru_cache(maxsize=4096)
+def _nearest(word: str, choices: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(word.lower()[:80], choices, n=1)
+    return f"Did you mean {near[0]}? " if near else ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The allow-lists of a deployment. Every method raises RefusedError for a value that is not on its list."""
+
+    deployment: Deployment
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that defines the lists."""
+        return self.deployment.grid
+
+    @cached_property
+    def regions(self) -> tuple[str, ...]:
+        """The training Regions."""
+        return tuple(self.grid.regions)
+
+    @cached_property
+    def _buckets(self) -> dict[str, str]:
+        return self.deployment.bucket_regions()
+
+    @cached_property
+    def _instance_types(self) -> tuple[str, ...]:
+        return self.grid.allowed_instance_types()
+
+    def region(self, region: object) -> str:
+        """Return a training Region."""
+        if isinstance(region, str) and region in self.grid.regions:
+            return region
+        near = _nearest(str(region), self.regions)
+        raise RefusedError(
+            "not a training Region of this grid",
+            f"{near}The grid has {', '.join(self.regions)}; add other Regions in grid.yaml.",
+        )
+
+    def data(self, uri: object, region: str, next_step: str) -> S3Uri:
+        """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
+        parsed = _parsed(uri, next_step)
+        actual = self._buckets.get(parsed.bucket)
+        if actual == region or region not in self.grid.regions:
+            return parsed
+        if actual:
+            reason = f"the bucket {parsed.bucket} is in {actual}, but the line's Region is {region}"
+            raise RefusedError(
+                f"{reason}; SageMaker reads only from its own Region",
+                f"Write {actual}, or use a copy of the data in {region}.",
+            )
+        raise RefusedError(
+            f"this grid may not read the bucket {parsed.bucket}",
+            f"Add it to data_buckets of {region} in grid.yaml and deploy, or use the grid's own data bucket.",
+        )
+
+    def output(self, uri: object, region: str) -> str:
+        """Return the key of a URI in the output bucket of `region`."""
+        bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
+        next_step = f"Write s3://{bucket}/folder, or omit it."
+        parsed = _parsed(uri, next_step)
+        if parsed.bucket != bucket:
+            raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
+        if not parsed.key:
+            raise RefusedError("must name a folder in the bucket", next_step)
+        return parsed.key
+
+    def instance_type(self, name: object) -> str:
+        """Return an instance type."""
+        if isinstance(name, str) and name in self._instance_types:
+            return name
+        near = _nearest(str(name), self._instance_types)
+        raise RefusedError(
+            "this grid does not allow this instance type",
+            f"{near}It allows {', '.join(self._instance_types)}; add others to instance_types in grid.yaml.",
+        )
+
+    def image(self, image: object, region: str) -> str:
+        """Return the URI in `region` of an image, given by its alias or by its URI in an allowed registry."""
+        aliases = tuple(self.grid.images)
+        if not isinstance(image, str) or ("/" not in image and image not in aliases):
+            near = _nearest(str(image), aliases)
+            raise RefusedError("not an image of this grid", f"{near}The grid has {', '.join(aliases)}.")
+        uri = self.deployment.image_uri(image, region)
+        if image in aliases:
+            return uri
+        broken = broken_limit("AlgorithmImage", uri)
+        if broken or not _IMAGE.fullmatch(image):
+            raise RefusedError(
+                broken or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
+            )
+        where = _ECR_REGION.match(uri)
+        if where and where[1] != region and region in self.grid.regions:
+            reason = f"the image is in {where[1]}, but the job is in {region}; SageMaker pulls only from its own Region"
+            raise RefusedError(reason, "Write {region} in place of the Region.")
+        if not any(
+            uri.startswith((f"{allowed}/", f"{allowed}:", f"{allowed}@"))
+            for allowed in self._registries.get(region, ())
+        ):
+            next_step = "Write an alias of grid.yaml, or add the registry to image_registries there and deploy."
+            raise RefusedError("this grid does not allow the image's registry", next_step)
+        return uri
+
+    def algorithm(self, name: object, region: str) -> str:
+        """Return an algorithm resource's name, or its ARN in `region`."""
+        if isinstance(name, str) and name in self.grid.algorithms:
+            return name.replace("{region}", region)
+        allowed = ", ".join(self.grid.algorithms) or "none"
+        next_step = f"It allows {allowed}; add others to algorithms in grid.yaml."
+        raise RefusedError("this grid does not allow this algorithm", next_step)
+
+    @cached_property
+    def _registries(self) -> dict[str, tuple[str, ...]]:
+        name = self.grid.name
+        return {
+            region: (
+                names.repository_uri(self.deployment.account_of(region), region, name),
+                *(registry.replace("{region}", region) for registry in self.grid.image_registries),
+            )
+            for region in self.regions
+        }
+
+
+def _parsed(uri: object, next_step: str) -> S3Uri:
+    if not isinstance(uri, str):
+        raise RefusedError("must be text", next_step)
+    try:
+        parsed = S3Uri.parse(uri)
+    except ValueError as error:
+        raise RefusedError(str(error), next_step) from None
+    if _ENCODED.search(parsed.key):
+        raise RefusedError("the key must not contain an encoded dot or slash", next_step)
+    return parsed

@@ -1,0 +1,123 @@
+"""Channel validation: checks each channel of a manifest line, and all channels of the training job together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, setting, streamed, streams_of
+from traingrid.job.job import Channel
+from traingrid.manifest import values
+from traingrid.manifest.limits import broken_limit, choices, most
+from traingrid.manifest.values import RefusedError, literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from traingrid.aws.s3_uri import S3Uri
+    from traingrid.grid.job_defaults import JobDefaults
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import Inputs
+    from traingrid.manifest.allowed import Rules
+
+_URI = "Write s3://bucket/prefix."
+_READERS: dict[str, Callable[[object], Any]] = {
+    "input_mode": lambda value: _choice(value, "TrainingInputMode"),
+    "distribution": lambda value: _choice(value, "S3DataDistribution"),
+    "shuffle_seed": lambda value: None if value is None else values.shuffle_seed(value),
+    "manifest": values.flag,
+    "content_type": lambda value: values.text(value, "ContentType", "Write for example application/x-recordio."),
+}
+"""The optional keys of a channel, with the function that reads each."""
+
+Wrong = tuple[str, object, RefusedError]
+"""A field, its invalid value, and the reason."""
+
+
+def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
+    """Return the channel that a line defines by a URI or by an object; keys that the line omits stay unset.
+
+    Raises:
+        RefusedError: The channel is invalid.
+    """
+    broken = broken_limit("ChannelName", name)
+    if broken:
+        raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
+    said: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
+    unknown = [key for key in said if key not in Channel.model_fields]
+    if unknown or "uri" not in said:
+        reason = f"unknown key {literal(unknown[0])}" if unknown else "the key uri is missing"
+        raise RefusedError(reason, f"The keys of a channel are {', '.join(Channel.model_fields)}.")
+    uri = str(rules.data(said["uri"], region, _URI)) + "/" * str(said["uri"]).endswith("/")
+    return Channel(uri=uri, **{key: read(said[key]) for key, read in _READERS.items() if key in said})
+
+
+def wrong_channels(place: S3Uri | Inputs, settings: Mapping[str, Any], grid: Grid) -> Iterator[Wrong]:
+    """Yield the errors of a job's channels taken together in one Region; each channel is valid by itself."""
+    defaults, brought = grid.job, "source" in settings and grid.training.network_isolation
+    inputs, at = channels(place, settings, defaults), "inputs" if isinstance(place, dict) else "s3_uri"
+    yield from _without_streams(inputs, settings)
+    yield from _too_many(inputs, settings, defaults, others=int(brought))
+    if brought and CODE_CHANNEL in inputs:
+        reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
+        yield "inputs", "", RefusedError(reason, "Give the channel another name.")
+    for name in by_rank(inputs, streams_of(settings, defaults)):
+        yield from _not_for_ranks(name, inputs[name])
+    for found in inputs.values():
+        broken = broken_limit("S3Uri", found.uri)
+        if broken:
+            yield at, found.uri, RefusedError(f"the URI of a channel {broken}", "Use a shorter path.")
+
+
+def _without_streams(inputs: Inputs, settings: Mapping[str, Any]) -> Iterator[Wrong]:
+    for name in ("streams", "shuffle_seed"):
+        if name in settings and not streamed(inputs):
+            reason = "only valid in Pipe mode, and no channel of the line uses it"
+            yield name, settings[name], RefusedError(reason, f"Write input_mode Pipe, or remove {name}.")
+    if settings.get("streams") == "rank" and "algorithm" in settings:
+        reason = "the program of an algorithm does not support one stream per rank"
+        yield "streams", "rank", RefusedError(reason, "Write host, or remove streams.")
+
+
+def _too_many(inputs: Inputs, settings: Mapping[str, Any], defaults: JobDefaults, *, others: int) -> Iterator[Wrong]:
+    streams, ranks = streams_of(settings, defaults), _ranks(settings, defaults)
+    dealt, greatest = by_rank(inputs, streams), most("InputDataConfig")
+    number = len(inputs) + len(dealt) * (ranks - 1) + others
+    if number > greatest and dealt:
+        reason = (
+            f"one stream for each of {ranks} ranks of {' and '.join(dealt)} requires {number} channels, "
+            f"and SageMaker allows at most {greatest}"
+        )
+        next_step = "Write streams host, which uses one channel for all ranks, or train on fewer ranks."
+        yield "streams", settings.get("streams", ""), RefusedError(reason, next_step)
+    elif number > greatest:
+        reason = f"the job has {number} channels, and SageMaker allows at most {greatest}"
+        yield "inputs", "", RefusedError(reason, "Remove some channels.")
+    if number > greatest or not dealt:
+        return
+    asked = names_in_request(inputs, streams, ranks)
+    twice = sorted({name for name in asked if asked.count(name) > 1})
+    long = [name for name in asked if broken_limit("ChannelName", name)]
+    for name, why in ((twice, "occurs twice"), (long, "has too long a name")):
+        if name:
+            reason = f"with one stream per rank, the channel {name[0]} {why}"
+            yield "inputs", "", RefusedError(reason, "Give the channel another name, or write streams host.")
+
+
+def _not_for_ranks(name: str, found: Channel) -> Iterator[Wrong]:
+    if found.manifest:
+        reason = f"the channel {name} is a ManifestFile, but traingrid writes the ManifestFiles for one stream per rank"
+        yield "inputs", found.uri, RefusedError(reason, "Give the folder of its objects, or write streams host.")
+    if found.distribution != "FullyReplicated":
+        reason = f"the channel {name} is sharded by host, but streams rank already shards it by rank"
+        yield "inputs", found.distribution, RefusedError(reason, "Remove distribution, or write streams host.")
+
+
+def _ranks(settings: Mapping[str, Any], defaults: JobDefaults) -> int:
+    hosts, processes = (setting(settings, name, defaults) for name in ("instance_count", "processes_per_host"))
+    return int(hosts * processes)
+
+
+def _choice(value: object, shape: str) -> Any:
+    if value not in choices(shape):
+        raise RefusedError(f"SageMaker does not support {literal(value)}", f"Write {' or '.join(choices(shape))}.")
+    return value

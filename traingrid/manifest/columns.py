@@ -1,0 +1,84 @@
+"""Manifest fields: the fields of a line, and the columns that represent them in CSV with a header."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+
+from traingrid.manifest.errors import LineError, file_error
+from traingrid.text import shown
+
+MAX_COLUMNS = 500
+"""The maximum number of columns: SageMaker's maximum number of entries of every mapping, and every other field."""
+
+# The mapping to which a CSV column with this prefix adds an entry.
+MAPPINGS = {
+    "hp.": "hyperparameters",
+    "env.": "environment",
+    "tag.": "tags",
+    "input.": "inputs",
+    "replica.": "replicas",
+}
+FIELDS = (
+    *("name", "region", "s3_uri", "inputs", "replicas", "input_mode", "streams", "shuffle_seed"),
+    *("image", "algorithm", "source", "entry_point"),
+    *("hyperparameters", "instance_type", "instance_count", "volume_gb", "processes_per_host", "mpi_options"),
+    *("spot", "max_runtime", "max_wait", "checkpoints", "output", "metrics", "environment", "tags"),
+    *("priority", "retries", "launch", "share"),
+)
+_FROM_THE_DEPLOYMENT = re.compile(
+    r"(execution)?role(arn)?|subnets?(ids?)?|securitygroups?(ids?)?|vpc(id|config)?|(output|volume)?kmskey(id|arn)?"
+    r"|account(id)?|credentials|profile|aws(accesskeyid|secretaccesskey|sessiontoken)|(access|secret)key"
+)
+
+
+def is_header(cells: list[str]) -> bool:
+    """Return True if the cells of a file's first line are column names."""
+    names = {cell.lower() for cell in cells}
+    return bool(names & {"region", "s3_uri"} or any(name.startswith(tuple(MAPPINGS)) for name in names))
+
+
+def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | None], list[LineError]]:
+    """Return the field and entry of every column (None for an invalid column), and the errors of the columns.
+
+    Raises:
+        ManifestError: A column is missing or repeated, so that no row can be read.
+    """
+    if len(cells) > MAX_COLUMNS:
+        raise file_error(f"the header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
+    cells = [cell.lower() if cell.lower() in FIELDS else cell for cell in cells]
+    (column, times), *_ = Counter(cells).most_common(1)
+    if times > 1:
+        raise file_error(f"the header has the column {shown(column)} {times} times", "Keep one of them.")
+    if "region" not in cells:
+        raise file_error("the header has no column region", "Add it: every job requires a Region.")
+    columns: list[tuple[str, str] | None] = []
+    errors: list[LineError] = []
+    for cell in cells:
+        prefix = next((prefix for prefix in MAPPINGS if cell.startswith(prefix)), "")
+        if prefix and cell != prefix:
+            columns.append((MAPPINGS[prefix], cell[len(prefix) :]))
+        elif cell in FIELDS and cell not in MAPPINGS.values():
+            columns.append((cell, ""))
+        else:
+            columns.append(None)
+            errors.append(unknown_field(number, cell, csv_form=True))
+    return columns, errors
+
+
+def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
+    """Return the error for an unknown field or column, with the most similar known name."""
+    prefix = next((prefix for prefix, mapping in MAPPINGS.items() if mapping == name), None)
+    if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
+        reason = "the deployment sets this, and a manifest cannot override it"
+        next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
+    elif prefix and csv_form:
+        reason, next_step = "a column holds only one entry of it", f"Write a column {prefix}NAME for each entry."
+    else:
+        known = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
+        known += MAPPINGS if csv_form else ()
+        near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), known, n=1)
+        reason = "unknown field"
+        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}."
+    return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

@@ -1,0 +1,102 @@
+"""Manifests: the file a user uploads, one training job per line, validated completely before anything is created.
+
+A manifest has one of three forms: CSV without a header (`region,s3_uri[,name]`), CSV with a header, or JSON Lines.
+`rows` reads it line by line. `check` checks each line against SageMaker's limits (`limits`)
+and the grid's allow-lists (`allowed`), and returns a `Line` (`line`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid.manifest.accelerators import accelerators
+from traingrid.manifest.allowed import Rules
+from traingrid.manifest.check import checked_line
+from traingrid.manifest.errors import ErrorReport, LineError, ManifestError, file_error
+from traingrid.manifest.line import Line
+from traingrid.manifest.queue_checks import different_shares
+from traingrid.manifest.rows import MAX_BYTES, Row, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
+
+__all__ = ["MAX_BYTES", "Line", "parse"]
+
+_PIECE = 1024 * 1024
+
+
+def parse(content: bytes | Iterable[bytes], deployment: Deployment) -> list[Line]:
+    """Parse a manifest in any of its three forms.
+
+    A byte-order mark, CRLF line ends, blank lines and lines that start with `#` are accepted; they count as lines.
+    A comment `# jobs: 4` declares the number of jobs and a complete last line, so that a truncated file is detected.
+    Quotes work as in CSV, but a quoted cell may not span lines, because each line is one job.
+
+    Args:
+        content: The file's bytes, or chunks of them; memory holds at most one line and one chunk.
+        deployment: Defines the allowed Regions, buckets, instance types and images, and the grid's limits.
+
+    Returns:
+        The lines that hold jobs, in the file's order.
+
+    Raises:
+        ManifestError: The manifest is invalid. The error lists every problem, not only the first.
+    """
+    rows = Rows(chunks=_pieces(content) if isinstance(content, bytes) else content)
+    rules, limits = Rules(deployment), deployment.grid.limits
+    lines: list[Line] = []
+    errors = ErrorReport()
+    for number, row in enumerate(rows, start=1):
+        if number > limits.jobs:
+            reason = f"a submission may have at most {limits.jobs:,} jobs, and the file has more lines"
+            errors.add_first(file_error(reason, "Split it into several files.").errors)
+            break
+        checked = checked_line(row, rules) if isinstance(row, Row) else row
+        if isinstance(checked, Line):
+            lines.append(checked)
+        else:
+            errors.add(checked)
+    errors.add_first(rows.header_errors)
+    if not errors.total:
+        errors.add(_of_the_whole(rows, lines, deployment.grid))
+    if errors.total:
+        raise ManifestError(errors.kept, errors.total)
+    return lines
+
+
+def _pieces(content: bytes) -> Iterator[bytes]:
+    for start in range(0, len(content), _PIECE):
+        yield content[start : start + _PIECE]
+
+
+def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid) -> list[LineError]:
+    """Return the errors of a file as a whole; each of its lines is valid."""
+    if not lines:
+        return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors
+    if rows.declared is not None and (rows.declared != len(lines) or not rows.ended):
+        incomplete = "" if rows.ended else ", and its last line is incomplete"
+        found = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
+        return file_error(found, "Upload the complete file, or correct the number.").errors
+    if of_several := different_shares(lines, grid):
+        return of_several
+    hosts = [(line.setting("instance_count", grid.job), line) for line in lines]
+    asked = {
+        "instances": sum(number for number, _ in hosts),
+        "accelerators": sum(number * _accelerators(line, grid) for number, line in hosts),
+    }
+    return [
+        error
+        for name, number in asked.items()
+        if (most := getattr(grid.limits, name)) is not None and number > most
+        for error in file_error(
+            f"its jobs use {number:,} {name} in total, and a submission may use at most {most:,}",
+            f"Split it, or raise limits.{name} in grid.yaml and deploy.",
+        ).errors
+    ]
+
+
+def _accelerators(line: Line, grid: Grid) -> int:
+    return accelerators(line.setting("instance_type", grid.job), line.setting("processes_per_host", grid.job))

@@ -1,0 +1,173 @@
+"""Planning: shows the jobs that a manifest would create, validated as by the intake; writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.aws.clients import client
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import prefix_of
+from traingrid.job.channels import by_rank
+from traingrid.job.job import in_region
+from traingrid.job.rank_manifests import data_objects
+from traingrid.manifest.line import iter_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.manifest.line import Line
+
+# The submission's id is a hash of the object's version, which does not exist yet.
+NO_SUBMISSION = "00000000"
+
+
+# The error codes of S3 and ECR for missing resources. Other errors leave it open whether a resource exists.
+_MISSING = ("NoSuchBucket", "ImageNotFoundException", "RepositoryNotFoundException")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The result of checking a job's data and images.
+
+    Attributes:
+        trouble: Why the job would fail in the present state; empty if no problem is known.
+        unchecked: The resources that could not be checked, each with the reason in brackets.
+    """
+
+    trouble: str = ""
+    unchecked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The job that one line would create.
+
+    Attributes:
+        job: The job with the grid's defaults.
+        found: The result of checking its data and images.
+    """
+
+    job: Job
+    found: Found
+
+    @property
+    def would_fail(self) -> bool:
+        """True if a problem is known."""
+        return bool(self.found.trouble)
+
+    @property
+    def is_unchecked(self) -> bool:
+        """True if no problem is known, but some resources could not be checked."""
+        return bool(self.found.unchecked) and not self.would_fail
+
+    @property
+    def outcome(self) -> str:
+        """The expected outcome as text."""
+        if self.would_fail:
+            return f"would fail: {self.found.trouble}"
+        if self.is_unchecked:
+            return f"not checked: {', '.join(self.found.unchecked)}"
+        if self.job.launch == "queued":
+            share = f" of {self.job.share}" if self.job.share else ""
+            return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
+        elsewhere = ", ".join(self.job.regions[1:])
+        return "would train" + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+
+
+def planned(
+    lines: Sequence[Line], deployment: Deployment, look: Callable[[Job], Found] | None = None
+) -> Iterator[Planned]:
+    """Yield the jobs that the lines of a manifest would create, by index.
+
+    Args:
+        lines: The manifest's validated lines.
+        deployment: The grid.
+        look: Checks a job's data and images; by default the function that `looking` returns.
+    """
+    look = look or looking(deployment)
+    for job in iter_jobs(lines, deployment, NO_SUBMISSION):
+        yield Planned(job=job, found=look(job))
+
+
+def image_request(uri: str) -> dict[str, Any]:
+    """Return the arguments of DescribeImages for an image in ECR, given by its URI with a tag or a digest."""
+    registry, _, name = uri.partition("/")
+    repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
+    wanted = {"imageDigest" if "@" in name else "imageTag": tag}
+    return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [wanted]}
+
+
+def looking(deployment: Deployment) -> Callable[[Job], Found]:
+    """Return a function that checks in S3 and ECR whether a job's data and images exist, in all of its Regions.
+
+    It checks each data set and image once. A resource that the caller may not read counts as unchecked, because the
+    grid's roles have other permissions than the user.
+    """
+
+    def asking(service: str) -> Callable[[str], Any]:
+        return cache(lambda region: client(service, region, deployment.acting_in(region)))
+
+    s3, ecr = asking("s3"), asking("ecr")
+    storage = cache(lambda region: Storage(region, role=deployment.acting_in(region)))
+
+    @cache
+    def data(region: str, uri: str) -> _Seen:
+        prefix = prefix_of(uri)
+        return _seen(lambda: s3(region).list_objects_v2(Bucket=prefix.bucket, Prefix=prefix.key, MaxKeys=1)["KeyCount"])
+
+    @cache
+    def image(region: str, uri: str) -> _Seen:
+        return _seen(lambda: ecr(region).describe_images(**image_request(uri))["imageDetails"])
+
+    @cache
+    def objects(region: str, uri: str, number: int) -> _Seen:
+        return _seen(lambda: len(list(islice(data_objects(storage(region), prefix_of(uri)), number))) == number)
+
+    def look(job: Job) -> Found:
+        troubles, unchecked = [], list[str]()
+        for region in job.regions:
+            here = in_region(job, region)
+            images = {here.image: image(region, here.image)} if here.image else {}
+            uris = {channel.uri: data(region, channel.uri) for channel in here.inputs.values()}
+            shared = [here.inputs[name].uri for name in by_rank(here.inputs, here.streams)]
+            many = {uri: objects(region, uri, here.ranks) for uri in shared}
+            trouble = _trouble(images, uris, many, here.ranks)
+            if trouble:
+                troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
+            seen = {**many, **uris, **images}
+            unchecked += [f"{what} ({one.unknown})" for what, one in seen.items() if one.unknown]
+        return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
+
+    return look
+
+
+def _trouble(images: Mapping[str, _Seen], data: Mapping[str, _Seen], many: Mapping[str, _Seen], ranks: int) -> str:
+    """Return a description of the job's missing resources in one Region."""
+    if absent := [uri for uri, seen in images.items() if seen.is_missing]:
+        return f"the image {', '.join(absent)} does not exist"
+    if empty := [uri for uri, seen in data.items() if seen.is_missing]:
+        return f"no data found under {', '.join(empty)}"
+    few = [uri for uri, seen in many.items() if seen.is_missing]
+    return f"fewer objects than the {ranks} ranks found under {', '.join(few)}" if few else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    is_missing: bool = False
+    unknown: str = ""  # why it could not be checked
+
+
+def _seen(look: Callable[[], Any]) -> _Seen:
+    """Return whether a resource exists, or why the caller cannot find out."""
+    try:
+        return _Seen(is_missing=not look())
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        return _Seen(is_missing=True) if code in _MISSING else _Seen(unknown=code)

@@ -1,0 +1,81 @@
+"""Queue validation: checks a line's share, and its job against the service queues of its Regions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.backends.sagemaker_request import confined, training_job_request
+from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, payload
+from traingrid.job.job import in_region
+from traingrid.manifest.errors import file_error
+from traingrid.manifest.line import job_of_line
+from traingrid.manifest.values import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traingrid.grid.deployment import Deployment
+    from traingrid.grid.model import Grid
+    from traingrid.job.job import Job
+    from traingrid.manifest.channel_checks import Wrong
+    from traingrid.manifest.errors import LineError
+    from traingrid.manifest.line import Line
+
+# The longest possible name: an index of five digits, because a submission has at most 50,000 jobs, and a high attempt.
+_LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)
+
+
+def wrong_queue(line: Line, deployment: Deployment) -> Iterator[Wrong]:
+    """Yield the errors of a line's share and launch; its other fields are valid."""
+    grid = deployment.grid
+    share, launch = line.setting("share", grid.job), line.setting("launch", grid.job)
+    if share is None and grid.shares:
+        next_step = f"Write {', '.join(grid.shares)}, or set `share` in grid.yaml."
+        yield "share", "", RefusedError("a value is required", next_step)
+    elif share is not None and share not in grid.shares:
+        known = ", ".join(grid.shares) or "defined by `shares` in grid.yaml, which has none"
+        yield "share", share, RefusedError("not a share of this grid", f"The shares are {known}.")
+    elif launch == "queued":
+        for region in (line.region, *line.replicas):
+            yield from _wrong_in(region, line, share or "", deployment)
+
+
+def different_shares(lines: Sequence[Line], grid: Grid) -> list[LineError]:
+    """Return an error if the lines have more than one share, because a submission is queued as one array job."""
+    shares = dict.fromkeys(line.setting("share", grid.job) for line in lines) if grid.shares else {}
+    if len(shares) < 2:
+        return []
+    reason = f"its lines have the shares {', '.join(map(str, shares))}, and a submission may have only one share"
+    return file_error(reason, "Write one file for each share.").errors
+
+
+def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> Iterator[Wrong]:
+    grid = deployment.grid
+    queue = grid.regions[region].service_queue
+    if queue is None:
+        next_step = f"Write direct, or give {region} a service_queue in grid.yaml and deploy."
+        yield "launch", "queued", RefusedError(f"{region} has no service queue", next_step)
+        return
+    wanted, instance_type = line.setting("instance_count", grid.job), line.setting("instance_type", grid.job)
+    most = queue.most(share, instance_type)
+    if wanted > most:
+        reason = f"the service queue of {region} runs at most {most} of {instance_type} at once for this job"
+        next_step = "Reduce it, or write launch direct; service_queue in grid.yaml sets the limit."
+        yield "instance_count", str(wanted), RefusedError(reason, next_step)
+    size = _payload_bytes(
+        in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region), deployment
+    )
+    if size > MAX_PAYLOAD_BYTES:
+        reason = f"the job's request has {size:,} bytes, and a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
+        next_step = "Write direct, or fewer and shorter hyperparameters, environment variables and metrics."
+        yield "launch", "queued", RefusedError(reason, next_step)
+
+
+def _payload_bytes(job: Job, deployment: Deployment) -> int:
+    """Return the size of the request that a child will send for a job."""
+    grid = deployment.grid
+    name = names.training_job(grid.name, _LATEST.submission, job.index, _LATEST.attempt)
+    request = training_job_request(name, job, deployment.execution_role_arn(job.region), {})
+    key = grid.output_key(deployment.account_of(job.region), job.region)
+    return len(payload(confined(request, grid.training, grid.regions[job.region], key)).encode())

@@ -1,0 +1,1 @@
+"""Reconciler: the scheduled sweep that records outcomes and stops orphans."""

@@ -1,0 +1,139 @@
+"""Line closer: records the outcomes of unwatched lines, and fails lines that will never have a training job."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.job.ownership import conflict
+from traingrid.ledger.ledger import PENDING, WAITING, epoch_seconds, index_of, is_cancelled, was_seen
+from traingrid.ledger.record_outcome import deleted, record_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.backends.base import Backend, Seen
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.reconciler.sweep import Sweep
+    from traingrid.submission.batch_children import ChildStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line that has not ended, or that has no ledger item yet.
+
+    Attributes:
+        submission: The id of its submission.
+        index: Its index.
+        region: The Region in which it trains or would train.
+        child: The Batch child that is responsible for it.
+        cancels: The recorded cancels of its submission.
+        item: Its ledger item; None if no child has created it.
+        job: The job, if the line has no ledger item.
+    """
+
+    submission: str
+    index: int
+    region: str
+    child: ChildStatus
+    cancels: Container[str]
+    item: Item | None = None
+    job: Job | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closer:
+    """Closes lines.
+
+    Attributes:
+        grid: The grid's name.
+        ledger: The ledger.
+        backend: Returns the backend of a Region.
+        grace_seconds: The minimum age of a line that is closed.
+    """
+
+    grid: str
+    ledger: Ledger
+    backend: Callable[[str], Backend]
+    grace_seconds: float
+
+    def is_worth_a_look(self, item: Item, child: ChildStatus, running: Container[str]) -> bool:
+        """Return True if SageMaker may have news of a line, to limit DescribeTrainingJob calls, which are throttled.
+
+        Args:
+            item: The line's ledger item.
+            child: The child that is responsible for the line.
+            running: The names of all running training jobs.
+        """
+        name = names.training_job(self.grid, item["submission"], index_of(item), item["attempt"])
+        if item["state"] == WAITING and not child.gone:  # SageMaker rejected the request, and the child retries it
+            return name in running
+        if item["state"] in (PENDING, WAITING):
+            return name in running or item.get("training_job") == name or self.is_over(item, child)
+        return name not in running
+
+    def look_at(self, line: Line, done: Sweep) -> None:
+        """Record the outcome of a line's training job, or close the line if it will never have one.
+
+        While a child watches the line, the child decides if a failure is retried. Without a child, a failure is final.
+        """
+        if line.item is None:
+            self._end_unopened(line, done)
+            return
+        name = names.training_job(self.grid, line.submission, line.index, line.item["attempt"])
+        backend = self.backend(line.region)
+        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone):
+            done.recorded.append(name)
+        elif self.is_over(line.item, line.child):
+            seen = backend.describe(name)
+            facts = self._conflict(seen, backend.tags(seen), line.item) if seen else _end(line, line.item, name)
+            if facts:
+                self._close(line.item, line.index, facts, done)
+
+    def is_over(self, item: Item, child: ChildStatus) -> bool:
+        """Return True if the child ended so long ago that none of its requests can be in flight."""
+        return child.gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
+
+    def is_old(self, item: Item) -> bool:
+        """Return True if the item has not changed for `grace_seconds`."""
+        times = [item.get(key) for key in ("updated_at", "opened_at", "submitted_at", "claimed_at")]
+        return time.time() - max(epoch_seconds(at) for at in times if at) >= self.grace_seconds
+
+    def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: Item) -> Item | None:
+        """Return the outcome of a line without child if another training job has the name of its training job.
+
+        None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.
+        """
+        wanted = item.get("fingerprint")
+        if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
+            return None
+        failure, reason = conflict(self.grid, tags, seen, wanted or "")
+        return {"state": "Failed", "failure": failure.name, "reason": reason}
+
+    def _end_unopened(self, line: Line, done: Sweep) -> None:
+        """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
+        if line.job and self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line)):
+            done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
+
+    def _close(self, item: Item, index: int, facts: Item, done: Sweep) -> None:
+        """Record the outcome of a line without training job, unless its item has changed since it was read."""
+        submission, attempt = item["submission"], item["attempt"]
+        if self.ledger.record_job(submission, index, attempt, facts, as_read=item):
+            done.closed.append(names.training_job(self.grid, submission, index, attempt))
+
+
+def _end(line: Line, item: Item | None = None, training_job: str = "") -> Item:
+    """Return the outcome of a line that has no training job (any longer) and will never have one."""
+    child, gone = line.child, deleted(training_job) if item and was_seen(item) else None
+    if is_cancelled(line.cancels, line.index, line.region):
+        reason = gone["reason"] if gone else "It was cancelled before its training job was created."
+        return {"state": "Stopped", "reason": reason}
+    if gone:
+        return gone
+    why = (item or {}).get("reason") or child.reason or "no reason was recorded"
+    who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
+    return {"state": "Failed", "reason": f"{who}: {why}"}

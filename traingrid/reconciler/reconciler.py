@@ -1,0 +1,273 @@
+"""Reconciler: closes lines that no child watches, and stops orphaned and cancelled training jobs. It creates nothing.
+
+Children and events normally do this work sooner. But children may die, and events may be lost or late. So a sweep
+compares the ledger with SageMaker and Batch every `SWEEP_SECONDS`. A sweep may be interrupted, repeated or run
+concurrently with another: it acts only by conditional writes and by stop requests, which may be repeated.
+
+The order of the steps matters. A child writes to the ledger before it creates a training job, and a sweep lists
+training jobs before it reads the ledger. So a running training job without an open line in the ledger has none. An
+unwanted training job costs money, so the sweep stops those first. It checks the lines last, because that may take
+longer than the time limit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.aws.batch import Batch
+from traingrid.aws.clients import brisk
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends.base import QUEUED
+from traingrid.backends.found_job import owns
+from traingrid.backends.queued import watching
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES, TrainingJobs
+from traingrid.backoff import SWEEP_SECONDS
+from traingrid.ledger.items import elsewhere
+from traingrid.ledger.ledger import WAITING, Ledger, is_cancelled
+from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.reconciler.line_closer import Closer, Line
+from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep_coverage import Reach
+from traingrid.reconciler.sweep_order import rotated
+from traingrid.submission.batch_children import Children
+from traingrid.submission.files import chunks, jobs_key
+from traingrid.submission.submitted_jobs import submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.backends.base import Backend
+    from traingrid.backends.found_job import TrainingJob
+    from traingrid.grid.deployment import Deployment
+
+GRACE_SECONDS = 120.0
+"""The minimum age of a line or training job that the reconciler closes or stops.
+
+A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
+and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before
+its array exists (`retrying.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
+sweep acts at the latest.
+"""
+
+
+_FOR_LOOKING = 0.75
+"""After this fraction of its time a sweep starts no new work, to leave time for the work in progress and its report."""
+_FOR_LISTING = 0.5
+"""After this fraction of its time a sweep stops listing training jobs in a Region and uses those listed so far."""
+
+
+def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
+    """Call a function for all Regions concurrently, and return the results in the order of the Regions."""
+    with ThreadPoolExecutor(max(len(regions), 1)) as threads:
+        return list(threads.map(work, regions))
+
+
+@dataclass(kw_only=True)
+class Reconciler:
+    """Reconciles all submissions of a grid.
+
+    Attributes:
+        grid: The grid's name.
+        bucket: The manifest bucket.
+        ledger: The ledger.
+        storage: Reads the submissions.
+        children: Batch's children.
+        batch: The job queue; the reconciler submits nothing to it.
+        regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
+        training_jobs: Returns the training jobs of a Region.
+        backend: Returns the service of a Region.
+        grace_seconds: See `GRACE_SECONDS`.
+        in_regions: Calls a function for each Region.
+    """
+
+    grid: str
+    bucket: str
+    ledger: Ledger
+    storage: Storage
+    children: Children
+    batch: Batch
+    regions: Collection[str]
+    training_jobs: Callable[[str], TrainingJobs]
+    backend: Callable[[str], Backend]
+    grace_seconds: float = GRACE_SECONDS
+    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
+
+    @classmethod
+    def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
+        """Return the reconciler of a deployment."""
+        grid, storage = deployment.grid, Storage(deployment.grid.home, brisk)
+        return cls(
+            grid=grid.name,
+            bucket=deployment.manifest_bucket,
+            ledger=Ledger(deployment.table, grid.home, brisk),
+            storage=storage,
+            children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
+            batch=Batch(deployment, grid.home, brisk),
+            regions=list(grid.regions),
+            training_jobs=cache(lambda region: training_jobs_in(deployment, region, brisk)),
+            backend=cache(lambda region: watching(deployment, region, brisk)),
+            grace_seconds=grace_seconds,
+        )
+
+    def sweep(self, within: float = math.inf) -> Sweep:
+        """Compare the ledger with SageMaker and Batch once, and correct differences.
+
+        Args:
+            within: The seconds after which the caller is terminated. Work without time is left to the next sweeps,
+                each of which starts at another line.
+
+        Returns:
+            What the sweep did.
+
+        Raises:
+            UnreachedError: A Region or a submission could not be processed. All others were.
+        """
+        done, began = Sweep(), time.time()
+        reach, until, listed_by = (
+            Reach(self.regions, done),
+            began + within * _FOR_LOOKING,
+            began + within * _FOR_LISTING,
+        )
+        active = self._active(self.regions, reach, listed_by)
+        submissions = by_submission(self.ledger.everything())
+        live = (item for submission in submissions.values() for item in submission.live.values())
+        active += self._active(elsewhere(live, self.regions), reach, listed_by)
+        done.running = len(active)
+        live = (item for found in submissions.values() for item in found.live.values())
+        done.lines = dict(Counter(WAITING if item.get("phase") == QUEUED else item["state"] for item in live))
+        self._stop_unwanted(active, submissions, reach, until, done)
+        self._look_after(submissions, {job.name for job in active}, reach, until, done)
+        reach.raise_failures()
+        return done
+
+    def _active(self, regions: Collection[str], reach: Reach, until: float) -> list[TrainingJob]:
+        """Return the active training jobs of the Regions that answer."""
+        for region in regions:
+            with reach.of_region(region, whole=True):
+                self.training_jobs(region)  # creates the clients; boto3 cannot do that in several threads
+        asked = [region for region in regions if not reach.given_up(region)]
+        return [job for found in self.in_regions(partial(self._listed, reach, until), asked) for job in found]
+
+    def _listed(self, reach: Reach, until: float, region: str) -> list[TrainingJob]:
+        found: list[TrainingJob] = []
+        with reach.of_region(region, whole=True):
+            for job in chain.from_iterable(map(self.training_jobs(region).listed, ACTIVE_STATES)):
+                found.append(job)
+                if time.time() >= until:
+                    reach.too_slow(region, len(found))
+                    break
+        return found
+
+    def _stop_unwanted(
+        self,
+        active: Iterable[TrainingJob],
+        submissions: Mapping[str, Submission],
+        reach: Reach,
+        until: float,
+        done: Sweep,
+    ) -> None:
+        for job in active:
+            if time.time() >= until:
+                return  # the next sweep stops the rest
+            if reach.given_up(job.region):
+                continue
+            with reach.of_region(job.region):
+                submission = submissions.get(job.line[0], Submission())
+                if self._is_unwanted(job, submission) and self.training_jobs(job.region).stop(job.name):
+                    done.stopped.append(job.name)
+
+    def _look_after(
+        self,
+        submissions: Mapping[str, Submission],
+        running: Container[str],
+        reach: Reach,
+        until: float,
+        done: Sweep,
+    ) -> None:
+        """Query Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
+        sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[Line](), (time.time() + until) / 2
+        for name, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
+            if time.time() >= asking_until:
+                done.left += len(submission.live) + len(submission.unopened)
+                continue
+            with reach.of_submission(name):
+                self._adopt(submission, done)
+                lines += self._lines(submission, running)
+        for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
+            if line.item and reach.given_up(line.region):
+                continue
+            if time.time() >= until:
+                done.left += 1
+                continue
+            with reach.of_region(line.region):
+                self._closer.look_at(line, done)
+
+    def _adopt(self, submission: Submission, done: Sweep) -> None:
+        """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
+        head = submission.head
+        if not head or head["state"] == "Submitted" or not self._closer.is_old(head):
+            return
+        sizes = chunks(head["jobs"])
+        found = [self.batch.find(head["submission"], chunk) for chunk in range(len(sizes))]
+        if all(found):
+            jobs = [str(S3Uri(self.bucket, jobs_key(head["submission"], chunk))) for chunk in range(len(sizes))]
+            made = [
+                {"batch_job": job, "file": file, "count": count}
+                for job, file, count in zip(found, jobs, sizes, strict=True)
+            ]
+            self.ledger.record_submitted(head["submission"], str(found[0]), made)
+            done.recorded.append(head["submission"])
+
+    def _lines(self, submission: Submission, running: Container[str]) -> Iterator[Line]:
+        """Yield the lines of a submission that the sweep must check."""
+        asked: dict[int, Item | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
+        if not (asked and submission.head):
+            return
+        name, children = submission.head["submission"], self.children.of(submission.head, asked)
+        for index, item in submission.live.items():
+            if self._closer.is_worth_a_look(item, children[index], running):
+                yield Line(
+                    submission=name,
+                    index=index,
+                    region=item["region"],
+                    child=children[index],
+                    cancels=submission.cancels,
+                    item=item,
+                )
+        left = {index for index in submission.unopened if self._closer.is_over(submission.head, children[index])}
+        for job in submitted_jobs(self.storage, self.bucket, submission.head) if left else ():
+            if job.index in left:
+                yield Line(
+                    submission=name,
+                    index=job.index,
+                    region=job.region,
+                    child=children[job.index],
+                    cancels=submission.cancels,
+                    job=job,
+                )
+
+    def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
+        """Return True if a training job of this grid is cancelled or orphaned, and must be stopped."""
+        index = job.identity.index
+        item = submission.live.get(index)
+        if not owns(item, job):
+            item = self.ledger.job(*job.line)  # the sweep's copy may be older than the training job
+        if owns(item, job):
+            unwanted = is_cancelled(submission.cancels, index, job.region)
+        else:
+            unwanted = time.time() - job.created_at >= self.grace_seconds
+        return unwanted and job.state != "Stopping" and self.training_jobs(job.region).is_ours(job, item)
+
+    @property
+    def _closer(self) -> Closer:
+        return Closer(grid=self.grid, ledger=self.ledger, backend=self.backend, grace_seconds=self.grace_seconds)

@@ -1,0 +1,66 @@
+"""Sweep data: the submissions that a sweep of the reconciler reads from the ledger, and the sweep's results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traingrid.aws.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
+from traingrid.ledger.ledger import PENDING, WAITING
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass
+class Sweep:
+    """The results of one sweep; lists contain names of training jobs.
+
+    Attributes:
+        recorded: Training jobs whose state was recorded; the submission's id if its Batch jobs were recorded.
+        closed: Lines that ended without a training job, by the name that it would have had.
+        stopped: Training jobs that the sweep stopped.
+        unreachable: Regions and submissions that could not be processed completely, with the reasons. The sweep skips
+            a Region that does not answer.
+        left: The number of lines for which there was no time; the next sweeps start at other lines.
+        lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
+            Waiting, because it does not train.
+        running: The number of active training jobs of the grid.
+    """
+
+    recorded: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    unreachable: dict[str, str] = field(default_factory=dict)
+    left: int = 0
+    lines: dict[str, int] = field(default_factory=dict)
+    running: int = 0
+
+    def counts(self) -> dict[str, float]:
+        """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""
+        return {
+            SWEPT: 1,
+            "LinesPending": self.lines.get(PENDING, 0),
+            WAITING_LINES: self.lines.get(WAITING, 0),
+            "LinesTraining": self.lines.get("InProgress", 0) + self.lines.get("Stopping", 0),
+            "TrainingJobs": self.running,
+            STOPPED_JOBS: len(self.stopped),
+            UNREACHABLE: len(self.unreachable),
+            "LinesLeft": self.left,
+        }
+
+    def measured(self) -> dict[str, float]:
+        """Return the metrics for CloudWatch; for an idle grid, only those whose absence raises an alarm.
+
+        CloudWatch charges for a metric in each hour in which it is sent, even if its value is zero
+        (https://aws.amazon.com/cloudwatch/pricing/).
+        """
+        counts = self.counts()
+        at_rest = not any(value for name, value in counts.items() if name != SWEPT)
+        return {name: counts[name] for name in (SWEPT, WAITING_LINES)} if at_rest else counts
+
+    def sentence(self) -> str:
+        """Return a summary of the sweep for the log."""
+        done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
+        said = ", ".join(f"{len(what)} {word}" for word, what in done.items())
+        return f"swept: {said}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"

@@ -1,0 +1,100 @@
+"""Reach: records errors of single lines and Regions during a sweep, so that the rest of the sweep continues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.errors import TraingridError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from traingrid.reconciler.sweep import Sweep
+
+_PATIENCE = 3
+"""The number of refusals after which this sweep skips a Region. A single unanswered call has the same effect."""
+
+_SHOWN = 5
+
+_FAILURES = (BotoCoreError, ClientError, TraingridError, ValueError)
+"""Errors that do not end a sweep. ValueError is raised for data in the format of another version."""
+
+
+class UnreachedError(TraingridError):
+    """A sweep could not process all Regions and submissions.
+
+    Args:
+        done: What the sweep did.
+        next_step: What a person can do about the rest.
+    """
+
+    def __init__(self, done: Sweep, next_step: str) -> None:
+        said = [f"{where}: {why}" for where, why in done.unreachable.items()]
+        more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+        super().__init__(f"The sweep is incomplete: {'; '.join(said[:_SHOWN])}{more}.", next_step)
+        self.done = done
+
+
+class Reach:
+    """Records which Regions and submissions a sweep cannot reach.
+
+    Args:
+        regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
+        done: The sweep in which errors are recorded, by Region or submission.
+    """
+
+    def __init__(self, regions: Collection[str], done: Sweep) -> None:
+        self._regions = regions
+        self._done = done
+        self._failures: Counter[str] = Counter()
+
+    def given_up(self, region: str) -> bool:
+        """Return True if this sweep makes no more calls in a Region."""
+        return self._failures[region] >= _PATIENCE
+
+    @contextmanager
+    def of_region(self, region: str, *, whole: bool = False) -> Iterator[None]:
+        """Record errors of the block as errors of a Region.
+
+        Args:
+            region: The Region.
+            whole: Whether all other work in the Region depends on the block.
+        """
+        try:
+            yield
+        except _FAILURES as error:
+            self._failures[region] += _PATIENCE if whole or isinstance(error, BotoCoreError) else 1
+            self._note(region, str(error))
+
+    @contextmanager
+    def of_submission(self, submission: str) -> Iterator[None]:
+        """Record errors of the block as errors of a submission."""
+        try:
+            yield
+        except _FAILURES as error:
+            self._note(f"submission {submission}", str(error))
+
+    def too_slow(self, region: str, listed: int) -> None:
+        """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
+        self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
+
+    def raise_failures(self) -> None:
+        """Raise UnreachedError if a Region or submission could not be reached."""
+        if self._done.unreachable:
+            raise UnreachedError(self._done, self._next_step())
+
+    def _note(self, where: str, why: str) -> None:
+        self._done.unreachable.setdefault(where, why.removesuffix("."))
+
+    def _next_step(self) -> str:
+        once_ours = sorted(region for region in self._failures if region not in self._regions)
+        if not once_ours:
+            return "The next sweep retries this."
+        return (
+            f"Jobs run in {', '.join(once_ours)}, which is no longer in grid.yaml, so the reconciler has no access to "
+            "it: add it again and deploy, and remove it when `traingrid status` shows no unfinished jobs there."
+        )

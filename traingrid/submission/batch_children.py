@@ -1,0 +1,192 @@
+"""Batch children: maps each line of a submission to its Batch child, and reports if that child has ended."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.submission.files import jobs_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+
+_DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
+_LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
+UNKNOWN = "UNKNOWN"
+GONE = frozenset({"SUCCEEDED", "FAILED", UNKNOWN})
+"""Batch's statuses of a terminated child, and UNKNOWN for a child that Batch does not know."""
+RETRY_PREFIX = "retry-"
+"""Prefix of the names of files with only some lines of a submission. Files without it contain all lines in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildStatus:
+    """A Batch child.
+
+    Attributes:
+        id: The Batch job id; empty if no array contains the line.
+        status: Batch's status; the array's status until Batch creates the child; UNKNOWN when Batch no longer has the
+            child, seven days after its end.
+        reason: Batch's status reason; empty if it has none.
+        ended_at: The time of its end in seconds since 1970; 0 if Batch does not report it.
+    """
+
+    id: str = ""
+    status: str = UNKNOWN
+    reason: str = ""
+    ended_at: float = 0
+
+    @property
+    def gone(self) -> bool:
+        """True if the child has ended."""
+        return self.status in GONE
+
+
+class Children:
+    """The children of submissions.
+
+    Args:
+        storage: The storage with the submissions' files.
+        bucket: The manifest bucket.
+        region: The home Region; by default the environment's.
+        make: Makes the client of Batch.
+    """
+
+    def __init__(self, storage: Storage, bucket: str, region: str | None = None, make: Maker = gentle) -> None:
+        self._storage = storage
+        self._bucket = bucket
+        self._batch: Any = make("batch", region)
+
+    def of(self, head: Item, lines: Mapping[int, Item | None], *, each: bool = False) -> dict[int, ChildStatus]:
+        """Return the child that is responsible for each line, preferring one that has not ended.
+
+        Args:
+            head: The submission's ledger item.
+            lines: The ledger items of the requested lines; None for a line that has no item yet.
+            each: Describe each child even if no child of its array has ended; otherwise it has the array's status.
+        """
+        ids = self.ids(head)
+        watching = {index: (item or {}).get("batch_child", "") for index, item in lines.items()}
+        asked = {index: {child for child in (ids.get(index, ""), watching[index]) if child} for index in lines}
+        found = self._statuses({child for ids_of_line in asked.values() for child in ids_of_line}, each=each)
+        return {
+            index: min((found[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus())
+            for index, ids_of_line in asked.items()
+        }
+
+    def state(self, head: Item) -> str:
+        """Return Batch's status of a submission: that of an array that has not ended, otherwise FAILED if one failed.
+
+        It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
+        """
+        described = self._described({array["batch_job"] for array in arrays(head)})
+        states = {job["status"] for job in described.values()}
+        return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
+
+    def ids(self, head: Item) -> dict[int, str]:
+        """Return the id of each line's child, which belongs to the last array that contains the line."""
+        ids: dict[int, str] = {}
+        start = 0
+        for array in arrays(head):
+            size = array["count"]
+            if is_retry(array):
+                indices: Iterable[int] = self._indices(head["submission"], array["file"])
+            else:
+                indices = range(start, start + size)
+                start += size
+            job = array["batch_job"]
+            ids |= {index: job if size == 1 else f"{job}:{place}" for place, index in enumerate(indices)}
+        return ids
+
+    def described(self, child: str) -> dict[str, Any]:
+        """Return Batch's description of a child; empty if Batch does not have it (any longer)."""
+        found: dict[str, Any] = self._described({child} if child else set()).get(child, {})
+        return found
+
+    def terminate(self, job: str, reason: str) -> None:
+        """Terminate a Batch job: a child, or an array with all its children. An ended job does not change.
+
+        Args:
+            job: The id of the Batch job.
+            reason: The reason, which Batch shows as the job's statusReason.
+        """
+        self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
+
+    def _indices(self, submission: str, file: str) -> list[int]:
+        content = read_file(self._storage, self._bucket, submission, file)
+        return [json.loads(line)["index"] for line in content.splitlines()]
+
+    def _statuses(self, ids: set[str], *, each: bool) -> dict[str, ChildStatus]:
+        """Return the status of each child. Arrays are described first: if no child has ended, children are skipped.
+
+        Batch creates children some time after their array was submitted. Until then a child has its array's status.
+        """
+        parents = self._described({child.partition(":")[0] for child in ids})
+        found = {child: ChildStatus(id=child) for child in ids}
+        asked = set()
+        for child in ids:
+            parent = parents.get(child.partition(":")[0])
+            if parent is None:
+                continue
+            summary = parent.get("arrayProperties", {}).get("statusSummary", {})
+            if ":" not in child:
+                found[child] = _child(parent)
+            elif summary and not each and not any(summary.get(status, 0) for status in GONE):
+                found[child] = ChildStatus(id=child, status=parent["status"])
+            else:
+                asked.add(child)
+                found[child] = _not_known(child, parent)
+        return found | {child: _child(job) for child, job in self._described(asked).items()}
+
+    def _described(self, ids: set[str]) -> dict[str, Any]:
+        ordered = sorted(ids)
+        described: dict[str, Any] = {}
+        for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
+            reply = self._batch.describe_jobs(jobs=ordered[start : start + _DESCRIBED_AT_ONCE])
+            described |= {job["jobId"]: job for job in reply["jobs"]}
+        return described
+
+
+def arrays(head: Item) -> list[dict[str, Any]]:
+    """Return batch_job, file and count of each Batch job of a submission, in the order in which they were submitted."""
+    if "arrays" in head:
+        return list(head["arrays"])
+    one = {"batch_job": head.get("batch_job"), "file": "jobs.jsonl", "count": head.get("children", head["jobs"])}
+    return [one] if one["batch_job"] else []
+
+
+def file_uri(bucket: str, submission: str, file: str) -> S3Uri:
+    """Return the URI of a submission's file, given its name, its key, or the URI passed to children."""
+    folder = jobs_key(submission).rpartition("/")[0]
+    return S3Uri(bucket, f"{folder}/{file.partition('?')[0].rpartition('/')[2]}")
+
+
+def read_file(storage: Storage, bucket: str, submission: str, file: str) -> bytes:
+    """Return the content of a submission's file in the version that its children read."""
+    return storage.read(file_uri(bucket, submission, file), file.partition("?versionId=")[2] or None)
+
+
+def is_retry(array: Mapping[str, Any]) -> bool:
+    """Return True if the array retries lines of an earlier array."""
+    return str(array["file"]).rpartition("/")[2].startswith(RETRY_PREFIX)
+
+
+def _child(job: Mapping[str, Any]) -> ChildStatus:
+    return ChildStatus(
+        id=job["jobId"],
+        status=job["status"],
+        reason=job.get("statusReason", ""),
+        ended_at=job.get("stoppedAt", 0) / 1000,
+    )
+
+
+def _not_known(child: str, parent: Mapping[str, Any]) -> ChildStatus:
+    """Return the status of a child that DescribeJobs does not return although it returns the array."""
+    array = _child(parent)
+    return replace(array, id=child, status=UNKNOWN if array.gone else array.status)

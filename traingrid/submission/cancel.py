@@ -1,0 +1,200 @@
+"""Cancel: records the intent, stops the training jobs, then terminates the Batch children.
+
+The intent is recorded first, so that a crash between the steps cannot lose it. Children and the reconciler act on a
+recorded intent: a child creates no cancelled training job and stops one that it has just created, and the reconciler
+stops those that still run. Every step is therefore idempotent and can be repeated by any process.
+
+Training jobs are stopped before the children because they cost money. This is safe: a child whose training job was
+stopped reads the intent before it starts another attempt. A child that created a training job after they were listed
+had sent its request before it could read the intent; it reads the intent after the creation and stops the job. Only a
+child that was terminated in between does not. Training jobs are therefore stopped again after the children.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger import ledger as ledgers
+from traingrid.ledger.items import elsewhere
+from traingrid.ledger.ledger import FINAL_STATES, index_of, is_cancelled
+from traingrid.submission.batch_children import arrays
+from traingrid.submission.submitted_jobs import submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.deployment import Deployment
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.submission.batch_children import Children
+
+_MOST_ERRORS = 20
+"""After this many errors of one service the reconciler handles the rest, because each timeout takes minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The jobs that a person asks to cancel.
+
+    Attributes:
+        submission: The submission's id.
+        index: If given, only the job with this index.
+        region: If given, only the jobs that train, or would train next, in this Region.
+        by: The person who cancels.
+        reason: The person's reason.
+    """
+
+    submission: str
+    index: int | None = None
+    region: str = ""
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def scope(self) -> str:
+        """The scope as the ledger records it."""
+        if self.index is not None:
+            return ledgers.cancel_of_job(self.index)
+        return ledgers.cancel_of_region(self.region) if self.region else ledgers.CANCEL_ALL
+
+    def covers(self, index: int, region: str) -> bool:
+        """Return True if the cancel includes a job."""
+        return is_cancelled({self.scope}, index, region)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """The jobs that a cancel stopped.
+
+    Attributes:
+        batch_jobs: The ids of terminated Batch jobs: arrays or children.
+        training_jobs: The names of stopped training jobs.
+        errors: The errors by the name of the operation's target: a Region, a training job or a Batch job.
+    """
+
+    batch_jobs: list[str] = field(default_factory=list)
+    training_jobs: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Record an error of the block instead of raising it, because the reconciler retries; forget it on success."""
+        try:
+            yield
+        except (TraingridError, BotoCoreError, ClientError) as error:
+            self.errors[what] = str(error)
+        else:
+            self.errors.pop(what, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Canceller:
+    """Cancels jobs of a deployment.
+
+    Attributes:
+        deployment: The deployment of the grid.
+        ledger: The ledger that records the intent.
+        children: Terminates Batch children.
+        storage: The storage with the jobs of submissions.
+    """
+
+    deployment: Deployment
+    ledger: Ledger
+    children: Children
+    storage: Storage
+
+    def cancel(self, wanted: Wanted) -> Told:
+        """Record the intent, and stop the jobs that it includes.
+
+        Raises:
+            UsageError: The submission, the job or the Region does not exist.
+        """
+        return self.end(self.record(wanted), wanted)
+
+    def record(self, wanted: Wanted) -> Item:
+        """Record the intent, and return the submission's ledger item.
+
+        From then on children and the reconciler end the jobs even if this process does not.
+
+        Raises:
+            UsageError: The submission, the job or the Region does not exist.
+        """
+        head = self._checked(wanted)
+        self.ledger.request_cancel(wanted.submission, wanted.scope, {"by": wanted.by, "reason": wanted.reason})
+        return head
+
+    def end(self, head: Item, wanted: Wanted) -> Told:
+        """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
+        told = Told()
+        self._stop(wanted, told)
+        self._terminate(head, wanted, told)
+        self._stop(wanted, told)
+        return told
+
+    def _checked(self, wanted: Wanted) -> Item:
+        head = self.ledger.submission(wanted.submission)
+        if head is None:
+            text = f"There is no submission {wanted.submission}."
+            raise UsageError(text, "List the submissions with `traingrid status`.")
+        if wanted.index is not None and wanted.index >= head["jobs"]:
+            text = f"Submission {wanted.submission} has no job with index {wanted.index}."
+            raise UsageError(text, f"Its indices are 0 to {head['jobs'] - 1}.")
+        if wanted.region and wanted.region not in self._regions_of_lines(wanted.submission):
+            text = f"{wanted.region} is not a training Region of this grid."
+            raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
+        return head
+
+    def _batch_jobs(self, head: Item, wanted: Wanted) -> list[str]:
+        """Return the arrays of a whole submission, or the children of the cancelled jobs."""
+        if wanted.scope == ledgers.CANCEL_ALL:
+            return [array["batch_job"] for array in arrays(head)]
+        items = {index_of(item): item for item in self.ledger.jobs(wanted.submission)}
+        regions = {index: item["region"] for index, item in items.items()}
+        if wanted.region and len(items) < head["jobs"]:
+            regions = self._regions(head) | regions
+        ids = self.children.ids(head)
+        meant = [index for index in sorted(ids) if wanted.covers(index, regions.get(index, ""))]
+        live = [index for index in meant if items.get(index, {}).get("state") not in FINAL_STATES]
+        return [
+            child for index in live for child in {ids[index], items.get(index, {}).get("batch_child") or ids[index]}
+        ]
+
+    def _regions(self, head: Item) -> dict[int, str]:
+        """Return the Regions of all jobs as they were submitted."""
+        bucket = self.deployment.manifest_bucket
+        return {job.index: job.region for job in submitted_jobs(self.storage, bucket, head)}
+
+    def _regions_of_lines(self, submission: str) -> list[str]:
+        """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
+        live = (item for item in self.ledger.jobs(submission) if item["state"] not in FINAL_STATES)
+        return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
+
+    def _terminate(self, head: Item, wanted: Wanted, told: Told) -> None:
+        why = f"Cancelled by {wanted.by}" + (f": {wanted.reason}" if wanted.reason else "")
+        most = len(told.errors) + _MOST_ERRORS
+        with told.noting("the children"):
+            for job in self._batch_jobs(head, wanted):
+                if len(told.errors) >= most:
+                    return
+                with told.noting(f"Batch job {job}"):
+                    self.children.terminate(job, why)
+                    told.batch_jobs.append(job)
+
+    def _stop(self, wanted: Wanted, told: Told) -> None:
+        for name in [wanted.region] if wanted.region else self._regions_of_lines(wanted.submission):
+            region, most = training_jobs_in(self.deployment, name), len(told.errors) + _MOST_ERRORS
+            with told.noting(name):
+                for job in region.listed(state="InProgress", submission=wanted.submission):
+                    if len(told.errors) >= most:
+                        break
+                    if wanted.covers(job.identity.index, name) and job.name not in told.training_jobs:
+                        with told.noting(job.name):
+                            if region.is_ours(job, self.ledger.job(*job.line)) and region.stop(job.name):
+                                told.training_jobs.append(job.name)

@@ -1,0 +1,116 @@
+"""Submissions: stores an accepted manifest version in a normalised form, of which each child reads only its line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from typing import TYPE_CHECKING, Protocol
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.job.job import Job
+from traingrid.manifest.line import iter_jobs as iter_jobs  # noqa: PLC0414  a submission's jobs are found here
+from traingrid.manifest.line import jobs_of_lines as jobs_of_lines  # noqa: PLC0414
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_ARRAY = 10_000
+"""The maximum size of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
+
+# A line's entry in the index: the offset of its end, and its SHA-256.
+_ENTRY = struct.Struct(">Q32s")
+_KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/(?:jobs(?:-[1-9]\d*)?|retry-[1-9]\d*)\.jsonl")
+
+
+class RangeReader(Protocol):
+    """Reads part of an object."""
+
+    def read_range(self, uri: S3Uri, start: int, end: int) -> bytes:
+        """Return the bytes from `start` up to, not including, `end`."""
+
+
+def submission_id(*identity: str) -> str:
+    """Return the id of a submission: 8 hexadecimal digits of the SHA-256 of its identity.
+
+    Args:
+        identity: The URI and version of a manifest; the same identity always gives the same id.
+    """
+    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:8]
+
+
+def jobs_key(submission: str, chunk: int = 0) -> str:
+    """Return the key, in the manifest bucket, of the jobs of a submission's array `chunk`: one JSON object per line."""
+    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{f'-{chunk}' * bool(chunk)}.jsonl"
+
+
+def retry_key(submission: str, number: int) -> str:
+    """Return the key of the jobs of retry `number` of a submission; the first retry has number 1."""
+    return f"{names.SUBMISSION_PREFIX}{submission}/retry-{number}.jsonl"
+
+
+def chunks(jobs: int) -> list[int]:
+    """Return the sizes of the arrays into which a number of jobs is split."""
+    return [min(MAX_ARRAY, jobs - start) for start in range(0, jobs, MAX_ARRAY)]
+
+
+def submission_of_key(key: str) -> str | None:
+    """Return the submission whose normalised jobs have this key, or None for any other object."""
+    match = _KEY.fullmatch(key)
+    return match[1] if match else None
+
+
+def array_file(key: str) -> str:
+    """Return the ledger's name of the file that an array's children read: jobs, jobs-1, retry-1, or x.csv by hand.
+
+    Args:
+        key: The key of the file.
+    """
+    return key.rpartition("/")[2].removesuffix(".jsonl")
+
+
+def index_uri(jobs: S3Uri) -> S3Uri:
+    """Return the URI of a normalised file's line index: each line's end as 8 bytes big-endian, and its SHA-256."""
+    return S3Uri(jobs.bucket, jobs.key.removesuffix(".jsonl") + ".index")
+
+
+def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
+    """Return the bytes of `jobs.jsonl` and of its line index.
+
+    The same jobs always give the same bytes, so writing them twice changes nothing.
+    """
+    lines, entries, end = [], [], 0
+    for job in jobs:
+        line = job.model_dump_json(exclude_defaults=True).encode() + b"\n"
+        end += len(line)
+        lines.append(line)
+        entries.append(_ENTRY.pack(end, hashlib.sha256(line).digest()))
+    return b"".join(lines), b"".join(entries)
+
+
+def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
+    """Read one job by two range requests, whose size does not depend on the number of jobs.
+
+    Args:
+        reader: Reads from S3.
+        jobs: The normalised file, or the version of it that was submitted.
+        index: The line, from 0: the array index, which equals the job's index only in the first array.
+
+    Raises:
+        IndexError: The file has no such line.
+        UsageError: The line differs from the submitted one.
+    """
+    first = max(index - 1, 0)
+    content = reader.read_range(index_uri(jobs), first * _ENTRY.size, (index + 1) * _ENTRY.size)
+    if index < 0 or len(content) != (index - first + 1) * _ENTRY.size:
+        raise IndexError(f"{jobs} has no job {index}")
+    entries = list(_ENTRY.iter_unpack(content))
+    start = entries[0][0] if index else 0
+    end, digest = entries[-1]
+    line = reader.read_range(jobs, start, end)
+    if hashlib.sha256(line).digest() != digest:
+        message = f"Line {index} of {jobs} differs from the submitted line: its SHA-256 does not match."
+        raise UsageError(message, "Submit the manifest again; nothing was started for this line.")
+    return Job.model_validate_json(line)

@@ -1,0 +1,237 @@
+"""Intake: submits a manifest in S3 as Batch array jobs, or rejects it with a report of all its errors."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid import names
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.ledger import Claim, now
+from traingrid.manifest import parse as manifest
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.rows import too_large
+from traingrid.submission.files import chunks, index_uri, iter_jobs, jobs_key, normalised, submission_id
+from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from traingrid.aws.batch import Batch
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Ledger
+
+WITHIN_SECONDS = 60.0
+"""The default time limit of a request, which is the intake function's timeout (stacks/event_function.py)."""
+_UNTIL_ITS_EVENT = 30.0  # from an upload until Lambda has its event from EventBridge, including a cold start
+ANSWERED_WITHIN = _UNTIL_ITS_EVENT + WITHIN_SECONDS * (1 + len(RETRY_DELAYS)) + sum(RETRY_DELAYS)
+"""Seconds after its upload within which a manifest has its report, or its event is in the dead-letter queue."""
+# If the 8 digits of two submission ids collide, the next id is tried; more than a few collisions cannot happen.
+_MAX_COLLISIONS = 4
+
+
+class BusyError(TraingridError):
+    """Another invocation is submitting this manifest now; the caller's retry will find it submitted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestVersion:
+    """One version of a manifest in the manifest bucket.
+
+    Attributes:
+        uri: The S3 URI.
+        version: S3's version id.
+        size: The size in bytes; 0 if it is unknown.
+    """
+
+    uri: S3Uri
+    version: str
+    size: int = 0
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any]) -> Self | None:
+        """Read S3's "Object Created" event, whose keys are plain text, not URL-encoded.
+
+        Returns:
+            None for an object that is not a manifest: a folder marker or a report.
+
+        Raises:
+            UsageError: The bucket is not versioned, so the manifest could change while it is being submitted.
+        """
+        detail = event["detail"]
+        key, bucket = detail["object"]["key"], detail["bucket"]["name"]
+        if key.endswith(("/", names.REPORT_SUFFIX)):
+            return None
+        version = detail["object"].get("version-id")
+        if not version:
+            raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
+        return cls(uri=S3Uri(bucket, key), version=version, size=int(detail["object"].get("size", 0)))
+
+    @property
+    def report(self) -> S3Uri:
+        """The S3 URI of the manifest's report, which is next to the manifest."""
+        return S3Uri(self.uri.bucket, self.uri.key + names.REPORT_SUFFIX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """Accepts manifests.
+
+    Attributes:
+        deployment: The deployment of the grid.
+        storage: The storage with the manifests.
+        ledger: The ledger in which submissions are claimed.
+        batch: The Batch queue to which jobs are submitted.
+    """
+
+    deployment: Deployment
+    storage: Storage
+    ledger: Ledger
+    batch: Batch
+
+    def accept(self, source: ManifestVersion, owner: str, within: float = WITHIN_SECONDS) -> dict[str, Any]:
+        """Submit a manifest, or reject it as a whole, and write the report next to it.
+
+        Any number of calls for one version submit it once.
+
+        Args:
+            source: The manifest.
+            owner: The unique name of the caller. Another attempt of the same request needs another name, because Lambda
+                may run one request twice at the same time
+                (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
+            within: Seconds after which the caller has certainly ended. Its claim is valid until then.
+
+        Returns:
+            The report: state "submitted" with submission and Batch job, or "rejected" with every error.
+
+        Raises:
+            BusyError: Another request is submitting the manifest now.
+            TraingridError: The manifest cannot be read, or Batch does not accept the job. The report then has the state
+                "retrying", or "failed" if Lambda does not retry the event.
+        """
+        claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
+        try:
+            lines, sha256 = self._read(source)
+        except ManifestError as error:
+            report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
+        else:
+            submission, arrays = self._submit(source, claim, lines, sha256)
+            report = {"state": "submitted", "submission": submission, "jobs": len(lines)}
+            report |= {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
+        return self._write_report(source, report)
+
+    def _write_report(self, source: ManifestVersion, report: dict[str, Any]) -> dict[str, Any]:
+        report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
+        self.storage.write_json(source.report, report)
+        return report
+
+    def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:
+        """Return a manifest's lines and the SHA-256 of its bytes. A manifest that is too large is not read."""
+        if source.size > manifest.MAX_BYTES:
+            raise too_large(source.size)
+        size, pieces = self.storage.pieces(source.uri, source.version)
+        if size > manifest.MAX_BYTES:
+            raise too_large(size)
+        digest = hashlib.sha256()
+        return manifest.parse(_hashed(pieces, digest.update), self.deployment), digest.hexdigest()
+
+    def _submit(
+        self, source: ManifestVersion, claim: Claim, lines: list[manifest.Line], sha256: str
+    ) -> tuple[str, list[Item]]:
+        submission, claimed = self._claim(source, claim, len(lines), sha256)
+        if claimed.get("batch_job"):
+            return submission, _plain(claimed.get("arrays") or [{"batch_job": claimed["batch_job"]}])
+        jobs = iter_jobs(lines, self.deployment, submission)
+        arrays: list[Item] = []
+        try:
+            for chunk, count in enumerate(chunks(len(lines))):
+                part = list(itertools.islice(jobs, count))
+                arrays.append(self._submit_array(submission, chunk, part, retried=bool(claimed)))
+            self.ledger.record_submitted(submission, arrays[0]["batch_job"], arrays)
+        except (TraingridError, BotoCoreError, ClientError) as error:
+            # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
+            # extended by its duration from now, which is a minute in AWS.
+            taken = arrays or (isinstance(error, SubmitFailedError) and not error.refused)
+            tries = failed_tries(claim, claimed)
+            self._release(submission, claim, int(time.time() + claim.seconds) if taken else 0, tries)
+            submitted = sum(int(array["count"]) for array in arrays)
+            report = failure_report(error, submission=submission, jobs=len(lines), submitted=submitted, tries=tries)
+            with suppress(BotoCoreError, ClientError):
+                self._write_report(source, report)
+            raise
+        return submission, arrays
+
+    def _submit_array(self, submission: str, chunk: int, jobs: list[Job], *, retried: bool) -> Item:
+        """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name."""
+        target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
+        file = target.key.rpartition("/")[2]
+        found = self.batch.find(submission, chunk) if retried else None
+        if found:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
+            return {"batch_job": found, "file": file, "count": len(jobs)}
+        body, index = normalised(jobs)
+        self.storage.write(index_uri(target), index, "application/octet-stream")
+        version = self.storage.write(target, body, "application/jsonl")
+        pinned = ObjectVersion(target.bucket, target.key, version)
+        first = max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), chunk, share=jobs[0].share, priority=first)
+        return {"batch_job": batch_job, "file": file, "version": version, "count": len(jobs)}
+
+    def _claim(self, source: ManifestVersion, claim: Claim, jobs: int, sha256: str) -> tuple[str, Item]:
+        """Return the manifest's submission id, and its ledger item if an earlier request claimed it (else empty)."""
+        identity = (str(source.uri), source.version)
+        facts = {"manifest": identity[0], "version": identity[1], "jobs": jobs, "sha256": sha256}
+        for collision in range(_MAX_COLLISIONS):
+            submission = submission_id(*identity, *(str(collision),) * bool(collision))
+            try:
+                previous = self.ledger.claim_submission(
+                    submission, claim.owner, facts | {"claim_ends_at": claim.ends_at}
+                )
+                if previous is None:
+                    return submission, {}
+                if (previous["manifest"], previous["version"]) != identity:
+                    continue
+                if previous["state"] != "Submitted":
+                    self._become_owner(submission, claim, previous)
+            except (BotoCoreError, ClientError):
+                self._release(submission, claim)  # the claim may have been written
+                raise
+            return submission, previous
+        raise TraingridError(f"No free submission id was found for {source.uri}.", "Upload the manifest again.")
+
+    def _release(self, submission: str, claim: Claim, at: int = 0, tries: int = 0) -> None:
+        """End our claim now or at a given time; if the write fails, the claim ends at its original time."""
+        with suppress(BotoCoreError, ClientError):
+            self.ledger.release_submission(submission, claim, at, failed_tries=tries)
+
+    def _become_owner(self, submission: str, claim: Claim, previous: Item) -> None:
+        """Take over the claim of an earlier request, which must be ours or have ended; otherwise raise BusyError."""
+        over = previous["owner"] == claim.owner or time.time() >= previous["claim_ends_at"]
+        if not (over and self.ledger.take_over_submission(submission, claim, previous)):
+            raise BusyError(
+                f"Submission {submission} is being submitted by another request ({previous['owner']}).",
+                "This request is retried in a minute.",
+            )
+
+
+def _plain(arrays: list[Item]) -> list[Item]:
+    """Return the ledger's records of arrays with values that JSON can represent."""
+    return [array | {"count": int(array["count"])} if "count" in array else array for array in arrays]
+
+
+def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    """Yield the pieces of a file, and update its hash with each piece."""
+    for piece in pieces:
+        update(piece)
+        yield piece

@@ -1,0 +1,60 @@
+"""Intake failures: the report of a manifest whose jobs could not be submitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid.errors import TraingridError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.ledger.ledger import Claim
+
+RETRY_DELAYS = (60.0, 120.0)
+"""Seconds between Lambda's attempts at an asynchronous event whose function fails
+(https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)."""
+RETRYING, FAILED = "retrying", "failed"
+"""The states of a report: Lambda will retry the event, or has made its last attempt."""
+
+_AGAIN = (
+    "The intake retries automatically within two minutes and replaces this report; do not upload the manifest again."
+)
+_BY_HAND = (
+    "Do not upload the manifest again. After removing the cause, send its event from the intake's dead-letter queue to "
+    'the intake (docs/operations.md, "Dead letters"), which submits the missing jobs.'
+)
+
+
+def failed_tries(claim: Claim, previous: Mapping[str, Any]) -> int:
+    """Return the number of failed attempts of a request, including this one.
+
+    Args:
+        claim: The request's claim. All attempts at an asynchronous event have one request id, the start of the owner.
+        previous: The submission's ledger item before this attempt; empty at the first attempt.
+    """
+    same = str(previous.get("owner", "")).partition("/")[0] == claim.owner.partition("/")[0]
+    return 1 + (int(previous.get("failed_tries", 0)) if same else 0)
+
+
+def failure_report(error: Exception, *, submission: str, jobs: int, submitted: int, tries: int) -> dict[str, Any]:
+    """Return the report of a failed attempt.
+
+    Args:
+        error: The error of the attempt.
+        submission: The submission's id.
+        jobs: The number of jobs of the submission.
+        submitted: The number of jobs that Batch has certainly accepted.
+        tries: The number of failed attempts of this request.
+    """
+    over = tries > len(RETRY_DELAYS)
+    cause = error.next_step if isinstance(error, TraingridError) else ""
+    return {
+        "state": FAILED if over else RETRYING,
+        "submission": submission,
+        "jobs": jobs,
+        "submitted_jobs": submitted,
+        "reason": error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}.",
+        "next_step": f"{cause} {_BY_HAND if over else _AGAIN}".strip(),
+        "tries": tries,
+    }

@@ -1,0 +1,192 @@
+"""Retrying: starts new attempts of a submission's failed and stopped jobs, at a user's request.
+
+One conditional write moves each job to its next attempt, so that only one of two concurrent retries gets it. Then the
+retry submits an array for the jobs that it got, with a file of their lines. If the retry dies in between, these jobs
+have no child; the reconciler closes them, and they can be retried again. With many lines on a slow network, the
+reconciler might close jobs of a live retry. So the jobs are retried in slices, each with a separate array.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import CALLS_AT_ONCE
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.errors import TraingridError
+from traingrid.job import failures
+from traingrid.ledger.ledger import index_of
+from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
+from traingrid.submission.retry_plan import RetryPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from traingrid.aws.batch import Batch
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.manifest.line import Line
+    from traingrid.submission.batch_children import Children
+    from traingrid.submission.retry_plan import ToRetry
+
+SLICE_SECONDS = 45.0
+"""The time after which a slice is submitted, counted from its first line.
+
+Until the array is recorded, an open line looks abandoned, and the reconciler closes abandoned lines after
+`reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
+(traingrid/aws/clients.py).
+"""
+# After these failures a retry moves the job to the next Region of its data.
+_ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
+_CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
+_KEPT = ("attempt", "region", "state", "failure", "reason", "training_job", "artifact", "billable_seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retried:
+    """The result of a retry.
+
+    Attributes:
+        batch_jobs: The ids of the new Batch jobs.
+        indices: The indexes of the retried jobs.
+        left: The reasons why other failed or stopped jobs were not retried, by index.
+        late: The indexes in `left` that a later retry can retry.
+    """
+
+    batch_jobs: list[str]
+    indices: list[int]
+    left: dict[int, str]
+    late: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrier:
+    """Retries jobs of a deployment.
+
+    Attributes:
+        deployment: The grid.
+        ledger: The ledger.
+        storage: Reads and writes a submission's lines.
+        batch: The job queue.
+        children: Returns the states of the lines' Batch children.
+        at_once: The number of lines that are reopened concurrently.
+    """
+
+    deployment: Deployment
+    ledger: Ledger
+    storage: Storage
+    batch: Batch
+    children: Children
+    at_once: int = CALLS_AT_ONCE
+
+    def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None) -> Retried:
+        """Retry failed and stopped jobs: `run` the plan that `planned` returns."""
+        return self.run(self.planned(submission, lines), by)
+
+    def planned(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
+        """Return the plan of a retry. Reads only.
+
+        Args:
+            submission: The submission's id.
+            lines: The lines of a corrected manifest; then only changed jobs are retried. Without it, all failed and
+                stopped jobs are retried unchanged.
+
+        Raises:
+            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            UsageError: The corrected manifest has another number or order of lines.
+        """
+        plan = RetryPlan(deployment=self.deployment, ledger=self.ledger, storage=self.storage, children=self.children)
+        return plan.of(submission, lines)
+
+    def run(self, todo: ToRetry, by: str, on_array: Callable[[str, int], None] = lambda *_: None) -> Retried:
+        """Retry the jobs of a plan.
+
+        Args:
+            todo: The plan.
+            by: The user who requests the retry.
+            on_array: Called with the id and the number of jobs of each Batch job as soon as it is submitted.
+
+        Raises:
+            TraingridError: AWS refused a request or did not answer. Jobs that were submitted before continue.
+        """
+        done = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
+        waiting = deque(todo.jobs)
+        try:
+            with ThreadPoolExecutor(self.at_once, thread_name_prefix="reopen") as pool:
+                while waiting:
+                    number = self.ledger.claim_retry(todo.submission, {"by": by})
+                    got = self._reopened_slice(todo, number, waiting, pool, done)
+                    if got:
+                        done.batch_jobs.append(self._submit(todo.submission, number, got))
+                        done.indices.extend(job.index for job in got)
+                        on_array(done.batch_jobs[-1], len(got))
+        except (SubmitFailedError, BotoCoreError, ClientError) as error:
+            what = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
+            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {what}"
+            step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
+            raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
+        return self._without_closed(todo.submission, done) if done.indices else done
+
+    def _without_closed(self, submission: str, done: Retried) -> Retried:
+        """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
+        ours = set(done.indices)
+        failed = {
+            index_of(item)
+            for item in self.ledger.jobs(submission)
+            if item["state"] == "Failed" and not item.get("training_job")
+        }
+        closed = sorted(failed & ours)
+        return replace(
+            done,
+            indices=[index for index in done.indices if index not in failed],
+            left=done.left | dict.fromkeys(closed, _CLOSED),
+            late=[*done.late, *closed],
+        )
+
+    def _reopened_slice(
+        self, todo: ToRetry, number: int, waiting: deque[Job], pool: ThreadPoolExecutor, done: Retried
+    ) -> list[Job]:
+        """Reopen waiting jobs for array `number` until it is full or must be submitted, and return these jobs."""
+        got: list[Job] = []
+        began, tried = time.monotonic(), 0
+        while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
+            some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
+            tried += len(some)
+            for job, is_got in zip(some, pool.map(partial(self._reopened, todo, number), some), strict=True):
+                if is_got:
+                    got.append(job)
+                else:
+                    done.left[job.index] = "another retry has started it"
+        return got
+
+    def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
+        """Move a job to its next attempt, for array `number`; return False if another retry was faster."""
+        item = todo.ended[job.index]
+        tried = {name: item[name] for name in _KEPT if name in item}
+        elsewhere = item.get("failure") in _ELSEWHERE
+        region = failures.next_region(job.regions, item["region"]) if elsewhere else item["region"]
+        region = region if region in job.regions else job.region  # the corrected line may have other Regions
+        file = array_file(retry_key(todo.submission, number))
+        return self.ledger.next_attempt(
+            todo.submission, job.index, tried, region, reopen=f"retry-{number}", array_file=file
+        )
+
+    def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
+        target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))
+        body, index = normalised(jobs)
+        self.storage.write(index_uri(target), index, "application/octet-stream")
+        version = self.storage.write(target, body, "application/jsonl")
+        pinned = ObjectVersion(target.bucket, target.key, version)
+        again, first = f"retry-{number}", max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
+        self.ledger.record_array(submission, {"batch_job": batch_job, "file": str(pinned), "count": len(jobs)})
+        return batch_job

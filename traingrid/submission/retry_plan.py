@@ -1,0 +1,174 @@
+"""Retry plan: decides which failed or stopped jobs of a submission may be retried. Reads only."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid.backends.queued_jobs import training_jobs_in
+from traingrid.backends.training_jobs import ACTIVE_STATES
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.items import is_by_hand, regions_of
+from traingrid.ledger.ledger import PENDING, WAITING, index_of, is_cancelled
+from traingrid.submission.batch_children import arrays
+from traingrid.submission.manifest_diff import mended_jobs
+from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+    from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Job
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.manifest.line import Line
+    from traingrid.submission.batch_children import Children
+
+_LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRetry:
+    """The plan of a retry; nothing is written yet.
+
+    Attributes:
+        submission: The submission.
+        jobs: The jobs to retry, with all changes, by index.
+        ended: The ledger's items of the failed and stopped jobs, by index.
+        left: The reasons why other failed, stopped or changed jobs are not retried, by index.
+        late: The indexes in `left` that can be retried once the reconciler has closed the jobs: their children have
+            failed, but no outcome is recorded yet.
+        changed: With a corrected manifest: the changed fields of each job to retry, by index.
+    """
+
+    submission: str
+    jobs: Sequence[Job]
+    ended: dict[int, Item]
+    left: dict[int, str]
+    late: list[int]
+    changed: dict[int, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPlan:
+    """Plans retries.
+
+    Attributes:
+        deployment: The grid.
+        ledger: The ledger.
+        storage: Reads a submission's lines.
+        children: Returns the states of the lines' Batch children.
+    """
+
+    deployment: Deployment
+    ledger: Ledger
+    storage: Storage
+    children: Children
+
+    def of(self, submission: str, lines: Sequence[Line] | None = None) -> ToRetry:
+        """Return the plan of a retry.
+
+        Args:
+            submission: The submission's id.
+            lines: The lines of a corrected manifest, if one is given.
+
+        Raises:
+            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            UsageError: The corrected manifest has another number or order of lines.
+        """
+        head = self._head(submission)
+        known = {index_of(item): item for item in self.ledger.jobs(submission)}
+        ended = {index: item for index, item in known.items() if item["state"] in ("Failed", "Stopped")}
+        submitted = list(submitted_jobs(self.storage, self.deployment.manifest_bucket, head))
+        jobs = {job.index: job for job in submitted}
+        jobs |= retried_jobs(self.storage, self.deployment.manifest_bucket, head)
+        late = self._late(head, known, jobs)
+        left = self._left(submission, ended) | dict.fromkeys(late, _LATE)
+        changed = {}
+        if lines is not None:
+            mended = mended_jobs(lines, submitted, jobs, self.deployment, submission)
+            changed = {index: one.fields for index, one in mended.items()}
+            left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
+            left = {index: why for index, why in left.items() if index in changed}
+            jobs = {index: one.job for index, one in mended.items()}
+        wanted = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
+        return ToRetry(
+            submission=submission,
+            jobs=wanted,
+            ended=ended,
+            left=left,
+            late=[index for index in late if index in left],
+            changed={job.index: changed[job.index] for job in wanted if job.index in changed},
+        )
+
+    def _head(self, submission: str) -> Item:
+        head = self.ledger.submission(submission)
+        if head is None:
+            text = f"There is no submission {submission}."
+            raise UsageError(text, "`traingrid status` lists all submissions.")
+        if is_by_hand(head):
+            raise self._by_hand(head)
+        if not arrays(head):
+            raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
+        return head
+
+    def _by_hand(self, head: Item) -> TraingridError:
+        """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
+
+        That file may have changed, and its lines would be read with the grid's current defaults.
+        """
+        submission, manifest = head["submission"], head["manifest"].partition("?")[0]
+        ended = [index_of(item) for item in self.ledger.jobs(submission) if item["state"] in ("Failed", "Stopped")]
+        listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
+        text = (
+            f"Submission {submission} was submitted to AWS Batch by hand (Batch job {head['batch_job']}), without the "
+            f"intake, which stores the lines that a retry needs.{listed}"
+        )
+        version = f" --version-id {head['version']}" if head.get("version") else ""
+        bucket, _, key = manifest.removeprefix("s3://").partition("/")
+        get = f"aws s3api get-object --bucket {shlex.quote(bucket)} --key {shlex.quote(key)}{version} retry.csv"
+        step = f"`traingrid status {submission}` lists jobs by index, from 0, in the order of the manifest's lines."
+        return TraingridError(
+            text, f"{step} Keep the lines to train again, and submit them: {get}, then traingrid submit retry.csv."
+        )
+
+    def _late(self, head: Item, known: Mapping[int, Item], jobs: Mapping[int, Job]) -> list[int]:
+        """Return the jobs whose children failed before the ledger recorded a training job."""
+        lines = {index: known.get(index) for index in jobs}
+        waiting = {index: item for index, item in lines.items() if not item or item["state"] in (PENDING, WAITING)}
+        cancels = self.ledger.cancels(head["submission"])
+        return [
+            index
+            for index, child in self.children.of(head, waiting).items()
+            if child.status == "FAILED"
+            and not is_cancelled(cancels, index, (waiting[index] or {}).get("region") or jobs[index].region)
+        ]
+
+    def _left(self, submission: str, ended: dict[int, Item]) -> dict[int, str]:
+        """Return the jobs that must not be retried, with the reasons."""
+        cancels = self.ledger.cancels(submission)
+        running = self._running(submission, ended)
+        left = {}
+        for index, item in ended.items():
+            if is_cancelled(cancels, index, item["region"]):
+                left[index] = "it was cancelled, which is permanent; submit its line again"
+            elif index in running:
+                left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
+        return left
+
+    def _running(self, submission: str, ended: Mapping[int, Item]) -> dict[int, str]:
+        """Return the active training jobs of a submission, independently of the ledger."""
+        grid = self.deployment.grid
+        return {
+            job.identity.index: job.name
+            for region in sorted(regions_of(ended.values()).union(grid.regions))
+            for state in ACTIVE_STATES
+            for job in training_jobs_in(self.deployment, region).listed(state=state, submission=submission)
+        }
+
+
+def _not_ended(fields: Sequence[str]) -> str:
+    changed = ", ".join(fields)
+    return f"its line has changed ({changed}), but it has not failed; submit the line in a separate manifest"

@@ -1,0 +1,195 @@
+"""Submission status: combines the ledger's state of each job with AWS Batch's state of jobs that have not started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from traingrid.errors import UsageError
+from traingrid.ledger.items import had_child, is_by_hand
+from traingrid.ledger.ledger import FINAL_STATES, PENDING, SUBMISSION, WAITING, is_cancelled
+from traingrid.submission.submitted_jobs import submitted_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.aws.dynamodb import Item
+    from traingrid.aws.s3 import Storage
+    from traingrid.ledger.ledger import Ledger
+    from traingrid.submission.batch_children import Children, ChildStatus
+
+CHILD_FAILED = "child failed, closed within two sweeps"
+"""The phase of a job whose child has failed, but which the ledger does not record as failed yet. It cannot be retried
+before that."""
+
+NEVER_STARTED = "never started"
+"""The phase of a line of a submission by hand that no child has opened or will open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """The status of one job, for users.
+
+    Attributes:
+        index: The array index.
+        region: The training Region.
+        name: The job's name in the manifest.
+        state: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.
+        phase: SageMaker's secondary status. Before a training job exists, Batch's status of the child, or
+            `CHILD_FAILED` if the child failed and the reconciler has not closed the job yet.
+        training_job: The training job's name; empty before it is requested.
+        created: Whether the training job is known to exist; a rejected one has no log.
+        ranks: The world size.
+        attempt: The number of the attempt.
+        reason: Why it failed, or why it cannot start yet.
+        artifact: The S3 URI of the model.
+        seconds: Seconds of training, once it has ended.
+        metrics: Last value of each metric.
+        tried: The previous attempts: the Region and, in brackets, the outcome.
+        cancelled: Whether a user has cancelled it.
+    """
+
+    index: int
+    region: str
+    name: str
+    state: str
+    phase: str = ""
+    training_job: str = ""
+    created: bool = False
+    ranks: int = 0
+    attempt: int = 1
+    reason: str = ""
+    artifact: str = ""
+    seconds: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    tried: tuple[str, ...] = ()
+    cancelled: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """True if the state is final."""
+        return self.state in FINAL_STATES
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionStatus:
+    """A submission and all of its jobs, in the order of the manifest."""
+
+    submission: str
+    manifest: str
+    batch_job: str
+    batch_state: str
+    jobs: list[JobStatus]
+
+    @property
+    def ended(self) -> bool:
+        """True if it was submitted, every job has ended, and its Batch job has ended."""
+        jobs_ended = all(job.ended for job in self.jobs)
+        return self.batch_job != "" and jobs_ended and self.batch_state in ("SUCCEEDED", "FAILED", "")
+
+
+# For at most this many jobs, Batch describes each child; for more, Batch only lists the children that have ended.
+_ASKED_ABOUT_EACH = 500
+
+
+def submission_status(
+    submission: str, bucket: str, ledger: Ledger, children: Children, storage: Storage
+) -> SubmissionStatus:
+    """Return the current status of a submission.
+
+    Args:
+        submission: The submission's id.
+        bucket: The manifest bucket.
+        ledger: The ledger.
+        children: Reads the Batch children.
+        storage: S3.
+
+    Raises:
+        UsageError: The submission does not exist.
+    """
+    items = {item["item"]: item for item in ledger.items(submission)}
+    head = items.pop(SUBMISSION, None)
+    if head is None:
+        raise UsageError(f"There is no submission {submission}.", "`traingrid status` lists all submissions.")
+    known = {int(key.partition("#")[2]): item for key, item in items.items()}
+    statuses = {index: _from_item(index, item) for index, item in known.items()}
+    if len(known) < head["jobs"]:
+        statuses = (_unopened_by_hand(head) if is_by_hand(head) else _unopened(bucket, head, storage)) | statuses
+    cancels = ledger.cancels(submission)
+    statuses = {
+        index: replace(job, cancelled=is_cancelled(cancels, index, job.region)) for index, job in statuses.items()
+    }
+    waiting = {index: known.get(index) for index, job in statuses.items() if job.state in (PENDING, WAITING)}
+    asked = children.of(head, waiting, each=len(waiting) <= _ASKED_ABOUT_EACH) if waiting else {}
+    statuses |= {index: _as_batch_says(statuses[index], child, cancels) for index, child in asked.items() if child.id}
+    if is_by_hand(head):
+        statuses |= {index: _never_started(statuses[index], head, asked[index]) for index in waiting.keys() - known}
+    return SubmissionStatus(
+        submission=submission,
+        manifest=head["manifest"],
+        batch_job=head.get("batch_job", ""),
+        batch_state=children.state(head),
+        jobs=[job for _, job in sorted(statuses.items())],
+    )
+
+
+def _from_item(index: int, item: Item) -> JobStatus:
+    return JobStatus(
+        index=index,
+        region=item["region"],
+        name=item["name"],
+        state=item["state"],
+        phase=item.get("phase", ""),
+        training_job=item.get("training_job", ""),
+        created=bool(item.get("training_job_arn")),
+        ranks=item.get("ranks", 0),
+        attempt=item["attempt"],
+        reason=item.get("reason", ""),
+        artifact=item.get("artifact", ""),
+        seconds=item.get("training_seconds", 0),
+        metrics={**item.get("progress", {}), **item.get("metrics", {})},
+        tried=tuple(f"{tried['region']} ({tried.get('failure') or tried['state']})" for tried in item.get("tried", [])),
+    )
+
+
+def _unopened(bucket: str, head: Item, storage: Storage) -> dict[int, JobStatus]:
+    """Return all jobs as they were submitted, for jobs that no child has opened in the ledger."""
+    return {
+        job.index: JobStatus(index=job.index, region=job.region, name=job.name, state=PENDING, ranks=job.ranks)
+        for job in submitted_jobs(storage, bucket, head)
+    }
+
+
+def _unopened_by_hand(head: Item) -> dict[int, JobStatus]:
+    """Return all jobs of a submission by hand; only their indexes are known until a child opens them."""
+    return {
+        index: JobStatus(index=index, region="", name=f"job {index}", state=PENDING) for index in range(head["jobs"])
+    }
+
+
+def _never_started(job: JobStatus, head: Item, child: ChildStatus) -> JobStatus:
+    """Return a line of a submission by hand as failed if its child has ended or never existed.
+
+    The reconciler does not close such a line, because it has no copy of the line.
+    """
+    if not child.gone or job.ended:
+        return job
+    if not had_child(head, job.index, child.status):
+        why = f"Batch job {head['batch_job']} has no child for this line: its array size is not the number of lines."
+    else:
+        why = f"Its Batch child ended before it started the line: {child.reason or 'Batch gives no reason'}."
+    return replace(job, state="Failed", phase=NEVER_STARTED, reason=f"Never started. {why}")
+
+
+def _as_batch_says(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Item]) -> JobStatus:
+    """Add Batch's state of the child to a job without a training job.
+
+    A job with a failed child is not failed yet, because the child's last call may have created the training job.
+    The reconciler determines this.
+    """
+    if child.status != "FAILED":
+        return job if job.state == WAITING or child.gone else replace(job, phase=child.status)
+    if job.cancelled:
+        by = next(iter(cancels.values())).get("by", "")
+        return replace(job, phase="FAILED", state="Stopped", reason=f"Cancelled by {by}" if by else "Cancelled")
+    return replace(job, phase=CHILD_FAILED, reason=job.reason or child.reason)

@@ -1,0 +1,33 @@
+"""Text: functions that make values safe to print, log and export."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+
+
+def printable(text: str) -> str:
+    """Return untrusted text, such as a log line or a key, with control characters as escapes such as "\\x1b"."""
+    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 job", "2 jobs"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def escaped_cell(text: str) -> str:
+    """Return a text as a cell of an exported CSV file that no spreadsheet evaluates as a formula.
+
+    A text that starts with `=`, `+`, `-`, `@`, a tab or a line end is prefixed with an apostrophe, unless it is a
+    number (https://owasp.org/www-community/attacks/CSV_Injection). Control characters become escapes.
+    """
+    safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    dangerous = text.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") or text[:1] in ("\t", "\r", "\n")
+    return f"'{safe}" if dangerous and not _NUMBER.fullmatch(text) else safe
+
+
+def shown(value: str, width: int = 120) -> str:
+    """Return a value that is safe in a log or terminal: quoted, shortened, with control characters escaped."""
+    return ascii(value if len(value) <= width else value[: width - 1] + "…")
