@@ -24,7 +24,13 @@ from traingrid.ledger.ledger import FINAL_STATES, is_cancelled
 
 GRID = "traingrid"
 START = 1_800_000_000.0
-_CLOCKED = ("ledger.ledger", "reconciler.reconciler", "reconciler.line_closer", "submission.intake", "audit.read_snapshot")
+_CLOCKED = (
+    "ledger.ledger",
+    "reconciler.reconciler",
+    "reconciler.line_closer",
+    "submission.intake",
+    "audit.read_snapshot",
+)
 """Modules of traingrid that read the time."""
 
 
