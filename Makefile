@@ -41,8 +41,8 @@ test-control:
 test-training:
 	.venv-training/bin/python -m pytest tests/training
 
-check: setup-control setup-scanners setup-images tests/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
-	.venv/bin/python -m pytest tests/stacks tests/posture $(wildcard tests/policies)
+check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
+	.venv/bin/python -m pytest tests/integration/stacks tests/integration/posture $(wildcard tests/integration/policies)
 
 lint: .venv/.installed  ## Check format, lint and types only
 	.venv/bin/ruff format --check .
@@ -57,7 +57,7 @@ test-containers: setup  ## Build both images, and run tests on two hosts and end
 	.venv/bin/python -m pytest -c tests/containers/pytest.ini tests/containers
 
 first-hour: setup  ## Follow docs/first-hour.md literally in a local AWS with a new account (requires the AWS CLI; about ten minutes)
-	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/end_to_end/test_first_hour.py
+	.venv/bin/python -m pytest -o addopts="-ra --import-mode=importlib" tests/e2e/test_first_hour.py
 
 image-orchestrator image-cpu image-gpu:  ## Build an image with buildah: the orchestrator's, or the training image for CPUs or GPUs
 	@containers/build.sh $(@:image-%=%)
@@ -86,8 +86,8 @@ BUDGET ?= 5
 conformance: setup-control  ## Check our assumptions about AWS in localcloud, or in ACCOUNT=123456789012 REGIONS=us-east-1,eu-west-1 BUDGET=5
 	.venv/bin/python -m conformance $(if $(filter command,$(firstword $(origin ACCOUNT))),--account $(ACCOUNT) --regions $(REGIONS) --budget $(BUDGET))
 
-permissions: .venv/.installed tests/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
-	.venv/bin/python -m tests.policies.derivation
+permissions: .venv/.installed tests/integration/policies/node_modules/.installed  ## Derive the permissions of calls, for localcloud and docs/security.md
+	.venv/bin/python -m tests.integration.policies.derivation
 
 bench-control: setup-control .venv-bench/.installed  ## Measure the control plane against its targets, into bench/results/
 	.venv/bin/python -m bench.control
@@ -110,7 +110,7 @@ faults: setup-control  ## Run all fault experiments at full volume, and count vi
 	.venv/bin/python -m faults --seed $(SEED) --account $(ACCOUNT)
 
 ##@ Set up (demo and test do this automatically)
-setup: setup-control .venv-training/.installed build/digits/.written tests/policies/node_modules/.installed  ## Install everything that is missing
+setup: setup-control .venv-training/.installed build/digits/.written tests/integration/policies/node_modules/.installed  ## Install everything that is missing
 
 setup-control: .venv/.installed node_modules/.installed build/layer/.installed build/models/endpoints.json  ## The same without the training environment
 
@@ -119,7 +119,7 @@ setup-scanners: .venv-scanners/.installed  ## Install checkov, which `make check
 setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's own training images (`framework` and `algorithm` in grid.yaml)
 
 clean:  ## Remove everything that set-up and runs have created
-	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-bench .venv-images .venv-scanners node_modules tests/integration/policies/node_modules build cdk.out .localcloud .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 help:  ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -140,8 +140,8 @@ node_modules/.installed: package.json package-lock.json
 	@touch $@
 
 # The IAM simulator, which only the tests of the policy matrix use.
-tests/policies/node_modules/.installed: tests/policies/package.json tests/policies/package-lock.json
-	npm ci --silent --no-fund --no-audit --prefix tests/policies
+tests/integration/policies/node_modules/.installed: tests/integration/policies/package.json tests/integration/policies/package-lock.json
+	npm ci --silent --no-fund --no-audit --prefix tests/integration/policies
 	@touch $@
 
 # The libraries that AWS Lambda's runtime lacks, for Lambda's Linux and for this machine: compiled files have different names.

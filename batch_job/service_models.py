@@ -8,8 +8,8 @@ precedence if AWS_DATA_PATH names the folder (botocore/loaders.py). botocore's o
 this when the image is built, so that the copies have the same version as botocore.
 
 `--only` also deletes from botocore the services that a child does not call: 26 MB that every child would pull. Clients
-of those services can then not be created; tests/stacks/test_permissions.py checks that children have permissions for
-no other service.
+of those services can then not be created; tests/integration/stacks/test_permissions.py checks that children have
+permissions for no other service.
 """
 
 import json

@@ -45,7 +45,8 @@ def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
     )
     grant(role, ["batch:SubmitJob"], submitted, because=because)
     # For SubmitJob with tags, IAM also checks TagResource on SubmitJob's resources, not only on the new job: errors
-    # name the job definition (https://github.com/wri/gfw-data-api/pull/175, tests/policies/refusals/batch.yaml).
+    # name the job definition (https://github.com/wri/gfw-data-api/pull/175,
+    # tests/integration/policies/refusals/batch.yaml).
     grant(
         role,
         ["batch:TagResource"],

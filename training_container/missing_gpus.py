@@ -8,8 +8,8 @@ from training_container.contract import ContractError, TrainingJob
 from training_container.launch_options import ALLOW_CPU, gpu_count
 
 # SageMaker's training instance types with NVIDIA GPUs are those of the families P and G
-# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/domain/test_gpu_families.py compares this
-# with SageMaker's own list. Trainium (ml.trn1) has other devices.
+# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/unit/manifest/test_accelerators.py
+# compares this with SageMaker's own list. Trainium (ml.trn1) has other devices.
 _GPU_FAMILIES = re.compile(r"ml\.[gp]\d")
 _VARIABLE = "TRAINGRID_ALLOW_CPU"
 

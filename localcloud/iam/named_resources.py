@@ -105,7 +105,7 @@ def _called(asked: Asked, kind: str, named: str) -> str:
 def _logs(asked: Asked) -> Named:
     group = asked.text("logGroupName")
     if group:
-        # IAM's errors for a log group contain an empty stream name (tests/policies/refusals/logs.yaml).
+        # IAM's errors for a log group contain an empty stream name (tests/integration/policies/refusals/logs.yaml).
         yield "logs:log-group", asked.arn(f"log-group:{group}:log-stream:")
         yield "logs:log-stream", asked.arn(f"log-group:{group}:log-stream:{asked.text('logStreamName')}")
 

@@ -1,7 +1,8 @@
 """Permissions that a call requires: actions, resources and condition keys for IAM.
 
-They are in the table required_permissions.json. `python -m tests.policies.derivation` derives it from the Service
-Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by hand. A call
+They are in the table required_permissions.json. `python -m tests.integration.policies.derivation` derives it from
+the Service Authorization Reference and from public records of AWS's refusals; only `named_resources` is written by
+hand. A call
 that is not in the table requires the action with its own name on the request's resources.
 """
 

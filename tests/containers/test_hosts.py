@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from tests.containers.cluster import Cluster
 from tests.containers.engine import podman
-from tests.tiny import TINY
+from tests.support.tiny import TINY
 
 HOSTS = ("algo-1", "algo-2")
 

@@ -9,8 +9,8 @@ import pytest
 from localcloud.server import LocalCloud
 from tests.containers.children import Children, container
 from tests.containers.engine import podman
-from tests.end_to_end.deployed import control_plane, two_regions
-from tests.end_to_end.test_two_regions import DIGITS, REGIONS, ended, submit, until
+from tests.e2e.deployed import control_plane, two_regions
+from tests.e2e.test_two_regions import DIGITS, REGIONS, ended, submit, until
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client

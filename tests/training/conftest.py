@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiny
+from tests.support import tiny
 from tests.training.streams import feed
 from training_container.contract import Folders
 

@@ -2,7 +2,7 @@
 
 SageMaker extracts each metric with a regular expression, which traingrid derives from the name
 (traingrid/manifest/values.py). A job has the metrics in BY_DEFAULT unless its manifest line or grid.yaml selects others
-from this module. tests/domain/test_metrics.py checks that both sides agree.
+from this module. tests/unit/manifest/test_metrics.py checks that both sides agree.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,21 @@
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.server import LocalCloud
+from tests.e2e.deployed import control_plane, two_regions
+from traingrid.cli.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A localcloud with a grid of two Regions, deployed by the real CDK CLI."""
+    with two_regions(tmp_path_factory.mktemp("cloud")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plane(cloud: LocalCloud) -> Iterator[ControlPlane]:
+    """The control plane as the CLI accesses it, with a user's environment."""
+    with control_plane(cloud) as seen:
+        yield seen

@@ -1,0 +1,87 @@
+"""Pipe mode end to end: from a manifest field to ranks that read FIFOs, with both values of `streams`."""
+
+import json
+from typing import Any
+
+import pytest
+
+from localcloud.server import LocalCloud
+from tests.e2e.test_two_regions import DIGITS, ended, submit
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.data import upload_folder
+from traingrid.submission.status import SubmissionStatus
+
+REGION = "us-east-1"
+RANKS = 2
+
+
+@pytest.fixture(scope="module")
+def trained(plane: ControlPlane) -> SubmissionStatus:
+    """Train lines with one stream per host, with one per rank, and with more ranks than objects."""
+    data = upload_folder(plane.deployment, DIGITS / "campaign-1", REGION)
+    rows = ["region,s3_uri,input_mode,streams,processes_per_host,hp.batch_size"]
+    rows += [f"{REGION},{data},Pipe,{streams},{ranks},32" for streams, ranks in (("host", 2), ("rank", 2), ("rank", 5))]
+    report = submit(plane, "pipe.csv", "\n".join(rows) + "\n")
+    assert report["state"] == "submitted", report
+    return ended(plane, report["submission"])
+
+
+def described(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = client("sagemaker", REGION).describe_training_job(TrainingJobName=name)
+    return found
+
+
+def test_both_kinds_of_streams_train_on_all_ranks(trained: SubmissionStatus) -> None:
+    for job in trained.jobs[:2]:
+        assert job.state == "Completed", job.reason
+        assert job.metrics["ranks"] == RANKS
+        assert 0 < job.metrics["validation_top1"] <= 1
+
+
+def test_the_training_job_has_a_channel_per_host_or_per_rank(trained: SubmissionStatus) -> None:
+    of_host, of_rank = (described(job.training_job)["InputDataConfig"] for job in trained.jobs[:2])
+    assert [channel["ChannelName"] for channel in of_host] == ["train", "validation"]
+    assert [channel["ChannelName"] for channel in of_rank] == ["train_0", "train_1", "validation_0", "validation_1"]
+    assert {channel["InputMode"] for channel in (*of_host, *of_rank)} == {"Pipe"}
+
+
+def test_each_object_is_assigned_to_exactly_one_rank(trained: SubmissionStatus, plane: ControlPlane) -> None:
+    shares = []
+    for channel in described(trained.jobs[1].training_job)["InputDataConfig"][:RANKS]:
+        uri = S3Uri.parse(channel["DataSource"]["S3DataSource"]["S3Uri"])
+        body = client("s3", REGION).get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read()
+        shares.append(json.loads(body)[1:])
+    assert sorted(name for share in shares for name in share) == sorted(
+        path.name for path in (DIGITS / "campaign-1/train").iterdir()
+    )
+
+
+def test_a_line_with_more_ranks_than_objects_fails_with_a_remedy_and_does_not_train(
+    trained: SubmissionStatus, cloud: LocalCloud, plane: ControlPlane
+) -> None:
+    line = trained.jobs[2]
+    assert line.state == "Failed"
+    assert "has 4 objects" in line.reason
+    assert "streams host" in line.reason
+    created = [entry for entry in cloud.record.entries() if entry["action"] == "CreateTrainingJob"]
+    assert len(created) == 2
+    children = list(plane.batch.children(trained.batch_job, 3))
+    assert [child["container"]["exitCode"] for child in children] == [0, 0, 2]
+
+
+def test_tensorboard_data_is_stored_next_to_the_model(trained: SubmissionStatus) -> None:
+    for job in trained.jobs[:2]:
+        place = S3Uri.parse(described(job.training_job)["Environment"]["TRAINGRID_TENSORBOARD"])
+        assert job.artifact.startswith(str(place).removesuffix("tensorboard"))
+        listed = client("s3", REGION).list_objects_v2(Bucket=place.bucket, Prefix=f"{place.key}/")
+        assert any("tfevents" in entry["Key"] for entry in listed.get("Contents", []))
+
+
+def test_the_audit_finds_no_violations(trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud) -> None:
+    calls = cloud.record.entries()
+    world = read_world(plane.deployment, submission=trained.submission, details=True, at_rest=True, calls=calls)
+    assert [str(violation) for violation in audit(world)] == []

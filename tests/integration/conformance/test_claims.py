@@ -1,0 +1,59 @@
+"""Declarations of claims: sources, dependent code and sentence."""
+
+from pathlib import Path
+
+import pytest
+
+import conformance.claims  # noqa: F401 - declares the claims
+from conformance import not_modelled
+from conformance.claim import CLAIMS, Claim
+from conformance.sources import model, words_of
+
+ROOT = Path(__file__).resolve().parents[3]
+BY_NAME = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+
+
+def test_claim_names_are_unique_and_their_number_is_plausible() -> None:
+    names = [claim.name for claim in CLAIMS]
+    assert len(names) >= 100
+    assert len(names) == len(set(names))
+
+
+@BY_NAME
+def test_the_code_that_depends_on_a_claim_exists(claim: Claim) -> None:
+    assert claim.used_by
+    assert [path for path in claim.used_by if not (ROOT / path).exists()] == []
+
+
+@BY_NAME
+def test_an_installed_source_contains_the_words_that_a_claim_quotes(claim: Claim) -> None:
+    assert claim.sources
+    for source in claim.sources:
+        if source.words:
+            assert source.words in words_of(source), source.text
+        else:
+            assert source.text.startswith("https://")
+
+
+@BY_NAME
+def test_a_claim_is_one_sentence(claim: Claim) -> None:
+    assert claim.sentence.endswith(".")
+    assert len(claim.sentence.split()) <= 30
+
+
+def test_missing_words_in_a_source_are_detected() -> None:
+    assert "no such words" not in words_of(model("batch", "CancelJob", "no such words"))
+
+
+def test_the_architecture_page_lists_behaviours_that_are_not_modelled() -> None:
+    page = not_modelled.PAGE.read_text()
+    assert page == not_modelled.written(page, CLAIMS), "update it: .venv/bin/python -m conformance --not-modelled"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/status.md"])
+def test_a_page_states_how_many_claims_are_met(page: str) -> None:
+    documented = sum(1 for claim in CLAIMS if claim.why_documented)
+    unmet = sum(1 for claim in CLAIMS if claim.not_modelled and not claim.why_documented)
+    met = len(CLAIMS) - documented - unmet
+    counted = f"of {len(CLAIMS)}, localcloud meets {met}, does not model {unmet}, and {documented} are documented only"
+    assert counted in " ".join((ROOT / page).read_text().split())

@@ -1,0 +1,38 @@
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.isolation import user_environment
+from localcloud.server import LocalCloud
+from localcloud.settings import Settings
+from tests.integration.control_plane.account import Account
+from traingrid.cli.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1, training_stop_grace_seconds=1
+    )
+    with LocalCloud(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def account(cloud: LocalCloud) -> Iterator[Account]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in user_environment(cloud.endpoint_url).items():
+            patch.setenv(name, value)
+        yield Account()
+
+
+@pytest.fixture
+def commanded(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find this account for every grid.yaml."""
+    plane = ControlPlane(
+        deployment=account.deployment,
+        ledger=account.ledger,
+        batch=None,  # type: ignore[arg-type]
+        storage=account.storage,
+    )
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)

@@ -1,0 +1,228 @@
+"""Cancel with a running Batch and SageMaker: the intent is recorded, and children and training jobs end."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from tests.integration.control_plane.account import HOME, OTHER, Account
+from tests.integration.localcloud.compute import wait_until
+from traingrid.audit.audit import audit
+from traingrid.audit.read_snapshot import read_world
+from traingrid.backends.training_jobs import TrainingJobs
+from traingrid.cli.cancel import cancel
+from traingrid.cli.main import cli, main
+from traingrid.errors import TraingridError, UsageError
+from traingrid.ledger.ledger import is_cancelled
+from traingrid.submission.batch_children import Children
+from traingrid.submission.cancel import Canceller, Wanted
+
+
+@pytest.fixture
+def canceller(account: Account) -> Canceller:
+    return Canceller(
+        deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
+    )
+
+
+def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller: Canceller) -> None:
+    submission = account.submit((HOME, OTHER, HOME))
+    running = account.train(submission, 0), account.train(submission, 1, region=OTHER)
+    told = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
+    assert sorted(told.training_jobs) == sorted(running)
+    assert (account.ended(running[0]), account.ended(running[1], OTHER)) == ("Stopped", "Stopped")
+    wait_until(lambda: {account.child(submission, index) for index in range(3)} == {"FAILED"})
+    account.reconciler().sweep()
+    assert [account.line(submission, index)["state"] for index in range(3)] == ["Stopped"] * 3
+    assert account.ledger.cancels(submission)["all"]["by"] == "Ada"
+    assert audit(account.world(submission, at_rest=True)) == []
+
+
+def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, canceller: Canceller) -> None:
+    submission = account.submit((HOME,))
+    name = account.train(submission, 0)
+    wanted = Wanted(submission=submission, by="Ada")
+    canceller.cancel(wanted)
+    account.ended(name)
+    assert canceller.cancel(wanted).training_jobs == []
+
+
+def test_cancelling_one_index_leaves_the_other_jobs_running(account: Account, canceller: Canceller) -> None:
+    submission = account.submit((HOME, HOME))
+    names = [account.train(submission, index) for index in (0, 1)]
+    told = canceller.cancel(Wanted(submission=submission, index=1, by="Ada"))
+    assert told.training_jobs == [names[1]]
+    assert [job.partition(":")[2] for job in told.batch_jobs] == ["1"]
+    assert account.ended(names[1]) == "Stopped"
+    assert account.described(names[0])["TrainingJobStatus"] == "InProgress"
+    wait_until(lambda: account.child(submission, 1) == "FAILED")
+    assert account.child(submission, 0) not in ("FAILED", "SUCCEEDED")
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_cancelling_a_region_includes_lines_without_ledger_item(
+    account: Account, canceller: Canceller, *, opened: bool
+) -> None:
+    submission = account.submit((HOME, OTHER), opened=opened)
+    told = canceller.cancel(Wanted(submission=submission, region=OTHER, by="Ada"))
+    assert [job.partition(":")[2] for job in told.batch_jobs] == ["1"]
+    cancels = account.ledger.cancels(submission)
+    assert is_cancelled(cancels, 1, OTHER)
+    assert not is_cancelled(cancels, 0, HOME)
+
+
+def test_the_intent_is_recorded_before_any_job_is_stopped(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME,))
+    name = account.train(submission, 0)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingJobs, "stop", dies)
+        with pytest.raises(KeyboardInterrupt):
+            canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
+    assert name in account.reconciler().sweep().stopped, "the reconciler completes an interrupted cancel"
+
+
+def test_training_jobs_are_stopped_before_and_after_the_children_are_terminated(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    first = account.train(submission, 0)
+    terminate, states = canceller.children.terminate, list[str]()
+
+    def ends(job: str, reason: str) -> None:
+        states.append(account.described(first)["TrainingJobStatus"])
+        if len(states) == 1:  # its create request was in flight, and it is terminated before it reads the intent
+            account.train(submission, 1, region=OTHER)
+        terminate(job, reason)
+
+    monkeypatch.setattr(canceller.children, "terminate", ends)
+    told = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert states[0] in ("Stopping", "Stopped")
+    assert told.training_jobs == [first, f"traingrid-{submission}-1-1"]
+    assert account.ended(f"traingrid-{submission}-1-1", OTHER) == "Stopped"
+
+
+def test_a_job_that_cannot_be_stopped_does_not_prevent_stopping_others(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    names = account.train(submission, 0), account.train(submission, 1, region=OTHER)
+    stop, refused = TrainingJobs.stop, ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Stop")
+
+    def stops(self: TrainingJobs, name: str) -> bool:
+        if name == names[0]:
+            raise refused
+        return stop(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingJobs, "stop", stops)
+        told = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    assert (told.training_jobs, list(told.errors)) == ([names[1]], [names[0]])
+    assert len(told.batch_jobs) == 1
+    assert canceller.cancel(Wanted(submission=submission, by="Ada")).errors == {}
+
+
+def test_a_cancel_gives_up_after_20_errors_of_batch(
+    account: Account, canceller: Canceller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = account.submit((HOME,) * 30)
+    name, asked = "", list[str]()
+
+    def lost(job: str, _reason: str) -> None:
+        nonlocal name
+        name = name or account.train(submission, 29)
+        asked.append(job)
+        raise EndpointConnectionError(endpoint_url="batch")
+
+    monkeypatch.setattr(canceller.children, "terminate", lost)
+    told = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
+    assert len(asked) == len(told.errors) == 20
+    assert told.training_jobs == [name], "training jobs are stopped nevertheless"
+    monkeypatch.undo()
+    canceller.cancel(Wanted(submission=submission, by="Ada"))
+
+
+def test_cancelling_an_unknown_target_fails_and_records_no_intent(account: Account, canceller: Canceller) -> None:
+    submission = account.submit((HOME,))
+    with pytest.raises(TraingridError, match="no submission ffffffff"):
+        canceller.cancel(Wanted(submission="ffffffff"))
+    with pytest.raises(UsageError, match="no job with index 1"):
+        canceller.cancel(Wanted(submission=submission, index=1))
+    with pytest.raises(UsageError, match="not a training Region"):
+        canceller.cancel(Wanted(submission=submission, region="mars"))
+    assert account.ledger.cancels(submission) == {}
+
+
+@pytest.mark.parametrize("region", ["", OTHER])
+def test_lines_in_a_removed_region_can_be_cancelled_and_audited(
+    account: Account, canceller: Canceller, region: str
+) -> None:
+    submission = account.submit((HOME, OTHER))
+    name = account.train(submission, 1, region=OTHER)
+    grid = account.deployment.grid
+    smaller = grid.model_copy(update={"regions": {HOME: grid.regions[HOME]}})
+    without = replace(account.deployment, grid=smaller)
+    seen = read_world(without, submission=submission)
+    assert (seen.regions, [job.name for job in seen.training_jobs]) == ([HOME, OTHER], [name])
+    told = replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=region, by="Ada"))
+    assert told.training_jobs == [name]
+    assert account.ended(name, OTHER) == "Stopped"
+    wait_until(lambda: account.child(submission, 1) == "FAILED")
+    account.reconciler().sweep()
+    with pytest.raises(UsageError, match="not a training Region"):
+        replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=OTHER))
+
+
+@pytest.mark.usefixtures("commanded")
+def test_the_command_reports_the_stopped_jobs(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    submission = account.submit((HOME,))
+    name = account.train(submission, 0)
+    assert cancel.name in cli.commands
+    cli.main(["--grid", str(Path("grid.yaml")), "cancel", submission, "--reason", "test"], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert f"all of submission {submission} is cancelled" in said
+    assert "asked 1 Batch job to end and 1 training job to stop;" in said
+    assert name in said
+    assert account.ledger.cancels(submission)["all"]["by"].startswith("arn:aws:")
+
+
+@pytest.mark.usefixtures("commanded")
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "Error: Interrupted."),
+        (EndpointConnectionError(endpoint_url="batch"), 1, "Batch job "),
+    ],
+)
+def test_the_command_reports_the_recorded_cancel_even_if_a_later_step_fails(
+    *,
+    account: Account,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    code: int,
+    said: str,
+) -> None:
+    submission = account.submit((HOME,))
+    monkeypatch.setattr(sys, "argv", ["traingrid", "cancel", submission])
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Children, "terminate", fails)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    found = capsys.readouterr()
+    assert found.out.startswith(f"recorded: all of submission {submission} is cancelled\n")
+    assert said in found.err
+    assert "The cancel is recorded: the reconciler stops the rest within two sweeps" in found.err
+    assert "Check the credentials" not in found.err

@@ -1,0 +1,174 @@
+"""Children as separate processes, with a SageMaker that lags, lacks capacity, loses replies and throttles."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localcloud.faults import CallFault, Capacity, Lag, Plan, Quota, Stub
+from localcloud.server import LocalCloud
+from tests.integration.control_plane.account import HOME, OTHER, Account
+from tests.integration.localcloud.compute import wait_until
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.job import Job, Replica
+from traingrid.ledger.ledger import CANCEL_ALL, Item
+from traingrid.submission.files import jobs_key, normalised
+
+FOREVER = Plan(stubs=(Stub(seconds=600),))
+
+
+class Line:
+    """The only line of a submission, and the children that run it."""
+
+    def __init__(self, account: Account, submission: str, job: Job) -> None:
+        self.account, self.submission = account, submission
+        self.name = f"traingrid-{submission}-{job.index}"
+        self.jobs = S3Uri(account.deployment.manifest_bucket, jobs_key(submission))
+        body, index = normalised([job])
+        account.storage.write(self.jobs, body, "application/x")
+        account.storage.write(S3Uri(self.jobs.bucket, self.jobs.key[:-6] + ".index"), index, "application/x")
+        facts = {"manifest": "x", "version": "1", "jobs": 1, "batch_job": f"array-{submission}"}
+        account.ledger.claim_submission(submission, "test", facts)
+
+    def child(self) -> subprocess.Popen[str]:
+        deployment = self.account.deployment
+        told = {
+            "TRAINGRID_GRID": deployment.grid.to_environment(),
+            "TRAINGRID_ACCOUNT": deployment.account,
+            "TRAINGRID_TABLE": deployment.table,
+            "TRAINGRID_MANIFEST_BUCKET": deployment.manifest_bucket,
+            "S3_ARRAY_FILE": str(self.jobs),
+            "AWS_BATCH_JOB_ID": f"array-{self.submission}",
+        }
+        command = [sys.executable, "-m", "batch_job"]
+        return subprocess.Popen(
+            command, env=os.environ | told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def item(self) -> Item:
+        return self.account.ledger.job(self.submission, 0) or {}
+
+    def training(self) -> bool:
+        return self.item().get("state") == "InProgress"
+
+
+def ended(child: subprocess.Popen[str], within: float = 60) -> tuple[int, str]:
+    """Wait for a child, and return its exit code and output."""
+    try:
+        said, _ = child.communicate(timeout=within)
+    finally:
+        child.kill()
+    return child.returncode, said
+
+
+def created(cloud: LocalCloud, line: Line) -> list[tuple[str, str]]:
+    """Return the Region and name of every training job that was created for a line."""
+    return [
+        (entry["region"], entry["parameters"]["TrainingJobName"])
+        for entry in cloud.record.entries()
+        if entry["action"] == "CreateTrainingJob" and entry["parameters"]["TrainingJobName"].startswith(line.name)
+    ]
+
+
+@pytest.fixture
+def line(account: Account, request: pytest.FixtureRequest) -> Line:
+    """A line with data in both Regions."""
+    for region in (HOME, OTHER):
+        account.storage.write(S3Uri(account.data(region), "x/shard"), b"x", "application/x")
+    number = zlib.crc32(request.node.name.encode())
+    here, there = account.job(0, HOME), account.job(0, OTHER)
+    replica = Replica(inputs=there.inputs, output=there.output, image=there.image)
+    return Line(account, f"{number:08x}", here.model_copy(update={"replicas": {OTHER: replica}}))
+
+
+@pytest.fixture(autouse=True)
+def _no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
+    yield
+    cloud.faults.set(Plan())
+
+
+def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cloud: LocalCloud, line: Line) -> None:
+    lost: Any = {"effect": "lose_reply", "service": "sagemaker", "action": "CreateTrainingJob", "times": 1}
+    cloud.faults.set(Plan(calls=(CallFault(**lost),), lags=(Lag(seconds=3),), stubs=(Stub(),)))
+    code, said = ended(line.child())
+    assert code == 0, said
+    assert created(cloud, line) == [(HOME, f"{line.name}-1")]
+    assert line.item()["state"] == "Completed"
+    assert "this child's own cost" in said
+
+
+def test_every_line_of_a_childs_log_is_json_with_its_submission_and_index(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(Plan(stubs=(Stub(),)))
+    code, said = ended(line.child())
+    assert code == 0, said
+    records = [json.loads(record) for record in said.splitlines()]
+    events = [record["event"] for record in records]
+    assert events[:2] == ["begun", "launching"]
+    assert events[-2:] == ["ended", "cost"]
+    whose = {(record["batch_child"], record["submission"], record["index"]) for record in records}
+    assert whose == {(f"array-{line.submission}", line.submission, 0)}
+    (launching, *_, end) = (record for record in records if "training_job" in record)
+    for record in (launching, end):
+        assert (record["training_job"], record["attempt"], record["region"]) == (f"{line.name}-1", 1, HOME)
+    assert end["state"] == "Completed"
+
+
+def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(Plan(capacity=(Capacity(region=HOME, seconds=1),), stubs=(Stub(seconds=1),)))
+    ends = [ended(child) for child in [line.child(), line.child()]]
+    assert [code for code, _ in ends] == [0, 0], ends
+    assert created(cloud, line) == [(HOME, f"{line.name}-1"), (OTHER, f"{line.name}-2")]
+    item = line.item()
+    assert (item["state"], item["attempt"], item["region"]) == ("Completed", 2, OTHER)
+    assert [(former["region"], former["failure"]) for former in item["tried"]] == [(HOME, "capacity")]
+
+
+def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(Plan(quotas=(Quota(instances=0),), stubs=(Stub(),)))
+    child = line.child()
+    wait_until(lambda: line.item().get("state") == "Waiting")
+    assert "ResourceLimitExceeded" in line.item()["reason"]
+    cloud.faults.set(Plan(stubs=(Stub(),)))
+    assert ended(child)[0] == 0
+    assert (line.item()["state"], line.item()["attempt"]) == ("Completed", 1)
+
+
+def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(Plan(seed=3, calls=(CallFault(effect="throttle", share=0.5),), stubs=(Stub(),)))
+    code, said = ended(line.child(), within=120)
+    assert code == 0, said
+    assert len(created(cloud, line)) == 1
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_terminated_child_stops_its_training_only_if_the_job_is_cancelled(
+    cloud: LocalCloud, line: Line, cancelled: bool
+) -> None:
+    cloud.faults.set(FOREVER)
+    child = line.child()
+    wait_until(line.training)
+    if cancelled:
+        line.account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "test"})
+    told = time.monotonic()
+    child.send_signal(signal.SIGTERM)
+    code, said = ended(child)
+    assert time.monotonic() - told < 5
+    assert code == (143 if cancelled else 75), said
+    state = line.account.described(f"{line.name}-1")["TrainingJobStatus"]
+    assert state in (("Stopping", "Stopped") if cancelled else ("InProgress",))
+
+
+def test_a_child_stops_its_cancelled_job_and_records_it(cloud: LocalCloud, line: Line) -> None:
+    cloud.faults.set(FOREVER)
+    child = line.child()
+    wait_until(line.training)
+    line.account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "test"})
+    assert ended(child)[0] == 143
+    assert (line.item()["state"], line.item()["failure"]) == ("Stopped", "stopped_by_user")

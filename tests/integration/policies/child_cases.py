@@ -1,0 +1,248 @@
+"""Permissions of a Batch child, and requests that break exactly one of their rules."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from localcloud.iam.request_keys import Context, training_job_keys
+from tests.integration.policies.case import EXPLICITLY, RESOURCE, Caller, Case
+from tests.integration.policies.grid import ACCOUNT, FREE, GROUPS, HOME, INSIDE, SUBNETS, the_grid
+from traingrid import names
+from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.grid.deployment import Deployment
+from traingrid.job.ownership import tags_of
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
+
+CREATE = "sagemaker:CreateTrainingJob"
+LEDGER = f"arn:aws:dynamodb:{HOME}:{ACCOUNT}:table/{names.ledger('traingrid')}"
+MANIFESTS = f"arn:aws:s3:::traingrid-manifests-{ACCOUNT}-{HOME}"
+
+child = Caller("child")
+
+
+def training_job(region: str, name: str = "traingrid-0123abcd-0-1") -> str:
+    return f"arn:aws:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
+
+
+def execution_role(region: str, grid: str = "traingrid") -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/{grid}-execution-{region}"
+
+
+def output(region: str) -> str:
+    return f"arn:aws:s3:::traingrid-output-{ACCOUNT}-{region}"
+
+
+def asked(region: str) -> Context:
+    """Return the condition keys of a child's actual request, for a line with a user's tag."""
+    grid = the_grid()
+    deployment = Deployment(
+        grid=grid, account=ACCOUNT, table="", manifest_bucket="", job_queue="queue", job_definition="definition"
+    )
+    data = f"s3://traingrid-data-{ACCOUNT}-{region}/campaign"
+    lines = parse(f"region,s3_uri,tag.team\n{region},{data},perception\n".encode(), deployment)
+    (job,) = jobs_of_lines(lines, deployment, "0123abcd")
+    role = deployment.execution_role_arn(region)
+    plain = training_job_request("traingrid-0123abcd-0-1", job, role, {})
+    tags = tags_of(grid.name, "0123abcd", 0, fingerprint(plain))
+    request = training_job_request("traingrid-0123abcd-0-1", job, role, tags)
+    return training_job_keys(confined(request, grid.training, grid.regions[region]))
+
+
+def changed(region: str, **changes: Any) -> Context:
+    """Return the keys of a child's request with changes; None removes a key, and the first "_" stands for ":"."""
+    keys = {key.replace("_", ":", 1): value for key, value in changes.items()}
+    return {key: value for key, value in {**asked(region), **keys}.items() if value is not None}
+
+
+def without_tag(tag: str) -> Context:
+    return {key: value for key, value in asked(INSIDE).items() if key != f"aws:RequestTag/{tag}"}
+
+
+def cases() -> Iterator[Case]:
+    yield from _creating()
+    yield from _creating_otherwise()
+    yield from _training_jobs()
+    yield from _passing()
+    yield from _reading_and_writing()
+
+
+def _creating() -> Iterator[Case]:
+    job = training_job(INSIDE)
+    for region in (INSIDE, FREE):
+        yield child.may(f"create a training job in {region}", CREATE, training_job(region), asked(region))
+    other = changed(INSIDE, sagemaker_InstanceTypes=["ml.p4d.24xlarge"])
+    yield child.may("create one with another allowed type", CREATE, job, other)
+    yield child.may("create one in one of the subnets", CREATE, job, changed(INSIDE, sagemaker_VpcSubnets=SUBNETS[:1]))
+    yield child.may(
+        "create one with a runtime of two days", CREATE, job, changed(INSIDE, sagemaker_MaxRuntimeInSeconds="172800")
+    )
+    yield child.may("create one without a warm pool", CREATE, job, changed(INSIDE, sagemaker_KeepAlivePeriod="0"))
+    yield child.may("create one without a shell", CREATE, job, changed(INSIDE, sagemaker_EnableRemoteDebug="false"))
+    elsewhere = training_job("eu-west-1")
+    yield child.may_not("create one in a Region outside the grid", CREATE, elsewhere, asked(INSIDE), breaks=RESOURCE)
+    for name in ("traingrid2-0123abcd-0-1", "my-own-job", "traingridx"):
+        theirs = training_job(INSIDE, name)
+        yield child.may_not(f"create {name} of another grid", CREATE, theirs, asked(INSIDE), breaks=RESOURCE)
+    abroad = training_job(INSIDE).replace(ACCOUNT, "999999999999")
+    yield child.may_not("create one in another account", CREATE, abroad, asked(INSIDE), breaks=RESOURCE)
+
+
+def _creating_otherwise() -> Iterator[Case]:
+    """Yield requests in which exactly one value violates grid.yaml, for each such value."""
+    one_of, null, both = "ForAllValues:StringEquals", "Null", "Bool"
+    wrong: tuple[tuple[str, str, Context], ...] = (
+        (
+            "with a type that is not allowed",
+            f"{one_of} sagemaker:InstanceTypes",
+            {"sagemaker:InstanceTypes": ["ml.p5.48xlarge"]},
+        ),
+        (
+            "with an allowed type and one that is not",
+            f"{one_of} sagemaker:InstanceTypes",
+            {"sagemaker:InstanceTypes": ["ml.g5.48xlarge", "ml.p5.48xlarge"]},
+        ),
+        ("in an unknown subnet", f"{one_of} sagemaker:VpcSubnets", {"sagemaker:VpcSubnets": ["subnet-00000000"]}),
+        (
+            "in an additional unknown subnet",
+            f"{one_of} sagemaker:VpcSubnets",
+            {"sagemaker:VpcSubnets": [*SUBNETS, "subnet-00000000"]},
+        ),
+        (
+            "in an unknown security group",
+            f"{one_of} sagemaker:VpcSecurityGroupIds",
+            {"sagemaker:VpcSecurityGroupIds": ["sg-00000000"]},
+        ),
+        (
+            "without encrypted traffic",
+            f"{both} sagemaker:InterContainerTrafficEncryption",
+            {"sagemaker:InterContainerTrafficEncryption": "false"},
+        ),
+        ("without isolation", f"{both} sagemaker:NetworkIsolation", {"sagemaker:NetworkIsolation": "false"}),
+        (
+            "with a runtime of two days and a second",
+            "NumericLessThanEquals sagemaker:MaxRuntimeInSeconds",
+            {"sagemaker:MaxRuntimeInSeconds": "172801"},
+        ),
+        (
+            "with another grid's tag",
+            "StringEquals aws:RequestTag/traingrid:grid",
+            {"aws:RequestTag/traingrid:grid": "other"},
+        ),
+    )
+    for says, breaks, change in wrong:
+        context = {**asked(INSIDE), **change}
+        yield child.may_not(f"create one {says}", CREATE, training_job(INSIDE), context, breaks=breaks)
+    for key in ("InstanceTypes", "VpcSubnets", "VpcSecurityGroupIds"):
+        context = changed(INSIDE, **{f"sagemaker_{key}": None})
+        says = f"create one without {key}"
+        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{null} sagemaker:{key}")
+    for key, operator in (
+        ("InterContainerTrafficEncryption", both),
+        ("NetworkIsolation", both),
+        ("MaxRuntimeInSeconds", "NumericLessThanEquals"),
+    ):
+        context = changed(INSIDE, **{f"sagemaker_{key}": None})
+        says = f"create one without {key}"
+        yield child.may_not(says, CREATE, training_job(INSIDE), context, breaks=f"{operator} sagemaker:{key}")
+    says = "create one without the grid's tag"
+    context = without_tag(names.TAG_GRID)
+    yield child.may_not(
+        says, CREATE, training_job(INSIDE), context, breaks=f"StringEquals aws:RequestTag/{names.TAG_GRID}"
+    )
+    for tag in (names.TAG_SUBMISSION, names.TAG_JOB, names.TAG_FINGERPRINT):
+        says = f"create one without {tag}"
+        yield child.may_not(says, CREATE, training_job(INSIDE), without_tag(tag), breaks=f"{null} aws:RequestTag/{tag}")
+    for key, value in (("VpcSubnets", SUBNETS), ("VpcSecurityGroupIds", GROUPS)):
+        context = changed(FREE, **{f"sagemaker_{key}": value})
+        says = f"create one with {key} in a Region without a VPC"
+        yield child.may_not(says, CREATE, training_job(FREE), context, breaks=f"{null} sagemaker:{key}")
+    never: tuple[tuple[str, str, Context], ...] = (
+        ("a shell", "Bool sagemaker:EnableRemoteDebug", {"sagemaker:EnableRemoteDebug": "true"}),
+        ("a warm pool of a second", "NumericGreaterThan sagemaker:KeepAlivePeriod", {"sagemaker:KeepAlivePeriod": "1"}),
+        (
+            "a warm pool of an hour",
+            "NumericGreaterThan sagemaker:KeepAlivePeriod",
+            {"sagemaker:KeepAlivePeriod": "3600"},
+        ),
+    )
+    for says, breaks, change in never:
+        for region in (INSIDE, FREE):
+            context = {**asked(region), **change}
+            what = f"create one with {says} in {region}"
+            yield child.may_not(what, CREATE, training_job(region), context, breaks=breaks, expected=EXPLICITLY)
+
+
+def _training_jobs() -> Iterator[Case]:
+    for action in ("DescribeTrainingJob", "StopTrainingJob", "ListTags"):
+        for region in (INSIDE, FREE):
+            yield child.may(f"use the grid's job in {region}", f"sagemaker:{action}", training_job(region))
+        theirs = training_job(INSIDE, "traingrid2-0123abcd-0-1")
+        yield child.may_not("use another grid's job", f"sagemaker:{action}", theirs, breaks=RESOURCE)
+        longer = training_job(INSIDE, "traingrid-eu-0123abcd-0-1")
+        yield child.may_not("use the job of a grid with a longer name", f"sagemaker:{action}", longer, breaks=RESOURCE)
+    for action in ("UpdateTrainingJob", "DeleteTrainingJob"):
+        yield child.may_not("change its own job", f"sagemaker:{action}", training_job(INSIDE), expected=EXPLICITLY)
+    tagging, tags = {"sagemaker:TaggingAction": "CreateTrainingJob"}, "sagemaker:AddTags"
+    yield child.may("tag a job when creating it", tags, training_job(INSIDE), {**tagging})
+    theirs = training_job(INSIDE, "my-own-job")
+    yield child.may_not("tag a foreign job", tags, theirs, {**tagging}, breaks=RESOURCE)
+    key = "StringEquals sagemaker:TaggingAction"
+    yield child.may_not("tag a running job", tags, training_job(INSIDE), breaks=key)
+    model: Context = {"sagemaker:TaggingAction": "CreateModel"}
+    yield child.may_not("tag when creating another resource", tags, training_job(INSIDE), model, breaks=key)
+    yield child.may_not("list all training jobs", "sagemaker:ListTrainingJobs", "*")
+    for what, kind in (("ProcessingJob", "processing-job"), ("TransformJob", "transform-job")):
+        named = f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:{kind}/traingrid-0123abcd-0-1"
+        yield child.may_not("create a job of another kind", f"sagemaker:Create{what}", named)
+
+
+def _passing() -> Iterator[Case]:
+    action, to_sagemaker = "iam:PassRole", {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    for region in (INSIDE, FREE):
+        yield child.may("pass a Region's execution role to SageMaker", action, execution_role(region), {**to_sagemaker})
+    key = "StringEquals iam:PassedToService"
+    for service in ("ec2", "lambda", "ecs-tasks"):
+        to: Context = {"iam:PassedToService": f"{service}.amazonaws.com"}
+        yield child.may_not(f"pass it to {service}", action, execution_role(INSIDE), to, breaks=key)
+    yield child.may_not("pass it to an unnamed service", action, execution_role(INSIDE), breaks=key)
+    for role in (execution_role(INSIDE, "other"), f"arn:aws:iam::{ACCOUNT}:role/Admin", execution_role("eu-west-1")):
+        yield child.may_not(f"pass {role.rpartition('/')[2]}", action, role, {**to_sagemaker}, breaks=RESOURCE)
+    yield child.may_not("assume it", "sts:AssumeRole", execution_role(INSIDE))
+
+
+def _reading_and_writing() -> Iterator[Case]:
+    for folder in ("submissions", "by-hand"):
+        for action in ("s3:GetObject", "s3:GetObjectVersion"):
+            yield child.may(f"read its line in {folder}", action, f"{MANIFESTS}/{folder}/x.jsonl")
+    yield child.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
+    for key in ("submissions/0123abcd/jobs.jsonl", "manifests/x.csv"):
+        yield child.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
+    for action in ("GetItem", "PutItem", "Query", "UpdateItem"):
+        yield child.may("read and write its item", f"dynamodb:{action}", LEDGER)
+    theirs = LEDGER.replace(names.ledger("traingrid"), "Orders")
+    yield child.may_not("write to another table", "dynamodb:PutItem", theirs, breaks=RESOURCE)
+    for action in ("Scan", "DeleteItem", "DeleteTable"):
+        yield child.may_not("scan or delete the ledger", f"dynamodb:{action}", LEDGER)
+    for region in (INSIDE, FREE):
+        mine = f"{output(region)}/0123abcd/0/traingrid-0123abcd-0-1/input/train_0.manifest"
+        for action in ("s3:GetObject", "s3:PutObject"):
+            yield child.may("read and write its training job's ManifestFiles", action, mine)
+        yield child.may("list results", "s3:ListBucket", output(region))
+        yield child.may("list data", "s3:ListBucket", output(region).replace("output", "data"))
+    yield child.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")
+    yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
+    model = f"{output(INSIDE)}/0123abcd/0/output/model.tar.gz"
+    for action in ("s3:GetObject", "s3:PutObject"):
+        yield child.may_not("read or write a model", action, model, breaks=RESOURCE)
+    yield child.may_not("read data", "s3:GetObject", "arn:aws:s3:::mine-east/campaign/x.tfrecord", breaks=RESOURCE)
+    yield child.may_not("delete a model", "s3:DeleteObject", model)
+    group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
+    stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"
+    yield child.may("read its training job's log", "logs:GetLogEvents", stream)
+    yield child.may("list log streams", "logs:DescribeLogStreams", f"{group}:log-stream:")
+    others = stream.replace("traingrid-", "somebody-")
+    yield child.may_not("read a foreign log", "logs:GetLogEvents", others, breaks=RESOURCE)
+    yield child.may_not("write to its training job's log", "logs:PutLogEvents", stream)
+    yield child.may_not(
+        "submit more children", "batch:SubmitJob", f"arn:aws:batch:{HOME}:{ACCOUNT}:job-queue/traingrid-shared"
+    )

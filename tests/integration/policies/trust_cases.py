@@ -1,0 +1,55 @@
+"""Trust policies: only its service may assume a role, and only for this account if the service names an account."""
+
+from collections.abc import Iterator
+
+from localcloud.iam.request_keys import Context
+from tests.integration.policies.case import IMPLICITLY, Case
+from tests.integration.policies.grid import ACCOUNT, HOME, INSIDE
+
+ACTION, PRINCIPAL = "sts:AssumeRole", "the principal"
+
+SAID = {
+    "child": ("ecs-tasks", f"arn:aws:ecs:{HOME}:{ACCOUNT}:task/x"),
+    "flow logs": ("vpc-flow-logs", f"arn:aws:ec2:{HOME}:{ACCOUNT}:vpc-flow-log/fl-0123"),
+    "orchestrator build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
+    "training build": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
+    "replication wait": ("codebuild", f"arn:aws:codebuild:{HOME}:{ACCOUNT}:project/x"),
+    "training job": ("sagemaker", f"arn:aws:sagemaker:{INSIDE}:{ACCOUNT}:training-job/traingrid-0123abcd-0-1"),
+    "event forwarding": ("events", f"arn:aws:events:{INSIDE}:{ACCOUNT}:rule/traingrid-forward"),
+}
+"""Services that state the account and resource for which they assume a role, with an example."""
+
+SILENT = {
+    "start of a child": "ecs-tasks",
+    **dict.fromkeys(("intake", "recorder", "reconciler", "image builder"), "lambda"),
+}
+"""Services without a documented condition of this kind. A role can only be passed to them in its own account."""
+
+
+def cases() -> Iterator[Case]:
+    for role, service in SILENT.items():
+        yield _case(role, "be assumed by its service", service, {})
+        yield _case(role, "be assumed by another service", "ec2", {}, breaks=PRINCIPAL)
+    for role, (service, source) in SAID.items():
+        here: Context = {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": source}
+        yield _case(role, "be assumed by its service", service, here)
+        yield _case(role, "be assumed by another service", "ec2", here, breaks=PRINCIPAL)
+        account: Context = {**here, "aws:SourceAccount": "999999999999"}
+        yield _case(role, "serve another account", service, account, breaks="StringEquals aws:SourceAccount")
+        arn: Context = {**here, "aws:SourceArn": source.replace(ACCOUNT, "999999999999")}
+        yield _case(role, "serve another account's resource", service, arn, breaks="ArnLike aws:SourceArn")
+        missing: Context = {"aws:SourceArn": source}
+        yield _case(role, "serve an unnamed account", service, missing, breaks="StringEquals aws:SourceAccount")
+
+
+def _case(role: str, says: str, service: str, context: Context, *, breaks: str = "") -> Case:
+    return Case(
+        role=role,
+        says=says,
+        action=ACTION,
+        resource=f"arn:aws:iam::{ACCOUNT}:role/{role.replace(' ', '-')}",
+        context=context,
+        expected=IMPLICITLY if breaks else "Allowed",
+        breaks=breaks,
+        by=f"{service}.amazonaws.com",
+    )

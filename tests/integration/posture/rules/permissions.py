@@ -1,0 +1,181 @@
+"""Rules for permissions in every grid; stacks/test_permissions.py checks the permissions of each role."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tests.integration.posture.rule import Rule, listed, put, referred
+from tests.integration.posture.synthesised import Synthesised
+from tests.integration.stacks.templates import flat
+
+POLICY, MANAGED, ROLE = "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role"
+INLINE_LIMIT, MANAGED_LIMIT, MANAGED_POLICIES = 10_240, 6_144, 10
+"""The maximum characters of all inline policies of a role and of a managed policy, and the maximum number of managed
+policies per role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed
+policies for statements that exceed the first limit."""
+
+LONG_ARN = "x" * 100
+
+WITHOUT_A_RESOURCE = {
+    "batch:DescribeJobs",
+    "batch:DescribeServiceJob",
+    "batch:ListJobs",
+    "batch:ListServiceJobs",
+    "cloudwatch:PutMetricData",
+    *(
+        f"ec2:Describe{what}"
+        for what in ("DhcpOptions", "NetworkInterfaces", "Regions", "SecurityGroups", "Subnets", "Vpcs")
+    ),
+    "ecr:GetAuthorizationToken",
+    "sagemaker:ListTrainingJobs",
+    "servicequotas:ListServiceQuotas",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+"""Actions that only support the resource "*" (Service Authorization Reference of each service)."""
+
+
+def every_statement_names_actions_and_resources(made: Synthesised) -> Iterator[str]:
+    for where, statement in _allowing(made):
+        if {"NotAction", "NotResource"} & set(statement):
+            yield f"{where} uses NotAction or NotResource"
+        actions = set(listed(statement.get("Action", [])))
+        if any("*" in action for action in actions):
+            yield f"{where} allows {sorted(actions)}"
+        if "*" in listed(statement.get("Resource", "*")) and not actions <= WITHOUT_A_RESOURCE:
+            yield f"{where} allows {sorted(actions)} on everything"
+
+
+def a_role_is_passed_by_its_whole_name_to_one_service(made: Synthesised) -> Iterator[str]:
+    for where, statement in _allowing(made):
+        if "iam:PassRole" in listed(statement["Action"]):
+            if any("*" in flat(resource) for resource in listed(statement["Resource"])):
+                yield f"{where} passes any role of {statement['Resource']}"
+            if "iam:PassedToService" not in statement.get("Condition", {}).get("StringEquals", {}):
+                yield f"{where} passes a role to any service"
+
+
+def training_jobs_are_created_under_the_grids_name_in_its_regions_only(made: Synthesised) -> Iterator[str]:
+    names = {f":training-job/{made.grid.name}-????????-*"}
+    for where, statement in _allowing(made):
+        if "sagemaker:CreateTrainingJob" in listed(statement["Action"]):
+            for resource in map(flat, listed(statement["Resource"])):
+                region, account_and_name = resource.split(":", 4)[3:]
+                if region not in made.grid.regions or not any(account_and_name.endswith(name) for name in names):
+                    yield f"{where} creates {resource}"
+            if not statement.get("Condition"):
+                yield f"{where} creates training jobs without a condition"
+
+
+def a_role_is_taken_by_services_and_accounts_of_the_grid_only(made: Synthesised) -> Iterator[str]:
+    said = made.grid.model_dump_json()
+    for where, role in made.properties(ROLE):
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+            principal = str(statement["Principal"])
+            strangers = [account for account in re.findall(r"\d{12}", principal) if account not in said]
+            if "*" in principal or strangers:
+                yield f"{where} trusts {principal}"
+            keys = {key for compared in statement.get("Condition", {}).values() for key in compared}
+            for_people = role.get("RoleName", "").startswith(f"{made.grid.name}-use-")
+            if "AWS" in statement["Principal"] and "aws:PrincipalArn" not in keys and not for_people:
+                yield f"{where} trusts all principals of {principal}"
+
+
+def no_role_has_a_policy_of_aws(made: Synthesised) -> Iterator[str]:
+    for where, role in made.properties(ROLE):
+        if any(isinstance(arn, str) for arn in role.get("ManagedPolicyArns", ())):
+            yield f"{where} has {role['ManagedPolicyArns']}"
+
+
+def the_policies_of_a_role_fit_into_iams_limits(made: Synthesised) -> Iterator[str]:
+    inline: Counter[str] = Counter()
+    managed: Counter[str] = Counter()
+    for where, policy in made.properties(POLICY):
+        for role in policy["Roles"]:
+            inline[f"{where.partition('/')[0]}/{referred(role)}"] += _characters(policy["PolicyDocument"])
+    for where, policy in made.properties(MANAGED):
+        if _characters(policy["PolicyDocument"]) > MANAGED_LIMIT:
+            yield f"{where} is too long for a managed policy"
+        managed.update(f"{where.partition('/')[0]}/{referred(role)}" for role in policy.get("Roles", ()))
+    for role, characters in inline.items():
+        if characters > INLINE_LIMIT or managed[role] > MANAGED_POLICIES:
+            yield f"{role} has {characters} characters of inline policies and {managed[role]} managed ones"
+
+
+def _allowing(made: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
+    for where, policy in (*made.properties(POLICY), *made.properties(MANAGED)):
+        for statement in policy["PolicyDocument"]["Statement"]:
+            if statement["Effect"] == "Allow":
+                yield where, statement
+
+
+def _characters(document: Any) -> int:
+    """Return the length of a policy without white space, where unknown ARNs are replaced by long ones."""
+    return len(json.dumps(_resolved(document), separators=(",", ":")))
+
+
+def _resolved(node: Any) -> Any:
+    if isinstance(node, dict) and not {"Ref", "Fn::GetAtt", "Fn::Join"} & set(node):
+        return {key: _resolved(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_resolved(value) for value in node]
+    return re.sub("<[^>]*>", LONG_ARN, flat(node).replace("<AWS::AccountId>", "1" * 12)) if node else node
+
+
+def _statement(action: str) -> Any:
+    """Return a function that finds the first statement that allows an action, in a copy of the templates."""
+
+    def find(made: Synthesised) -> dict[str, Any]:
+        return next(found for _, found in _allowing(made) if action in listed(found["Action"]))
+
+    return find
+
+
+def _pass_any_role(made: Synthesised) -> None:
+    _statement("iam:PassRole")(made)["Resource"] = "arn:aws:iam::123456789012:role/traingrid-*"
+
+
+def _pass_to_any_service(made: Synthesised) -> None:
+    del _statement("iam:PassRole")(made)["Condition"]
+
+
+def _create_anywhere(made: Synthesised) -> None:
+    _statement("sagemaker:CreateTrainingJob")(made)["Resource"] = "arn:aws:sagemaker:*:123456789012:training-job/x"
+
+
+def _create_without_a_condition(made: Synthesised) -> None:
+    del _statement("sagemaker:CreateTrainingJob")(made)["Condition"]
+
+
+FIRST = "PolicyDocument.Statement.0"
+TRUST = "AssumeRolePolicyDocument.Statement.0"
+RULES = (
+    Rule(
+        every_statement_names_actions_and_resources,
+        (
+            put(POLICY, f"{FIRST}.Action", ["s3:*"]),
+            put(POLICY, f"{FIRST}.Resource", "*"),
+            put(POLICY, f"{FIRST}.NotResource", "arn:aws:s3:::x"),
+        ),
+    ),
+    Rule(a_role_is_passed_by_its_whole_name_to_one_service, (_pass_any_role, _pass_to_any_service)),
+    Rule(
+        training_jobs_are_created_under_the_grids_name_in_its_regions_only,
+        (_create_anywhere, _create_without_a_condition),
+    ),
+    Rule(
+        a_role_is_taken_by_services_and_accounts_of_the_grid_only,
+        (
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "*"}),
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "999999999999"}),
+            put(ROLE, f"{TRUST}.Principal", {"AWS": "arn:aws:iam::123456789012:root"}),
+        ),
+    ),
+    Rule(
+        the_policies_of_a_role_fit_into_iams_limits,
+        (put(POLICY, f"{FIRST}.Resource", [f"arn:aws:s3:::bucket-{number:040}" for number in range(200)]),),
+    ),
+    Rule(no_role_has_a_policy_of_aws, (put(ROLE, "ManagedPolicyArns", ["arn:aws:iam::aws:policy/ReadOnlyAccess"]),)),
+)

@@ -1,0 +1,55 @@
+"""containers/build.sh, with fakes of podman and buildah that record their arguments."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+NOTES_ARGUMENTS = f"""#!{sys.executable}
+import json, sys
+from pathlib import Path
+given = sys.argv[1:]
+Path({{noted!r}}).write_text(json.dumps(given))
+Path(given[given.index("--iidfile") + 1]).write_text("an-id")
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder of programs that precede the machine's own. `id` reports root, because only root builds images."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    bodies = dict.fromkeys(("podman", "runc", "debootstrap"), "#!/bin/sh\n") | {"id": "#!/bin/sh\necho 0\n"}
+    bodies["buildah"] = NOTES_ARGUMENTS.format(noted=str(tmp_path / "noted.json"))
+    for name, body in bodies.items():
+        (folder / name).write_text(body)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("target", ["orchestrator", "cpu"])
+def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path, programs: Path, target: str) -> None:
+    cache, certificates = tmp_path / "my cache", tmp_path / "certificates.pem"
+    certificates.write_text("")
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHON": sys.executable,
+        "XDG_CACHE_HOME": str(cache),
+        "PIP_CERT": str(certificates),
+        "BASE": "base",
+    }
+    script = [str(ROOT / "containers/build.sh"), target, "--build-arg", "EFA=1.34.0"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "an-id"), done.stderr
+    given = json.loads((tmp_path / "noted.json").read_text())
+    secrets = [word for before, word in itertools.pairwise(given) if before == "--secret"]
+    assert len(secrets) == 4
+    assert all(f",src={cache}/traingrid/containers/tmp/build." in secret for secret in secrets)
+    assert given[-1] == f"{ROOT}/containers/.."
+    assert "EFA=1.34.0" in given

@@ -1,0 +1,41 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")  # read when aws_cdk is imported
+
+from tests.integration.stacks.templates import Template, a_grid, synthesise
+
+
+@pytest.fixture(scope="session")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like that of `make setup`, with one library file."""
+    folder = tmp_path_factory.mktemp("layer")
+    (folder / "python").mkdir()
+    (folder / "python" / "library.py").write_text("ANSWER = 42\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def templates(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[str, Template]]:
+    """A function that returns the templates of a grid by its number of training Regions, cached."""
+    made: dict[int, dict[str, Template]] = {}
+
+    def of(regions: int) -> dict[str, Template]:
+        if regions not in made:
+            made[regions] = synthesise(a_grid(regions), layer, tmp_path_factory.mktemp(f"regions{regions}"))
+        return made[regions]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def control(templates: Callable[[int], dict[str, Template]]) -> Template:
+    return templates(4)["traingrid-control"]
+
+
+@pytest.fixture(scope="session")
+def oregon(templates: Callable[[int], dict[str, Template]]) -> Template:
+    return templates(4)["traingrid-us-west-2"]

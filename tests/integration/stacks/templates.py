@@ -1,0 +1,127 @@
+"""Templates: synthesizes grids, and queries their CloudFormation templates."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App
+
+from app import build_app
+from traingrid.grid.model import Grid
+
+ROOT = Path(__file__).parents[3]
+REGIONS = (
+    "us-east-1",
+    "us-west-2",
+    "eu-west-1",
+    "eu-central-1",
+    "ap-northeast-1",
+    "ap-southeast-2",
+    "ca-central-1",
+    "sa-east-1",
+    "eu-north-1",
+    "af-south-1",
+    "me-central-1",
+    "us-east-2",
+)
+
+Template = dict[str, Any]
+
+
+def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
+    """Return a grid with these training Regions, or this number of them; `changes` are other keys of grid.yaml."""
+    described = {
+        "name": "traingrid",
+        "home": "us-east-1",
+        "regions": dict.fromkeys(REGIONS[:regions]) if isinstance(regions, int) else regions,
+        "images": {"resnet": {"repository": "training", "tag": "1"}},
+        "job": {"image": "resnet", "instance_type": "ml.g5.48xlarge"},
+    }
+    return Grid.model_validate({**described, **changes})
+
+
+def an_app(grid: Grid, layer: Path, folder: Path) -> App:
+    """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it."""
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return build_app(grid, layer=layer, app=App(context=context, outdir=str(folder)))
+
+
+def synthesise(grid: Grid, layer: Path, folder: Path) -> dict[str, Template]:
+    """Return a grid's templates by stack name."""
+    assembly = an_app(grid, layer, folder).synth()
+    return {stack.stack_name: stack.template for stack in assembly.stacks}
+
+
+def resources(template: Template, kind: str) -> dict[str, Any]:
+    """Return the resources of one type by logical id."""
+    return {name: found for name, found in template["Resources"].items() if found["Type"] == kind}
+
+
+def only(template: Template, kind: str) -> Any:
+    """Return the properties of the only resource of a type."""
+    (resource,) = resources(template, kind).values()
+    return resource["Properties"]
+
+
+def statements(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
+    """Yield all policy statements of roles whose logical ids begin with `role`, with lists instead of single values."""
+    for policy in policies(template):
+        if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"]):
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+                yield {
+                    **statement,
+                    "Action": as_list(statement["Action"]),
+                    "Resource": [flat(resource) for resource in as_list(statement["Resource"])],
+                }
+
+
+def policies(template: Template) -> list[Any]:
+    """Return the policies of a template: inline ones, and managed ones for statements that exceed a role's limit."""
+    kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+    return [policy for kind in kinds for policy in resources(template, kind).values()]
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def allowed(template: Template, role: str = "") -> Iterator[dict[str, Any]]:
+    """Yield the statements with the effect Allow."""
+    return (statement for statement in statements(template, role) if statement["Effect"] == "Allow")
+
+
+def actions(template: Template, role: str) -> set[str]:
+    """Return all actions that a role is allowed."""
+    return {action for statement in allowed(template, role) for action in statement["Action"]}
+
+
+def on(template: Template, role: str, action: str) -> set[str]:
+    """Return the resources on which a role is allowed an action."""
+    found = (statement for statement in allowed(template, role) if action in statement["Action"])
+    return {resource for statement in found for resource in statement["Resource"]}
+
+
+def flat(value: Any) -> str:
+    """Return a value as one string, with references as <Name> or <Name.Attribute>."""
+    match value:
+        case str():
+            return value
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"<{name}.{attribute}>"
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(flat, parts))
+        case {"Fn::Sub": str() as text}:
+            return text.replace("${", "<").replace("}", ">")
+        case {"Fn::GetStackOutput": {"StackName": name, "OutputName": output}}:
+            return f"<{name}.{output}>"
+    raise AssertionError(f"unexpected {value!r}")
+
+
+def environment(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables of a function, or of a job definition's container."""
+    if "ContainerProperties" in properties:
+        return {entry["Name"]: flat(entry["Value"]) for entry in properties["ContainerProperties"]["Environment"]}
+    return {name: flat(value) for name, value in properties["Environment"]["Variables"].items()}

@@ -1,0 +1,299 @@
+"""Least privilege: the permissions of every role, statement by statement."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
+
+from batch_job.service_models import OPERATIONS
+from stacks.grants import grant
+from tests.integration.stacks.templates import (
+    REGIONS,
+    Template,
+    a_grid,
+    actions,
+    allowed,
+    flat,
+    on,
+    policies,
+    resources,
+    statements,
+    synthesise,
+)
+
+INTAKE, CHILD, RECORDER, EXECUTION = "IntakeAcceptRole", "OrchestratorRole", "JobEventsRecordRole", "ExecutionRole"
+RECONCILER = "ReconcilerSweepRole"
+
+
+def test_no_role_has_a_managed_policy(control: Template, oregon: Template) -> None:
+    for template in (control, oregon):
+        for role in resources(template, "AWS::IAM::Role").values():
+            assert "ManagedPolicyArns" not in role["Properties"]
+            assert "Policies" not in role["Properties"]
+
+
+def test_a_child_passes_exactly_the_execution_roles_and_only_to_sagemaker(control: Template) -> None:
+    passing = [statement for statement in statements(control) if "iam:PassRole" in statement["Action"]]
+    assert len(passing) == 1
+    (statement,) = [statement for statement in statements(control, CHILD) if "iam:PassRole" in statement["Action"]]
+    assert sorted(statement["Resource"]) == sorted(
+        f"arn:aws:iam::<AWS::AccountId>:role/traingrid-execution-{region}" for region in REGIONS[:4]
+    )
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+
+
+def created(control: Template) -> list[dict[str, Any]]:
+    return [entry for entry in allowed(control) if "sagemaker:CreateTrainingJob" in entry["Action"]]
+
+
+def test_a_child_may_create_jobs_only_as_grid_yaml_allows(control: Template) -> None:
+    (statement,) = created(control)
+    assert sorted(statement["Resource"]) == sorted(
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-????????-*" for region in REGIONS[:4]
+    )
+    ours = [f"aws:RequestTag/traingrid:{tag}" for tag in ("submission", "job", "fingerprint")]
+    assert statement["Condition"] == {
+        "StringEquals": {"aws:RequestTag/traingrid:grid": "traingrid"},
+        "ForAllValues:StringEquals": {"sagemaker:InstanceTypes": ["ml.g5.48xlarge"]},
+        "Null": {
+            **dict.fromkeys(("sagemaker:InstanceTypes", *ours), "false"),
+            **dict.fromkeys(("sagemaker:VpcSubnets", "sagemaker:VpcSecurityGroupIds"), "true"),
+        },
+        "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(28 * 24 * 3600)},
+        "Bool": {"sagemaker:InterContainerTrafficEncryption": "true"},
+    }
+    (tagging,) = [entry for entry in statements(control) if "sagemaker:AddTags" in entry["Action"]]
+    assert tagging["Condition"] == {"StringEquals": {"sagemaker:TaggingAction": "CreateTrainingJob"}}
+
+
+def test_every_for_all_values_condition_has_a_null_condition(control: Template) -> None:
+    compared = {
+        key: statement["Condition"].get("Null", {})
+        for statement in created(control)
+        for operator, keys in statement["Condition"].items()
+        if operator.startswith("ForAllValues:")
+        for key in keys
+    }
+    assert compared
+    assert {null.get(key) for key, null in compared.items()} == {"false"}
+
+
+def test_a_region_with_a_vpc_requires_its_subnets(layer: Path, tmp_path: Path) -> None:
+    vpc = {"subnets": ["subnet-0123456789abcdef0"], "security_groups": ["sg-0123456789abcdef0"]}
+    grid = a_grid({"us-east-1": vpc, "eu-west-1": {}}, training={"max_runtime": "2d", "encrypt_traffic": False})
+    made = synthesise(grid, layer, tmp_path)
+    free, inside = created(made["traingrid-control"])
+    assert [resource.split(":")[3] for resource in (*free["Resource"], *inside["Resource"])] == [
+        "eu-west-1",
+        "us-east-1",
+    ]
+    assert inside["Condition"]["ForAllValues:StringEquals"] == {
+        "sagemaker:InstanceTypes": ["ml.g5.48xlarge"],
+        "sagemaker:VpcSubnets": vpc["subnets"],
+        "sagemaker:VpcSecurityGroupIds": vpc["security_groups"],
+    }
+    assert inside["Condition"]["Null"]["sagemaker:VpcSubnets"] == "false"
+    assert free["Condition"]["Null"]["sagemaker:VpcSubnets"] == "true"
+    assert inside["Condition"]["NumericLessThanEquals"] == {"sagemaker:MaxRuntimeInSeconds": "172800"}
+    assert "Bool" not in inside["Condition"]
+    assert not {action for action in actions(made["traingrid-eu-west-1"], EXECUTION) if action.startswith("ec2:")}
+    assert on(made["traingrid-us-east-1"], EXECUTION, "ec2:CreateNetworkInterface") == {
+        f"arn:aws:ec2:us-east-1:<AWS::AccountId>:{what}"
+        for what in ("subnet/subnet-0123456789abcdef0", "security-group/sg-0123456789abcdef0", "network-interface/*")
+    }
+
+
+def test_forbidden_actions_of_a_child_are_denied_explicitly(control: Template) -> None:
+    never = {tuple(entry["Action"]): entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"}
+    denied = [entry for entry in statements(control, CHILD) if entry["Effect"] == "Deny"]
+    assert never["sagemaker:DeleteTrainingJob", "sagemaker:UpdateTrainingJob"].get("Condition") is None
+    assert {"Bool": {"sagemaker:EnableRemoteDebug": "true"}} in [entry.get("Condition") for entry in denied]
+    assert {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": "0"}} in [entry.get("Condition") for entry in denied]
+    assert {resource for entry in denied for resource in entry["Resource"]} == {"*"}
+
+
+def _length(document: Any) -> int:
+    """Return the length of a policy as IAM counts it: without white space, and with references resolved."""
+    text = json.dumps(document, separators=(",", ":")).replace('{"Ref":"AWS::AccountId"}', '"123456789012"')
+    return len(re.sub(r"\{\"(Ref|Fn::GetAtt)\":.*?\}", "x" * 60, text).replace(" ", ""))
+
+
+@pytest.mark.parametrize("vpc", [False, True])
+@pytest.mark.parametrize("queue", [{}, {"service_queue": {"instances": 2}}], ids=["direct", "queues"])
+def test_policies_fit_into_iam_with_twelve_regions(
+    *, layer: Path, tmp_path: Path, vpc: bool, queue: dict[str, Any]
+) -> None:
+    """IAM's limits: 10,240 characters for all inline policies of a role, 6,144 for a managed policy, ten per role
+    (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html). The CDK creates managed policies."""
+    networks = {
+        region: {
+            "subnets": [f"subnet-{number:016x}{subnet}" for subnet in range(3)],
+            "security_groups": [f"sg-{number:017x}"],
+        }
+        for number, region in enumerate(REGIONS)
+    }
+    grid = a_grid({region: {**(network if vpc else {}), **queue} for region, network in networks.items()})
+    largest = 0
+    for template in synthesise(grid, layer, tmp_path).values():
+        inline: Counter[str] = Counter()
+        managed: Counter[str] = Counter()
+        for policy in policies(template):
+            (role,) = (attached["Ref"] for attached in policy["Properties"]["Roles"])
+            length = _length(policy["Properties"]["PolicyDocument"])
+            if policy["Type"] == "AWS::IAM::Policy":
+                inline[role] += length
+            else:
+                managed[role] += 1
+                assert length <= 6144
+        assert max(inline.values(), default=0) <= 10_240
+        assert max(managed.values(), default=0) <= 10
+        largest = max(largest, *inline.values(), 0)
+    assert largest > 5000, "the longest policies were not checked"
+
+
+def test_a_child_has_exactly_the_required_actions(control: Template) -> None:
+    assert actions(control, CHILD) == {
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+        "s3:ListBucket",
+        "s3:PutObject",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:Query",
+        "dynamodb:UpdateItem",
+        "sagemaker:CreateTrainingJob",
+        "sagemaker:AddTags",
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:ListTags",
+        "sagemaker:StopTrainingJob",
+        "iam:PassRole",
+        "logs:GetLogEvents",
+        "logs:DescribeLogStreams",
+    }
+
+
+def test_the_childs_image_has_the_models_of_all_permitted_calls(control: Template, layer: Path, tmp_path: Path) -> None:
+    regions = {"us-east-1": {"account": "210987654321"}, "us-west-2": {"service_queue": {"instances": 2}}}
+    made = synthesise(a_grid(regions, account="123456789012"), layer, tmp_path)
+    possible = actions(control, CHILD) | actions(made["traingrid-control"], CHILD)
+    possible |= actions(made["traingrid-us-east-1"], "ActingLaunch")
+    called = possible - {"iam:PassRole", "sagemaker:AddTags", "batch:TagResource"}  # permissions without calls
+    assert {"batch:SubmitServiceJob", "sts:AssumeRole"} <= called
+    for service, operation in (action.split(":") for action in called):
+        assert any(word in operation for word in OPERATIONS[service]), f"{service}:{operation}"
+
+
+def test_a_child_lists_data_and_writes_only_manifest_files(layer: Path, tmp_path: Path) -> None:
+    regions: dict[str, Any] = {"us-east-1": {"data_buckets": ["mine-east"]}, "eu-west-1": {}}
+    control = synthesise(a_grid(regions), layer, tmp_path)["traingrid-control"]
+    own = [f"arn:aws:s3:::traingrid-data-<AWS::AccountId>-{region}" for region in regions]
+    outputs = [f"arn:aws:s3:::traingrid-output-<AWS::AccountId>-{region}" for region in regions]
+    (manifests,) = resources(control, "AWS::S3::Bucket")
+    assert on(control, CHILD, "s3:ListBucket") == {*own, *outputs, "arn:aws:s3:::mine-east"}
+    assert on(control, CHILD, "s3:PutObject") == {f"{bucket}/*/input/*.manifest" for bucket in outputs}
+    assert on(control, CHILD, "s3:GetObject") - on(control, CHILD, "s3:PutObject") == {
+        f"<{manifests}.Arn>/submissions/*",
+        f"<{manifests}.Arn>/by-hand/*",
+    }
+
+
+def test_the_intake_submits_to_this_queue_and_can_neither_train_nor_pass_a_role(control: Template) -> None:
+    possible = actions(control, INTAKE)
+    assert not {action for action in possible if action.startswith(("sagemaker:", "iam:"))}
+    assert "s3:ListBucket" not in possible
+    assert "batch:RegisterJobDefinition" not in possible
+    (submit,) = [entry for entry in statements(control, INTAKE) if "batch:SubmitJob" in entry["Action"]]
+    (queue,) = resources(control, "AWS::Batch::JobQueue")
+    assert sorted(submit["Resource"]) == sorted(
+        [
+            f"<{queue}.JobQueueArn>",
+            "arn:aws:batch:us-east-1:<AWS::AccountId>:job-definition/traingrid-orchestrator:*",
+            "arn:aws:batch:us-east-1:<AWS::AccountId>:job/*",
+        ]
+    )
+
+
+def test_the_intake_reads_manifests_and_cannot_write_them(control: Template) -> None:
+    (bucket,) = resources(control, "AWS::S3::Bucket")
+    on_objects = {
+        action: set(statement["Resource"])
+        for statement in statements(control, INTAKE)
+        for action in statement["Action"]
+        if action.startswith("s3:")
+    }
+    assert on_objects["s3:GetObject"] == {f"<{bucket}.Arn>/manifests/*"}
+    assert on_objects["s3:PutObject"] == {f"<{bucket}.Arn>/submissions/*", f"<{bucket}.Arn>/manifests/*.report.json"}
+
+
+def test_the_recorder_can_neither_start_nor_stop_a_job(control: Template) -> None:
+    possible = {action for action in actions(control, RECORDER) if not action.startswith(("logs:", "sqs:", "xray:"))}
+    assert possible == {"sagemaker:DescribeTrainingJob", "sagemaker:ListTags", "dynamodb:UpdateItem"}
+
+
+def test_the_reconciler_lists_describes_stops_and_records_and_can_start_nothing(control: Template) -> None:
+    possible = {action for action in actions(control, RECONCILER) if not action.startswith(("logs:", "sqs:", "xray:"))}
+    assert possible == {
+        "sagemaker:ListTrainingJobs",
+        "sagemaker:DescribeTrainingJob",
+        "sagemaker:StopTrainingJob",
+        "sagemaker:ListTags",
+        "batch:DescribeJobs",
+        "batch:ListJobs",
+        "dynamodb:Scan",
+        "dynamodb:GetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "s3:GetObject",
+        "s3:GetObjectVersion",
+        "s3:ListBucket",
+    }
+    (stop,) = [entry for entry in statements(control, RECONCILER) if "sagemaker:StopTrainingJob" in entry["Action"]]
+    assert sorted(stop["Resource"]) == sorted(
+        f"arn:aws:sagemaker:{region}:<AWS::AccountId>:training-job/traingrid-????????-*" for region in REGIONS[:4]
+    )
+
+
+def test_a_training_job_cannot_launch_jobs_or_touch_the_control_plane(oregon: Template) -> None:
+    possible = actions(oregon, EXECUTION)
+    assert "s3:PutObject" in possible
+    assert not {
+        action for action in possible if action.split(":")[0] in {"sagemaker", "iam", "sts", "dynamodb", "batch"}
+    }
+    touched = {resource for statement in statements(oregon, EXECUTION) for resource in statement["Resource"]}
+    assert not {resource for resource in touched if "manifests" in resource}
+
+
+def test_a_training_job_writes_to_the_output_bucket_only(oregon: Template) -> None:
+    (output,) = [name for name in resources(oregon, "AWS::S3::Bucket") if name.startswith("Output")]
+    (write,) = [entry for entry in statements(oregon, EXECUTION) if "s3:PutObject" in entry["Action"]]
+    assert write["Resource"] == [f"<{output}.Arn>/*"]
+
+
+def test_service_roles_are_limited_to_this_account(control: Template, oregon: Template) -> None:
+    free = set()
+    for template in (control, oregon):
+        for name, role in resources(template, "AWS::IAM::Role").items():
+            (statement,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+            if "Condition" in statement:
+                assert flat(statement["Condition"]["StringEquals"]["aws:SourceAccount"]) == "<AWS::AccountId>"
+                sources = statement["Condition"]["ArnLike"]["aws:SourceArn"]
+                for source in sources if isinstance(sources, list) else [sources]:
+                    assert "<AWS::AccountId>" in flat(source)
+            else:
+                free.add(name[:-8])  # without CloudFormation's hash
+    assert free == {INTAKE, RECORDER, RECONCILER, "GuardAnswerRole", "OrchestratorPullRole"}, (
+        "Lambda, and ECS for pulling, document no condition"
+    )
+
+
+def test_a_wildcard_without_a_reason_cannot_be_granted() -> None:
+    role = iam.Role(Stack(App(), "S"), "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    with pytest.raises(ValueError, match="a wildcard requires `because`"):
+        grant(role, ["s3:GetObject"], ["arn:aws:s3:::bucket/*"])
+    with pytest.raises(ValueError, match="a wildcard requires `because`"):
+        grant(role, ["s3:ListBucket"], ["arn:aws:s3:::bucket"], because="there is none")

@@ -1,0 +1,44 @@
+"""Supervising: runs a supervisor with a fake service, and reads its job from the ledger."""
+
+from typing import Any
+
+from tests.support.training_jobs import FakeTime
+from traingrid.backends.base import LaunchError
+from traingrid.child.supervisor import Supervisor
+from traingrid.job.failures import QUOTA
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Item, Ledger
+
+NAME = "traingrid-0123abcd-0-1"
+QUOTA_IS_USED_UP = LaunchError(QUOTA, "ResourceLimitExceeded: the limit of ml.p4d.24xlarge is 2 Instances.")
+
+
+def supervisor(
+    job: Job,
+    backend: Any,
+    ledger: Any,
+    said: list[str] | None = None,
+    time: FakeTime | None = None,
+    **more: Any,
+) -> Supervisor:
+    def say(sentence: str, **_facts: Any) -> None:
+        if said is not None:
+            said.append(sentence)
+
+    more.setdefault("say", say)
+    return Supervisor(
+        grid="traingrid",
+        submission="0123abcd",
+        job=job,
+        backend_in=lambda region: backend[region] if isinstance(backend, dict) else backend,
+        ledger=ledger,
+        batch_child="array:0",
+        clock=(time or FakeTime()).clock,
+        **more,
+    )
+
+
+def known(ledger: Ledger) -> Item:
+    item = ledger.job("0123abcd", 0)
+    assert item is not None
+    return item

@@ -1,0 +1,120 @@
+"""Service models: the orchestrator image's reduced copies of botocore's models match them for a child's calls."""
+
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.loaders import Loader
+
+from batch_job import service_models
+
+# SageMaker's actions in the child's role (stacks/test_permissions.py), without those that only IAM has.
+CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs", "ListTags"}
+REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("models")
+    service_models.write(written)
+    return written
+
+
+def a_client(service: str, region: str, *folders: Path) -> Any:
+    session = botocore.session.Session()
+    session.register_component("data_loader", Loader(extra_search_paths=[str(folder) for folder in folders]))
+    session.set_credentials("x", "x")
+    return session.create_client(service, region_name=region)
+
+
+@pytest.mark.parametrize("service", service_models.OPERATIONS)
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_service_has_the_same_endpoint_and_signature(folder: Path, service: str, region: str) -> None:
+    small, whole = a_client(service, region, folder), a_client(service, region)
+    assert small.meta.endpoint_url == whole.meta.endpoint_url
+    assert small.meta.config.signature_version == whole.meta.config.signature_version
+    assert small.meta.service_model.signing_name == whole.meta.service_model.signing_name
+
+
+def test_sagemaker_keeps_only_the_operations_of_training_jobs(folder: Path) -> None:
+    operations = set(a_client("sagemaker", "us-east-1", folder).meta.service_model.operation_names)
+    assert operations >= CALLED
+    assert "CreateModel" not in operations
+
+
+def test_tags_are_listed_page_by_page(folder: Path) -> None:
+    assert a_client("sagemaker", "us-east-1", folder).can_paginate("list_tags")
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3"])
+def test_the_other_services_keep_all_operations(folder: Path, service: str) -> None:
+    small, whole = a_client(service, "us-east-1", folder), a_client(service, "us-east-1")
+    assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
+
+
+def test_only_the_services_that_a_child_calls_are_kept(tmp_path: Path) -> None:
+    kept = ["endpoints.json", "s3/2006-03-01/paginators-1.json", "sagemaker/2017-07-24/service-2.json.gz"]
+    for name in (*kept, "s3/2006-03-01/examples-1.json", "ec2/2016-11-15/service-2.json.gz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    service_models.keep_only(tmp_path)
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")) == kept
+
+
+class CapturedError(Exception):
+    """Captures a request before it is sent."""
+
+
+def sent(client: Any, operation: str, arguments: dict[str, Any]) -> tuple[str, str, bytes]:
+    """Return method, URL and body of the request that botocore would send."""
+
+    def capture(request: Any, **_: Any) -> None:
+        raise CapturedError(request.method, request.url, request.body)
+
+    client.meta.events.register("before-send", capture)
+    with pytest.raises(CapturedError) as captured:
+        getattr(client, operation)(**arguments)
+    method, url, body = captured.value.args
+    return method, url, body
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments"),
+    [
+        ("s3", "get_object", {"Bucket": "a-bucket", "Key": "a key", "Range": "bytes=0-7"}),
+        ("dynamodb", "get_item", {"TableName": "ledger", "Key": {"submission": {"S": "x"}}, "ConsistentRead": True}),
+        ("logs", "get_log_events", {"logGroupName": "a", "logStreamName": "b"}),
+        ("sagemaker", "describe_training_job", {"TrainingJobName": "a"}),
+        ("sagemaker", "stop_training_job", {"TrainingJobName": "a"}),
+        ("sagemaker", "list_tags", {"ResourceArn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/a"}),
+    ],
+)
+@pytest.mark.parametrize("region", REGIONS)
+def test_a_call_sends_the_same_request(
+    folder: Path, region: str, service: str, operation: str, arguments: dict[str, Any]
+) -> None:
+    small, whole = a_client(service, region, folder), a_client(service, region)
+    assert sent(small, operation, arguments) == sent(whole, operation, arguments)
+
+
+def described(shape: Any, inside: tuple[str, ...] = ()) -> Any:
+    """Return the parts of a shape that botocore's serialiser, validator and parser use."""
+    if shape is None or shape.name in inside:
+        return shape and shape.name
+    inside = (*inside, shape.name)
+    parts = {**getattr(shape, "members", {})}
+    parts |= {part: getattr(shape, part) for part in ("member", "key", "value") if hasattr(shape, part)}
+    facts = (shape.type_name, shape.serialization, shape.metadata)
+    return (*facts, {name: described(part, inside) for name, part in parts.items()})
+
+
+@pytest.mark.parametrize("operation", sorted(CALLED))
+def test_requests_and_replies_have_the_same_shapes(folder: Path, operation: str) -> None:
+    small, whole = (
+        a_client("sagemaker", "us-east-1", *folders).meta.service_model.operation_model(operation)
+        for folders in ((folder,), ())
+    )
+    assert described(small.input_shape) == described(whole.input_shape)
+    assert described(small.output_shape) == described(whole.output_shape)
+    assert [shape.name for shape in small.error_shapes] == [shape.name for shape in whole.error_shapes]

@@ -1,0 +1,88 @@
+"""Pausing: a paused grid launches nothing, but still watches training jobs that were launched before."""
+
+import pytest
+
+from tests.support.supervised_job import NAME, known, supervisor
+from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend, FakeTime
+from traingrid.child.supervisor import LetGoError
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+
+
+@pytest.fixture
+def paused(ledger: Ledger) -> Ledger:
+    ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
+    return ledger
+
+
+def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Ledger) -> None:
+    backend, time = FakeBackend(COMPLETED), FakeTime()
+    said: list[str] = []
+    seen_meanwhile = []
+
+    def meanwhile() -> None:
+        seen_meanwhile.append((known(paused), list(backend.created)))
+        if len(seen_meanwhile) == 30:
+            paused.set_launching({"by": "Ada"}, allowed=True)
+
+    time.on_sleep = meanwhile
+    item = supervisor(job, backend, paused, said, time=time).run()
+    assert all(created == [] for _, created in seen_meanwhile[:30])
+    (state,) = {item["state"] for item, _ in seen_meanwhile[:30]}
+    (reason,) = {item["reason"] for item, _ in seen_meanwhile[:30]}
+    assert state == "Waiting"
+    assert reason.startswith("Launching has been paused since 2")
+    assert reason.endswith("by Ada: the bill")
+    assert len([line for line in said if "paused" in line]) == 1
+    assert (item["state"], item["reason"], backend.created) == ("Completed", "", [NAME])
+    assert max(time.naps) <= 60
+
+
+def test_a_pause_does_not_stop_the_watch_of_running_jobs(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
+
+    def told() -> None:
+        raise LetGoError
+
+    time.on_sleep = told
+    with pytest.raises(LetGoError):
+        supervisor(job, backend, ledger, time=time).run()
+    ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
+    backend.script = [TRAINING, COMPLETED]
+    assert supervisor(job, backend, ledger).run()["state"] == "Completed"
+    assert backend.created == [NAME]
+
+
+def test_a_job_that_waits_during_a_pause_can_be_cancelled(job: Job, paused: Ledger) -> None:
+    backend, time = FakeBackend(COMPLETED), FakeTime()
+    time.on_sleep = lambda: paused.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+    item = supervisor(job, backend, paused, time=time).run()
+    assert (item["state"], backend.created) == ("Stopped", [])
+
+
+def test_an_unanswered_creation_is_found_after_a_pause(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING, COMPLETED), FakeTime()
+    backend.loses_reply = True
+    naps = iter(range(100))
+
+    def meanwhile() -> None:
+        match next(naps):
+            case 0:
+                backend.loses_reply = False
+                ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
+            case 5:
+                ledger.set_launching({"by": "Ada"}, allowed=True)
+
+    time.on_sleep = meanwhile
+    assert supervisor(job, backend, ledger, time=time).run()["state"] == "Completed"
+    assert backend.created == [NAME]
+
+
+def test_the_pause_item_is_not_a_submission(paused: Ledger) -> None:
+    assert list(paused.everything()) == []
+    assert list(paused.submissions()) == []
+    pause = paused.pause()
+    assert pause is not None
+    assert (pause["by"], pause["reason"]) == ("Ada", "the bill")
+    paused.set_launching({"by": "Ada"}, allowed=True)
+    assert paused.pause() is None

@@ -1,0 +1,280 @@
+"""Command line: prints results, and a sentence with an exit code for each error."""
+
+import io
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.sample_deployment import REGIONS
+from traingrid import names
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli import audit, data, main
+from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.submit import _raise_unless_submitted, wait_for_report
+from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.status import JobStatus, SubmissionStatus
+
+GRID = Path(__file__).resolve().parents[3] / "grid.yaml"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run the command in this process and return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["traingrid", *arguments])
+    try:
+        main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.fixture
+def bucket(aws: None, deployment: Deployment) -> str:
+    name = names.data_bucket(deployment.grid.name, deployment.account, "us-east-1")
+    boto3.client("s3").create_bucket(Bucket=name)
+    return name
+
+
+def keys(bucket: str) -> list[str]:
+    return [item["Key"] for item in boto3.client("s3").list_objects_v2(Bucket=bucket).get("Contents", [])]
+
+
+@pytest.mark.parametrize("text", [None, "name: [", "nmae: x\n", "name: 2026-02-30\n"])
+def test_a_missing_or_invalid_grid_file_is_reported_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    file = tmp_path / "grid.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert run(monkeypatch, "--grid", str(file), "status") == 2
+    assert capsys.readouterr().err.startswith(f"Error: {file}")
+
+
+def test_missing_credentials_are_reported_with_the_next_step(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
+    program = "from traingrid.cli.main import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "--grid", str(GRID), "status"],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(GRID.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Unable to locate credentials" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_manifest_with_a_reports_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.csv.report.json").write_text("{}")
+    assert run(monkeypatch, "submit", str(tmp_path / "x.csv.report.json")) == 2
+    assert "has the suffix of the intake's reports" in capsys.readouterr().err
+
+
+def test_a_report_is_found_among_those_of_the_same_name(deployment: Deployment, storage: Storage) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
+    for version in ("ours", "theirs"):
+        storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), {"version": version, "state": "rejected"})
+    assert [wait_for_report(storage, uri, version)["version"] for version in ("theirs", "ours")] == ["theirs", "ours"]
+
+
+def test_submit_waits_for_retries_and_reports_the_last_reason(
+    deployment: Deployment, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
+    where = S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX)
+    known = {"version": "v", "jobs": 4, "submitted_jobs": 0, "submission": "0123abcd", "tries": 3}
+    refused = {
+        **known,
+        "reason": "role intake is not allowed to perform batch:SubmitJob.",
+        "next_step": "Ask the administrator.",
+    }
+    storage.write_json(where, {**refused, "state": "retrying"})
+
+    def sleep(_: float) -> None:
+        storage.write_json(where, {**refused, "state": "failed"})
+
+    monkeypatch.setattr("traingrid.cli.submit.time.sleep", sleep)
+    report = wait_for_report(storage, uri, "v")
+    assert report["state"] == "failed"
+    with pytest.raises(
+        TraingridError, match=r"0 of 4 jobs .* not allowed to perform batch:SubmitJob. Ask the administrator."
+    ):
+        _raise_unless_submitted(Path("x.csv"), report)
+
+
+def test_the_targets_of_links_are_uploaded(tmp_path: Path, bucket: str, deployment: Deployment) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "campaign"
+    (elsewhere / "deep").mkdir(parents=True)
+    (elsewhere / "deep" / "a.tfrecord").write_bytes(b"a")
+    (folder / "validation").mkdir(parents=True)
+    (folder / "train").symlink_to(elsewhere)
+    (folder / "validation" / "b.tfrecord").symlink_to(elsewhere / "deep" / "a.tfrecord")
+    (elsewhere / "back").symlink_to(folder)
+    data.upload_folder(deployment, folder, "us-east-1")
+    assert keys(bucket) == ["campaign/train/deep/a.tfrecord", "campaign/validation/b.tfrecord"]
+
+
+def test_a_broken_link_is_reported_before_anything_is_uploaded(
+    tmp_path: Path, bucket: str, deployment: Deployment
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"a")
+    (tmp_path / "b.tfrecord").symlink_to(tmp_path / "nothing")
+    with pytest.raises(UsageError, match=r"b\.tfrecord is a broken link"):
+        data.upload_folder(deployment, tmp_path, "us-east-1")
+    assert keys(bucket) == []
+
+
+def test_the_printed_manifest_line_is_valid_for_any_folder_name(
+    tmp_path: Path,
+    bucket: str,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / 'Lyon, "spring" 2026'
+    folder.mkdir()
+    (folder / "a").write_bytes(b"a")
+    monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
+    assert run(monkeypatch, "upload", str(folder), REGIONS[0]) == 0
+    (line,) = parse(capsys.readouterr().out.encode(), deployment)
+    assert str(line.data) == f"s3://{bucket}/{folder.name}"
+    assert run(monkeypatch, "upload", str(folder), REGIONS[0], "--name", "a//b") == 2
+
+
+def test_a_refused_upload_is_reported_in_a_sentence(
+    tmp_path: Path,
+    aws: None,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
+    assert run(monkeypatch, "upload", str(tmp_path), "us-east-1", "--name", "x") == 1
+    assert "NoSuchBucket" in capsys.readouterr().err
+
+
+def archive(name: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as members:
+        member = tarfile.TarInfo(name)
+        member.size = 2
+        members.addfile(member, io.BytesIO(b"hi"))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (archive("report.json"), ""),
+        (None, "There is no model in s3://"),
+        (archive("../out.txt"), "cannot be unpacked"),
+        (archive("report.json")[:30], "cannot be unpacked"),
+        (b"no archive", "cannot be unpacked"),
+    ],
+)
+def test_a_model_is_downloaded_or_the_reason_is_reported(
+    *,
+    tmp_path: Path,
+    bucket: str,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+    said: str,
+) -> None:
+    if content is not None:
+        boto3.client("s3").put_object(Bucket=bucket, Key="model.tar.gz", Body=content)
+    job = JobStatus(index=0, region="us-east-1", name="x", state="Stopped", artifact=f"s3://{bucket}/model.tar.gz")
+
+    class Plane:
+        @classmethod
+        def of(cls, _grid: Path) -> "Plane":
+            return cls()
+
+        def __init__(self) -> None:
+            self.deployment = deployment
+
+        def job(self, _submission: str, _index: int) -> JobStatus:
+            return job
+
+    monkeypatch.setattr(data, "ControlPlane", Plane)
+    assert run(monkeypatch, "download", "0123abcd", "0", "--to", str(tmp_path / "model")) == bool(said)
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "model" / "report.json").exists() != bool(said)
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_manifest_of_any_key_can_be_listed(
+    deployment: Deployment,
+    ledger: Ledger,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    facts: dict[str, Any] = {
+        "jobs": 1,
+        "manifest": f"s3://{deployment.manifest_bucket}/manifests//a/../[red]\x1b[2J.csv",
+    }
+    ledger.claim_submission("0123abcd", "request-1", facts)
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    assert run(monkeypatch, "status") == 0
+    assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
+
+
+_MISTYPED = [
+    ("status", "00000000"),
+    ("status", "--csv", "00000000"),
+    ("logs", "00000000"),
+    ("logs", "--child", "00000000"),
+    ("logs", "0123abcd", "7"),
+    ("download", "00000000"),
+    ("download", "0123abcd", "7"),
+    ("cancel", "00000000"),
+    ("cancel", "0123abcd", "--index", "7"),
+    ("retry", "00000000"),
+    ("audit", "00000000"),
+]
+
+
+def test_a_mistyped_submission_or_index_is_a_usage_error(
+    *,
+    deployment: Deployment,
+    ledger: Ledger,
+    storage: Storage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The exit code is 2, as for click's own usage errors."""
+    ledger.claim_submission("0123abcd", "request-1", {"jobs": 1, "manifest": "s3://manifests/a.csv"})
+    plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]
+    known = SubmissionStatus(
+        submission="0123abcd",
+        manifest="s3://manifests/a.csv",
+        batch_job="",
+        batch_state="",
+        jobs=[JobStatus(index=0, region="us-east-1", name="a", state="Failed")],
+    )
+    seen = ControlPlane.status
+    monkeypatch.setattr(ControlPlane, "status", lambda self, of: known if of == "0123abcd" else seen(self, of))
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    monkeypatch.setattr(audit, "find_deployment", lambda _grid: deployment)
+    monkeypatch.setattr(audit, "read_world", lambda *_, **__: SimpleNamespace(submissions={}))
+    for words in _MISTYPED:
+        assert run(monkeypatch, *words) == 2, words
+        assert re.search("There is no submission 00000000|has no job (of|with) index 7", capsys.readouterr().err), words

@@ -1,0 +1,243 @@
+"""Sources: packs local folders in a manifest, uploads the archives, and replaces the folders in the manifest."""
+
+import io
+import json
+import os
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.sample_deployment import SAMPLE_BUCKETS
+from traingrid import names
+from traingrid.cli import main
+from traingrid.cli import submit as command
+from traingrid.cli.sources import packed
+from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import iter_jobs
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"
+OTHER_DATA = f"s3://{SAMPLE_BUCKETS['us-west-2']}/x"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    folder = tmp_path / "mine"
+    (folder / "part").mkdir(parents=True)
+    (folder / "train.py").write_text("print('trained')\n")
+    (folder / "part" / "model.py").write_text("size = 3\n")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "model.cpython-311.pyc").write_bytes(b"compiled")
+    return folder
+
+
+def line(**more: object) -> bytes:
+    fields = {"region": "us-east-1", "s3_uri": DATA, "source": "./mine", "entry_point": "train.py"} | more
+    return json.dumps(fields).encode() + b"\n"
+
+
+def manifest_of(tmp_path: Path, content: bytes, name: str = "m.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+def bucket(deployment: Deployment, region: str) -> str:
+    return names.data_bucket(deployment.grid.name, deployment.account, region)
+
+
+def test_a_folder_becomes_an_archive_in_the_lines_region(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    content = b"# two lines\n" + line() + line(region="us-west-2", s3_uri=OTHER_DATA)
+    found = packed(manifest_of(tmp_path, content), deployment)
+    jobs = list(iter_jobs(parse(found.content, deployment), deployment, "0" * 8))
+    assert [job.source for job in jobs] == [str(source.uri) for source in found.sources]
+    assert [source.uri.bucket for source in found.sources] == [
+        bucket(deployment, region) for region in ("us-east-1", "us-west-2")
+    ]
+    assert {source.uri.key for source in found.sources} == {found.sources[0].uri.key}
+    assert [job.line for job in jobs] == [2, 3]
+    with tarfile.open(fileobj=io.BytesIO(found.sources[0].archive)) as archive:
+        assert archive.getnames() == ["part/model.py", "train.py"]
+
+
+def test_an_archives_name_depends_only_on_its_files(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    manifest = manifest_of(tmp_path, line())
+    (first,) = packed(manifest, deployment).sources
+    os.utime(script / "train.py", (1, 1))
+    (script / "__pycache__" / "train.cpython-311.pyc").write_bytes(b"compiled")
+    (again,) = packed(manifest, deployment).sources
+    assert again == first
+    (script / "train.py").write_text("print('more')\n")
+    (other,) = packed(manifest, deployment).sources
+    assert other.uri != first.uri
+
+
+def test_in_csv_only_the_cell_changes(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    text = f'# jobs: 2\r\nregion,s3_uri,source,entry_point,hp.note\r\nus-east-1,{DATA},mine,train.py,"a, b"\r\n'
+    plain = f"us-west-2,{OTHER_DATA},,,\r\n"
+    found = packed(manifest_of(tmp_path, (text + plain).encode(), "m.csv"), deployment)
+    (source,) = found.sources
+    assert found.content.decode() == text.replace(",mine,", f",{source.uri},") + plain
+
+
+@pytest.mark.parametrize(
+    "content", [b"us-east-1,s3://ragab-ml/x\n", b"\xff\xfe", b"", line(source="s3://ragab-ml/a.tar.gz")]
+)
+def test_a_manifest_without_local_sources_is_unchanged(tmp_path: Path, deployment: Deployment, content: bytes) -> None:
+    found = packed(manifest_of(tmp_path, content), deployment)
+    assert (found.content, found.sources) == (content, [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"source": "./nowhere"}, r"m.jsonl:1: source ./nowhere: the folder .*nowhere does not exist"),
+        ({"entry_point": "mine.py"}, r"m.jsonl:1: source ./mine: mine.py does not exist in "),
+    ],
+)
+def test_a_missing_source_is_reported_with_its_line(
+    script: Path, tmp_path: Path, deployment: Deployment, fields: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        packed(manifest_of(tmp_path, line(**fields)), deployment)
+
+
+def test_a_folder_of_data_is_refused(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.cli.source_folder.MAX_BYTES", 10)
+    monkeypatch.setattr("traingrid.cli.source_folder.gzip", None)  # its size is checked before packing
+    with pytest.raises(UsageError, match="Put data into a channel"):
+        packed(manifest_of(tmp_path, line()), deployment)
+
+
+def test_a_folder_outside_of_the_allowed_ones_is_refused_unread(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    manifest = manifest_of(tmp_path / "manifests", line(source="../mine"))
+    monkeypatch.setattr("traingrid.cli.source_folder.os.walk", None)
+    with pytest.raises(UsageError, match="mine is outside of the manifest's folder") as refused:
+        packed(manifest, deployment)
+    assert refused.value.next_step == f"If you want to upload it, run the command in {tmp_path}."
+
+
+def test_a_folder_below_the_current_one_is_packed(
+    script: Path, tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "manifests").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (source,) = packed(manifest_of(tmp_path / "manifests", line(source="../mine")), deployment).sources
+    assert source.folder == script
+
+
+def test_a_link_does_not_lead_outside(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "mine").symlink_to(script)
+    with pytest.raises(UsageError, match="outside of the manifest's folder"):
+        packed(manifest_of(tmp_path / "manifests", line()), deployment)
+
+
+@pytest.mark.parametrize("source", ["/", "."])
+def test_the_root_and_the_home_folder_are_never_packed(
+    tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir("/")
+    (tmp_path / "train.py").touch()
+    with pytest.raises(UsageError, match="the root folder or your home folder"):
+        packed(manifest_of(tmp_path, line(source=source)), deployment)
+
+
+def test_all_wrong_sources_are_named_at_once(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    content = line(source="./nowhere") + line() + line(entry_point="mine.py") + line(source="/") * 30
+    with pytest.raises(UsageError) as refused:
+        packed(manifest_of(tmp_path, content), deployment)
+    assert refused.value.what.startswith("32 sources cannot be uploaded:\n")
+    assert "m.jsonl:1: source ./nowhere: the folder" in refused.value.what
+    assert "m.jsonl:3: source ./mine: mine.py does not exist in" in refused.value.what
+    assert refused.value.what.endswith("... and 12 more")
+    assert refused.value.next_step == "Fix these lines."
+
+
+def test_a_local_folder_in_an_s3_manifest_is_refused_with_the_fix(deployment: Deployment) -> None:
+    with pytest.raises(ManifestError) as rejected:
+        parse(line(), deployment)
+    (error,) = rejected.value.errors
+    assert (error.field, "traingrid submit" in error.next_step) == ("source", True)
+
+
+@pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])
+def test_the_examples_manifests_are_accepted(deployment: Deployment, example: str) -> None:
+    grid = load_grid(EXAMPLES / "digits" / "grid.yaml")
+    digits = replace(deployment, grid=grid, account="123456789012")
+    found = packed(EXAMPLES / example / "manifest.jsonl", digits)
+    (job,) = iter_jobs(parse(found.content, digits), digits, "0" * 8)
+    assert (job.entry_point, job.ranks) == ("train.py", 2)
+    assert job.source == str(found.sources[0].uri)
+
+
+@pytest.fixture
+def cloud(aws: None, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Any:
+    s3: Any = boto3.client("s3")
+    s3.create_bucket(Bucket=bucket(deployment, "us-east-1"))
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    monkeypatch.setattr(
+        command,
+        "wait_for_report",
+        lambda *_: {"state": "submitted", "jobs": 1, "submission": "ab", "batch_job": "b"},
+    )
+    return s3
+
+
+def run(*arguments: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["traingrid", "submit", *arguments])
+        try:
+            main.main()
+        except SystemExit as ended:
+            return int(ended.code or 0)
+    return 0
+
+
+def stored(s3: Any, where: str) -> list[str]:
+    return [item["Key"] for item in s3.list_objects_v2(Bucket=where).get("Contents", [])]
+
+
+def test_submit_uploads_the_archive_and_then_the_manifest_that_names_it(
+    script: Path,
+    tmp_path: Path,
+    deployment: Deployment,
+    cloud: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(str(manifest_of(tmp_path, line()))) == 0
+    (key,) = stored(cloud, bucket(deployment, "us-east-1"))
+    assert key.startswith("sources/")
+    assert f"uploaded source {script}: 2 files, 1 KiB packed -> s3://" in capsys.readouterr().out
+    body = cloud.get_object(Bucket=deployment.manifest_bucket, Key="manifests/m.jsonl")["Body"].read()
+    assert json.loads(body)["source"] == f"s3://{bucket(deployment, 'us-east-1')}/{key}"
+
+
+def test_a_plan_lists_uploads_and_an_invalid_manifest_uploads_nothing(
+    script: Path,
+    tmp_path: Path,
+    deployment: Deployment,
+    cloud: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--plan", str(manifest_of(tmp_path, line()))) == 1, "there is no data yet"
+    assert f"would upload source {script}: 2 files" in capsys.readouterr().out
+    assert run(str(manifest_of(tmp_path, line(instance_count=0)))) == 2
+    assert stored(cloud, bucket(deployment, "us-east-1")) == stored(cloud, deployment.manifest_bucket) == []

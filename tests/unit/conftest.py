@@ -1,0 +1,78 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from tests.support.sample_deployment import SAMPLE, sample_deployment
+from tests.support.sample_grid import GOOD
+from traingrid.aws.s3 import Storage
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import Grid
+from traingrid.job.job import Job, Replica
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
+
+
+@pytest.fixture
+def deployment() -> Deployment:
+    return sample_deployment()
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> Iterator[None]:
+    """An empty account, in this process, with the deployment's bucket and table."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket=deployment.manifest_bucket)
+        s3.put_bucket_versioning(Bucket=deployment.manifest_bucket, VersioningConfiguration={"Status": "Enabled"})
+        boto3.client("dynamodb").create_table(
+            TableName=deployment.table,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[
+                {"AttributeName": "submission", "KeyType": "HASH"},
+                {"AttributeName": "item", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "submission", "AttributeType": "S"},
+                {"AttributeName": "item", "AttributeType": "S"},
+            ],
+        )
+        yield
+
+
+@pytest.fixture
+def ledger(aws: None, deployment: Deployment) -> Ledger:
+    return Ledger(deployment.table)
+
+
+@pytest.fixture
+def storage(aws: None) -> Storage:
+    return Storage()
+
+
+@pytest.fixture
+def job(deployment: Deployment) -> Job:
+    """The first job of the sample manifest."""
+    return jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")[0]
+
+
+@pytest.fixture
+def roaming(job: Job) -> Job:
+    """The job with its data in two more Regions."""
+    there = Replica(inputs=job.inputs, output=job.output, image=job.image)
+    return job.model_copy(update={"replicas": {"eu-west-1": there, "us-west-2": there}, "retries": 0})
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Grid:
+    """The grid of the valid grid.yaml."""
+    (tmp_path / "grid.yaml").write_text(GOOD)
+    return load_grid(tmp_path / "grid.yaml")

@@ -1,0 +1,179 @@
+"""Ledger: it changes only by conditional writes."""
+
+import pytest
+
+from tests.support.sample_deployment import SAMPLE
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import (
+    CANCEL_ALL,
+    Claim,
+    Ledger,
+    cancel_of_job,
+    cancel_of_region,
+    is_cancelled,
+    is_of_array,
+)
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import jobs_of_lines
+
+
+@pytest.fixture
+def job(deployment: Deployment) -> Job:
+    return jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")[2]
+
+
+def test_a_submission_is_claimed_by_one_of_many(ledger: Ledger) -> None:
+    answers = [ledger.claim_submission("0123abcd", f"owner-{n}", {"jobs": 4}) for n in range(3)]
+    assert answers[0] is None
+    assert [answer["owner"] for answer in answers[1:] if answer] == ["owner-0", "owner-0"]
+
+
+def test_only_the_claim_that_was_read_can_be_replaced(ledger: Ledger) -> None:
+    first, second, third = (Claim(owner=owner, ends_at=60) for owner in "abc")
+    ledger.claim_submission("0123abcd", "a", {"jobs": 4, "claim_ends_at": 60})
+    former = ledger.submission("0123abcd")
+    assert former is not None
+    assert not ledger.take_over_submission("0123abcd", third, former | {"owner": "b"})
+    assert ledger.take_over_submission("0123abcd", second, former)
+    assert not ledger.take_over_submission("0123abcd", third, former)
+    assert ledger.take_over_submission("0123abcd", second, former), "its first reply may have been lost"
+    ledger.release_submission("0123abcd", first)
+    assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 60
+    ledger.release_submission("0123abcd", second)
+    assert (ledger.submission("0123abcd") or {})["claim_ends_at"] == 0
+
+
+def test_opening_a_job_twice_keeps_its_facts(ledger: Ledger, job: Job) -> None:
+    assert ledger.open_job("0123abcd", job)["state"] == "Pending"
+    ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"})
+    assert ledger.open_job("0123abcd", job)["state"] == "InProgress"
+
+
+@pytest.mark.parametrize("final", ["Completed", "Failed", "Stopped"])
+def test_a_job_that_has_ended_never_changes(ledger: Ledger, job: Job, final: str) -> None:
+    ledger.open_job("0123abcd", job)
+    assert ledger.record_job("0123abcd", job.index, 1, {"state": final, "metrics": {"top1": 0.75, "epoch": 3}})
+    assert not ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"})
+    item = ledger.job("0123abcd", job.index)
+    assert item is not None
+    assert (item["state"], item["metrics"]) == (final, {"top1": 0.75, "epoch": 3})
+
+
+def test_facts_of_another_attempt_change_nothing(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    assert not ledger.record_job("0123abcd", job.index, 2, {"state": "Completed"})
+
+
+def test_facts_of_an_unopened_job_change_nothing(ledger: Ledger) -> None:
+    assert not ledger.record_job("0123abcd", 7, 1, {"state": "Completed"})
+    assert ledger.job("0123abcd", 7) is None
+
+
+def test_items_of_a_submission_come_in_the_order_of_the_manifest(ledger: Ledger, job: Job) -> None:
+    ledger.claim_submission("0123abcd", "a", {"jobs": 4})
+    for index in (10, 2, 9_999):
+        ledger.open_job("0123abcd", job.model_copy(update={"index": index}))
+    items = [item["item"] for item in ledger.items("0123abcd")]
+    assert items == ["job#00002", "job#00010", "job#09999", "submission"]
+
+
+def test_a_job_moves_to_its_next_attempt_once_and_keeps_the_last_result(ledger: Ledger, job: Job) -> None:
+    opened = ledger.open_job("0123abcd", job, ["eu-west-1", "us-east-1"])
+    assert opened["regions"] == ["eu-west-1", "us-east-1"]
+    ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress", "training_job": "x", "progress": {"epoch": 1}})
+    tried = {
+        "attempt": 1,
+        "region": "eu-west-1",
+        "state": "Failed",
+        "failure": "capacity",
+        "reason": "CapacityError: none",
+    }
+    answers = [ledger.next_attempt("0123abcd", job.index, tried, "us-east-1") for _ in range(2)]
+    assert answers == [True, False]
+    item = ledger.job("0123abcd", job.index)
+    assert item is not None
+    assert (item["attempt"], item["state"], item["region"]) == (2, "Pending", "us-east-1")
+    assert item["tried"] == [tried]
+    assert not {"training_job", "progress"} & set(item)
+    assert not ledger.record_job("0123abcd", job.index, 1, {"state": "Completed"})
+
+
+@pytest.mark.parametrize("final", ["Completed", "Failed", "Stopped"])
+def test_an_ended_job_is_retried_only_by_a_user_and_if_not_completed(ledger: Ledger, job: Job, final: str) -> None:
+    ledger.open_job("0123abcd", job)
+    tried = {"attempt": 1, "region": job.region, "state": final}
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again")
+    ledger.record_job("0123abcd", job.index, 1, {"state": final})
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region)
+    assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="again") == (final != "Completed")
+
+
+def test_a_retry_with_a_lost_reply_is_recognised_by_its_own_write(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"})
+    tried = {"attempt": 1, "region": job.region, "state": "Failed"}
+    for _ in range(2):
+        assert ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="mine")
+    assert not ledger.next_attempt("0123abcd", job.index, tried, job.region, reopen="another's")
+    assert (ledger.job("0123abcd", job.index) or {})["attempt"] == 2
+
+
+def test_an_attempt_is_claimed_by_the_children_of_its_own_array_only(ledger: Ledger, job: Job) -> None:
+    def claimed(attempt: int, array_file: str) -> bool:
+        return ledger.record_job("0123abcd", job.index, attempt, {"batch_child": "one"}, array_file=array_file)
+
+    ledger.open_job("0123abcd", job, array_file="jobs")
+    assert [claimed(1, file) for file in ("jobs", "retry-1", "jobs")] == [True, False, True]
+    capacity = {"attempt": 1, "region": job.region, "state": "Failed", "failure": "capacity"}
+    ledger.next_attempt("0123abcd", job.index, capacity, job.region)
+    assert [claimed(2, file) for file in ("jobs", "retry-1")] == [True, False], (
+        "an attempt that a child starts belongs to the same array"
+    )
+    ledger.record_job("0123abcd", job.index, 2, {"state": "Failed"})
+    failed = {"attempt": 2, "region": job.region, "state": "Failed"}
+    ledger.next_attempt("0123abcd", job.index, failed, job.region, reopen="again", array_file="retry-1")
+    assert [claimed(3, file) for file in ("jobs", "retry-1", "retry-2")] == [False, True, False]
+
+
+def test_a_job_of_an_older_version_belongs_to_every_array(ledger: Ledger, job: Job) -> None:
+    item = ledger.open_job("0123abcd", job)
+    assert ledger.record_job("0123abcd", job.index, 1, {"state": "InProgress"}, array_file="jobs")
+    assert is_of_array(item, "jobs")
+    assert is_of_array(item | {"array_file": "retry-1"}, "")
+    assert not is_of_array(item | {"array_file": "retry-1"}, "jobs")
+
+
+def test_a_watched_job_is_left_to_its_child(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    assert ledger.record_job("0123abcd", job.index, 1, {"phase": "x"}, unless_watched=True)
+    ledger.record_job("0123abcd", job.index, 1, {"batch_child": "array:2"})
+    assert not ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"}, unless_watched=True)
+    ledger.record_job("0123abcd", job.index, 1, {"batch_child": ""})
+    assert ledger.record_job("0123abcd", job.index, 1, {"state": "Failed"}, unless_watched=True)
+
+
+def test_progress_that_comes_after_the_end_is_kept_and_changes_no_state(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job("0123abcd", job.index, 1, {"state": "Completed"})
+    assert ledger.record_progress("0123abcd", job.index, 1, {"epoch": 3.0})
+    assert not ledger.record_progress("0123abcd", job.index, 2, {"epoch": 4.0})
+    item = ledger.job("0123abcd", job.index)
+    assert item is not None
+    assert (item["state"], item["progress"]) == ("Completed", {"epoch": 3})
+
+
+def test_a_cancel_is_kept_and_applies_to_its_scope(ledger: Ledger, job: Job) -> None:
+    ledger.open_job("0123abcd", job)
+    assert ledger.cancels("0123abcd") == {}
+    for scope in (cancel_of_region("eu-west-1"), cancel_of_job(7), cancel_of_job(7)):
+        ledger.request_cancel("0123abcd", scope, {"by": "arn:me", "reason": "wrong data"})
+    cancels = ledger.cancels("0123abcd")
+    assert set(cancels) == {"region#eu-west-1", "job#00007"}
+    assert cancels["job#00007"]["reason"] == "wrong data"
+    assert is_cancelled(cancels, 0, "eu-west-1")
+    assert is_cancelled(cancels, 7, "us-east-1")
+    assert not is_cancelled(cancels, 0, "us-east-1")
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "arn:me"})
+    assert is_cancelled(ledger.cancels("0123abcd"), 0, "us-east-1")
+    assert [item["item"] for item in ledger.items("0123abcd")] == ["job#00002"]

@@ -1,0 +1,192 @@
+"""Manifest corpus: every invalid manifest causes the expected error and changes nothing."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from faults.agreement import disagreements
+from faults.generated import Manifest, manifests
+from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
+from tests.unit.manifest.corpus import Case, bytes_cases, csv_cases, json_cases, value_cases
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
+from traingrid.manifest.parse import parse
+from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
+from traingrid.submission.intake import Intake, ManifestVersion
+from traingrid.text import escaped_cell
+
+DEPLOYMENT = sample_deployment()
+CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]
+
+
+class Untouchable:
+    """A service that fails the test on any call."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{name} was asked for")
+
+
+class OneManifest:
+    """S3 with one manifest, which accepts only the report."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.written: list[tuple[S3Uri, Any]] = []
+
+    def pieces(self, uri: S3Uri, version: str) -> tuple[int, Iterator[bytes]]:
+        pieces = (self.content[start : start + 65_536] for start in range(0, len(self.content), 65_536))
+        return min(len(self.content), 1_000), pieces  # a wrong size: the intake must count the bytes itself
+
+    def write_json(self, uri: S3Uri, document: object) -> None:
+        self.written.append((uri, document))
+
+
+def rejected(content: bytes) -> dict[str, Any]:
+    """Return the report of a manifest, after checking that nothing else was written."""
+    storage: Any = OneManifest(content)
+    nothing: Any = Untouchable()
+    source = ManifestVersion(uri=S3Uri("bucket", "manifests/x.csv"), version="1")
+    intake = Intake(deployment=DEPLOYMENT, storage=storage, ledger=nothing, batch=nothing)
+    report = intake.accept(source, owner="request")
+    assert [uri for uri, _ in storage.written] == [source.report]
+    return report
+
+
+def assert_clear(error: ManifestError) -> None:
+    assert error.total >= len(error.errors) > 0
+    for found in error.errors:
+        assert found.field
+        assert found.reason
+        assert found.next_step.endswith((".", "?"))
+        assert str(found).isprintable(), "control characters reach a log"
+
+
+def test_the_corpus_has_two_hundred_different_manifests() -> None:
+    assert len(CASES) >= 200
+    assert len({case.content for case in CASES}) == len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: ascii(case.name))
+def test_a_bad_manifest_gives_its_error_and_changes_nothing(case: Case) -> None:
+    report = rejected(case.content)
+    assert report["state"] == "rejected"
+    first = report["errors"][0]
+    assert first["field"] == case.field
+    assert case.says in first["reason"]
+    assert_clear(ManifestError([LineError(**error) for error in report["errors"]], report["errors_in_total"]))
+    assert len(json.dumps(report)) < 1_000_000
+
+
+SHORT = [
+    case
+    for case in CASES
+    if len(case.content) < 2_000 and case.field != "file" and not set(b"\r\n") & set(case.content.strip())
+]
+
+
+@pytest.mark.parametrize("case", SHORT, ids=lambda case: ascii(case.name))
+def test_one_invalid_line_rejects_the_file_and_is_named_by_number(case: Case) -> None:
+    is_json = case.content.startswith((b"{", b"["))
+    good = b'{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"}\n' if is_json else SAMPLE.encode()
+    before = good.count(b"\n")
+    errors = rejected(good + case.content.removeprefix(b"\xef\xbb\xbf") + b"\n" + good)["errors"]
+    assert {error["line"] for error in errors} == {before + 1}
+
+
+def test_the_errors_of_garbage_are_counted_and_only_the_first_are_kept() -> None:
+    words = itertools.count()
+    lines = "\n".join("{" + ", ".join(f'"w{next(words)}": 1' for _ in range(30)) + "}" for _ in range(500))
+    with pytest.raises(ManifestError) as caught:
+        parse(lines.encode(), DEPLOYMENT)
+    assert caught.value.total == 500 * 20, "of one line no more than twenty"
+    assert len(caught.value.errors) == MAX_REPORTED_ERRORS
+
+
+def _json_manifest() -> bytes:
+    def line(number: int) -> dict[str, Any]:
+        region = REGIONS[number % 4]
+        uri = f"s3://{SAMPLE_BUCKETS[region]}/campaign-{number}"
+        return {"region": region, "s3_uri": uri, "hyperparameters": {"epochs": number}, "tags": {"team": "perception"}}
+
+    return b"".join(json.dumps(line(number)).encode() + b"\n" for number in range(8))[:1024]
+
+
+def _csv_manifest() -> bytes:
+    rows = "region,s3_uri,hp.epochs,env.SEED\n" + "".join(f"us-east-1,s3://ragab-ml/{n},{n},{n}\n" for n in range(40))
+    return rows.encode()[:1024]
+
+
+PLAIN = (SAMPLE * 5).encode()[:1024]
+
+
+@pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
+def test_a_truncated_manifest_is_rejected_or_shortens_one_line(content: bytes) -> None:
+    assert len(content) == 1024
+    whole = [line for line in content.splitlines() if line.strip()]
+    for cut in range(1024):
+        try:
+            lines = parse(content[:cut], DEPLOYMENT)
+        except ManifestError as error:
+            assert_clear(error)
+            continue
+        assert len(lines) <= len(whole)
+        for line in lines[:-1]:
+            (alone,) = parse(_alone(content, line.number), DEPLOYMENT)
+            assert (alone.region, alone.data) == (line.region, line.data)
+
+
+def _alone(content: bytes, number: int) -> bytes:
+    lines = content.splitlines(keepends=True)
+    header = lines[0] if lines[0].startswith(b"region") else b""
+    return header + lines[number - 1]
+
+
+@pytest.mark.parametrize("content", [PLAIN, _csv_manifest(), _json_manifest()], ids=["plain", "header", "JSON Lines"])
+def test_a_truncated_manifest_with_a_declared_number_is_rejected(content: bytes) -> None:
+    content = content[: content.rindex(b"\n") + 1]
+    jobs = len(parse(content, DEPLOYMENT))
+    promising = f"# jobs: {jobs}\n".encode() + content
+    assert len(parse(promising, DEPLOYMENT)) == jobs
+    for cut in range(promising.index(b"\n") + 1, len(promising)):
+        with pytest.raises(ManifestError):
+            parse(promising[:cut], DEPLOYMENT)
+
+
+@settings(max_examples=300, deadline=None)
+@given(manifests(SAMPLE_BUCKETS))
+def test_any_manifest_is_accepted_whole_or_rejected_with_all_errors(made: Manifest) -> None:
+    try:
+        parsed = parse(made.content, DEPLOYMENT)
+    except ManifestError as error:
+        assert_clear(error)
+        return
+    jobs = jobs_of_lines(parsed, DEPLOYMENT, "0123abcd")
+    assert [job.index for job in jobs] == list(range(len(parsed)))
+    assert all(job.region in REGIONS and job.ranks >= 1 for job in jobs)
+    assert normalised(iter_jobs(parsed, DEPLOYMENT, "0123abcd")) == normalised(jobs), "accepted lines round-trip"
+    if not made.damaged:
+        assert list(disagreements(made, parsed, DEPLOYMENT)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ('=HYPERLINK("http://x")', '\'=HYPERLINK("http://x")'),
+        ("+1-800", "'+1-800"),
+        ("-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\\t=1"),
+        ("  =1", "'  =1"),
+        ("-1.5e-3", "-1.5e-3"),
+        ("+7", "+7"),
+        ("plain, with a comma", "plain, with a comma"),
+        ("a\x1b[31mb\n", "a\\x1b[31mb\\n"),
+        ("", ""),
+    ],
+)
+def test_no_cell_of_an_export_is_a_formula_or_an_escape(text: str, cell: str) -> None:
+    assert escaped_cell(text) == cell

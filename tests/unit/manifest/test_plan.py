@@ -1,0 +1,139 @@
+"""Planning: `traingrid submit --plan` shows the job of every line, and writes nothing."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.client
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
+from traingrid.cli import main
+from traingrid.cli import submit as command
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import parse
+from traingrid.manifest.plan import Found, planned
+
+
+def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
+    monkeypatch.setattr(sys, "argv", ["traingrid", "submit", "--plan", str(manifest)])
+    try:
+        main.main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+@pytest.fixture
+def data(aws: None) -> None:
+    """The sample's data and image in the first Region, and only the image in the second."""
+    for region, bucket in list(SAMPLE_BUCKETS.items())[:2]:
+        where: Any = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        s3: Any = boto3.client("s3", region_name=region)
+        s3.create_bucket(Bucket=bucket, **where)
+        ecr: Any = boto3.client("ecr", region_name=region)
+        ecr.create_repository(repositoryName="traingrid/training")
+        document = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"})
+        ecr.put_image(repositoryName="traingrid/training", imageManifest=document, imageTag="1")
+    for channel in ("train", "validation"):
+        boto3.client("s3").put_object(
+            Bucket=SAMPLE_BUCKETS["us-east-1"], Key=f"imagenet2012/tf-imagenet/resized/{channel}/a", Body=b"a"
+        )
+
+
+@pytest.mark.usefixtures("data")
+def test_a_plan_shows_each_lines_job_and_its_problems(deployment: Deployment) -> None:
+    first, second, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
+    assert first.outcome == "would train"
+    assert second.outcome == (
+        "would fail: no data found under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
+        "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
+    )
+    assert third.found.trouble.startswith("the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize(("ranks", "outcome"), [(1, "would train"), (2, "fewer objects than the 2 ranks")])
+def test_a_plan_counts_the_objects_for_one_stream_per_rank(deployment: Deployment, ranks: int, outcome: str) -> None:
+    line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized"}
+    line |= {"input_mode": "Pipe", "streams": "rank", "processes_per_host": str(ranks)}
+    (only,) = planned(parse(json.dumps(line).encode(), deployment), deployment)
+    assert outcome in only.outcome
+
+
+def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
+    line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
+    (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
+    assert only.outcome == "would train; without capacity there: us-west-2"
+
+
+ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized", %s}\n'
+
+
+@pytest.mark.usefixtures("data")
+def test_a_plan_checks_replicas(deployment: Deployment) -> None:
+    line = ELSEWHERE % '"replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}'
+    (only,) = planned(parse(line.encode(), deployment), deployment)
+    assert only.outcome == (
+        "would fail: in us-west-2, the next Region: no data found under "
+        "s3://ragab-ml-pdx/x/train/, s3://ragab-ml-pdx/x/validation/"
+    )
+
+
+@pytest.mark.usefixtures("data")
+def test_resources_without_permission_are_reported_as_unchecked(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answers(self: Any, operation: str, arguments: Any) -> Any:
+        if operation == "ListObjectsV2":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
+        return call(self, operation, arguments)
+
+    base: Any = botocore.client.BaseClient
+    call = base._make_api_call
+    monkeypatch.setattr(base, "_make_api_call", answers)
+    first, _, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
+    folder = "s3://ragab-ml/imagenet2012/tf-imagenet/resized"
+    assert first.outcome == f"not checked: {folder}/train/ (AccessDenied), {folder}/validation/ (AccessDenied)"
+    assert third.outcome.startswith("would fail: the image "), "a known problem has priority over an unchecked resource"
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text(SAMPLE.splitlines()[0] + "\n")
+    assert run(monkeypatch, tmp_path / "x.csv") == 0
+    assert "1 job, 8 ranks; 0 would fail now, 1 could not be checked" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("data")
+def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
+    deployment: Deployment,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text(SAMPLE)
+    assert run(monkeypatch, tmp_path / "x.csv") == 1
+    said, failed = capsys.readouterr()
+    assert failed.startswith("Error: 3 of 4 jobs would fail now.\nNothing was written.")
+    row = next(line for line in said.splitlines() if line.startswith("1 "))
+    for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
+        assert cell in row
+    assert "4 jobs, 32 ranks; 3 would fail now" in said
+    objects = boto3.client("s3").list_objects_v2(Bucket=deployment.manifest_bucket)
+    assert objects["KeyCount"] == 0
+    assert list(ledger.everything()) == []
+
+
+def test_an_invalid_manifest_is_reported_without_a_plan(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    (tmp_path / "x.csv").write_text("mars,s3://ragab-ml/x\nus-east-1,s3://nobody/x\n")
+    assert run(monkeypatch, tmp_path / "x.csv") == 2
+    said = capsys.readouterr().err
+    assert "x.csv:1: region" in said
+    assert "x.csv:2: s3_uri" in said

@@ -1,0 +1,53 @@
+"""The documentation: links resolve, the index is complete, and the table of commands matches the CLI."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from traingrid.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+LONGEST_README = 150
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def links(page: Path) -> set[str]:
+    """Return the relative links of a page; those in code blocks are examples."""
+    found = set(_LINK.findall(_FENCE.sub("", page.read_text())))
+    return {link for link in found if not link.startswith(("https:", "http:"))}
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub generates for the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    broken = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = {link.partition("#")[0] for link in links(DOCS / "README.md")}
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert pages - listed == {"README.md"}
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
+
+
+def test_the_table_of_commands_lists_every_command() -> None:
+    table = (DOCS / "commands.md").read_text()
+    assert set(re.findall(r"`traingrid ([a-z]+)[^`]*`", table)) == set(cli.commands)

@@ -1,0 +1,127 @@
+"""Layout: the import direction between folders, and forbidden names of files."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PRODUCT = (
+    "app.py",
+    "stacks",
+    "lambda",
+    "batch_job",
+    "traingrid",
+    "localcloud",
+    "rehearsal",
+    "conformance",
+    "training_container",
+)
+# The packages that each folder must not import, including third-party libraries that are too large for it.
+FORBIDDEN = {
+    "traingrid": {
+        "stacks",
+        "localcloud",
+        "rehearsal",
+        "faults",
+        "training_container",
+        "batch_job",
+        "aws_cdk",
+        "tensorflow",
+        "moto",
+    },
+    "lambda": {"stacks", "localcloud", "training_container", "batch_job", "aws_cdk", "tensorflow", "moto", "click"},
+    "batch_job": {"stacks", "localcloud", "training_container", "aws_cdk", "tensorflow", "moto", "click"},
+    "stacks": {"localcloud", "training_container", "batch_job", "moto"},
+    "app.py": {"localcloud", "training_container", "batch_job", "moto"},
+    "localcloud": {
+        "stacks",
+        "training_container",
+        "batch_job",
+        "rehearsal",
+        "faults",
+        "conformance",
+        "aws_cdk",
+        "tensorflow",
+    },
+    "conformance": {"stacks", "traingrid", "training_container", "batch_job", "rehearsal", "faults", "aws_cdk", "moto"},
+    "rehearsal": {"stacks", "training_container", "batch_job", "faults", "aws_cdk", "tensorflow"},
+    "training_container": {"stacks", "localcloud", "batch_job", "traingrid", "aws_cdk", "moto"},
+}
+PACKAGES = (
+    *("aws", "job", "ledger", "grid", "backends", "manifest", "submission", "audit", "deploy", "reconciler", "child"),
+    "cli",
+)
+"""The packages of traingrid: each may import those before it when it is loaded, but none after it."""
+EXCEPTIONS = {  # the commands that start them
+    ("traingrid/cli/local.py", "localcloud"),
+    ("traingrid/cli/rehearse.py", "rehearsal"),
+}
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}
+
+
+def files() -> list[Path]:
+    return [
+        path for part in PRODUCT for path in ([ROOT / part] if part.endswith(".py") else (ROOT / part).rglob("*.py"))
+    ]
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("part", PRODUCT)
+def test_imports_follow_the_direction_of_folders(part: str) -> None:
+    wrong = []
+    for path in files():
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.partition("/")[0] == part:
+            wrong += [(relative, name) for name in imported(path) & FORBIDDEN[part]]
+    assert set(wrong) <= EXCEPTIONS
+
+
+def loaded(path: Path) -> set[str]:
+    """Return the packages of traingrid that a module imports when it is loaded."""
+    tree = ast.parse(path.read_text())
+    for_types = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    found = set()
+    for node in (node for node in tree.body if node not in for_types):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("traingrid"):
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found |= {name.split(".")[1] for name in names if name and "." in name}
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_only_those_below_them(package: str) -> None:
+    above = set(PACKAGES[PACKAGES.index(package) + 1 :])
+    modules = (ROOT / "traingrid" / package).rglob("*.py")
+    assert [(path.name, wrong) for path in modules for wrong in loaded(path) & above] == []
+
+
+def test_every_package_has_a_place_in_the_direction() -> None:
+    folders = {path.parent.name for path in (ROOT / "traingrid").glob("*/__init__.py")}
+    assert folders == set(PACKAGES)
+
+
+def test_no_file_has_a_meaningless_name() -> None:
+    assert [path for path in files() if path.stem in NAMES_THAT_SAY_NOTHING] == []
+
+
+def test_product_code_does_not_mention_localcloud() -> None:
+    """Product code has no branches for the local AWS, so no product file mentions it."""
+    mentions = [
+        path.relative_to(ROOT).as_posix()
+        for path in files()
+        if path.is_relative_to(ROOT)
+        and "localcloud" in path.read_text()
+        and not {"localcloud", "rehearsal", "conformance"} & set(path.relative_to(ROOT).parts)
+    ]
+    allowed = {"traingrid/cli/local.py"}
+    assert set(mentions) <= allowed

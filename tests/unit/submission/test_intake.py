@@ -1,0 +1,413 @@
+"""Intake: an uploaded manifest is submitted once, or rejected with a report."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.support.sample_deployment import SAMPLE
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
+from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.parse import MAX_BYTES
+from traingrid.submission.files import read_job, submission_id
+from traingrid.submission.intake import BusyError, Intake, ManifestVersion
+
+
+class FakeBatch:
+    """A job queue that stores requests, and can lose a reply or refuse a request."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[str, S3Uri, int]] = []
+        self.names: dict[tuple[str, int], str] = {}
+        self.refuses, self.refused = False, True
+        self.refuses_chunks: set[int] = set()
+        self.shares: list[tuple[str, int]] = []
+
+    def submit(
+        self, submission: str, jobs: S3Uri, count: int, chunk: int = 0, *, share: str = "", priority: int = 0
+    ) -> str:
+        self.shares.append((share, priority))
+        if self.refuses or chunk in self.refuses_chunks:
+            raise SubmitFailedError("the queue is disabled", refused=self.refused)
+        self.submitted.append((submission, jobs, count))
+        self.names[submission, chunk] = f"batch-{submission}{f'-{chunk}' * bool(chunk)}"
+        return self.names[submission, chunk]
+
+    def find(self, submission: str, chunk: int = 0) -> str | None:
+        return self.names.get((submission, chunk))
+
+
+@pytest.fixture
+def batch() -> FakeBatch:
+    return FakeBatch()
+
+
+@pytest.fixture
+def intake(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any) -> Intake:
+    return Intake(deployment=deployment, storage=storage, ledger=ledger, batch=batch)
+
+
+def upload(intake: Intake, content: str, key: str = "manifests/x.csv") -> ManifestVersion:
+    uri = S3Uri(intake.deployment.manifest_bucket, key)
+    return ManifestVersion(uri=uri, version=intake.storage.write(uri, content.encode(), "text/csv"))
+
+
+def report_of(intake: Intake, source: ManifestVersion) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(intake.storage.read(source.report))
+    return report
+
+
+def test_a_manifest_becomes_one_array_and_a_report(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    report = intake.accept(source, owner="request-1")
+    assert report == report_of(intake, source)
+    assert report["state"] == "submitted"
+    ((submission, jobs, count),) = batch.submitted
+    assert (count, report["jobs"], report["submission"]) == (4, 4, submission)
+    lines = [Job.model_validate_json(line) for line in intake.storage.read(jobs).splitlines()]
+    assert [job.index for job in lines] == [0, 1, 2, 3]
+    item = intake.ledger.submission(submission)
+    assert item is not None
+    assert (item["state"], item["jobs"], item["batch_job"]) == ("Submitted", 4, f"batch-{submission}")
+
+
+def test_more_jobs_than_an_array_holds_become_several_arrays_of_one_submission(
+    intake: Intake, batch: FakeBatch
+) -> None:
+    source = upload(intake, "us-east-1,s3://ragab-ml/x\n" * 20_001)
+    report = intake.accept(source, owner="request-1")
+    assert [count for *_, count in batch.submitted] == [10_000, 10_000, 1]
+    assert [array["file"] for array in report["arrays"]] == ["jobs.jsonl", "jobs-1.jsonl", "jobs-2.jsonl"]
+    last = read_job(intake.storage, batch.submitted[2][1], 0)
+    assert (last.index, last.line) == (20_000, 20_001)
+    item = intake.ledger.submission(report["submission"])
+    assert item is not None
+    assert (item["batch_job"], item["jobs"], item["arrays"]) == (report["batch_job"], 20_001, report["arrays"])
+    assert intake.accept(source, owner="request-2")["arrays"] == report["arrays"]
+    assert len(batch.submitted) == 3
+
+
+def half_submitted(intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> ManifestVersion:
+    """Upload the sample as two arrays, let Batch refuse the second, and return the manifest."""
+    monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
+    source = upload(intake, SAMPLE)
+    batch.refuses_chunks = {1}
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1")
+    return source
+
+
+def test_a_retry_submits_only_the_arrays_that_were_refused(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = half_submitted(intake, batch, monkeypatch)
+    batch.refuses_chunks = set()
+    intake.accept(source, owner="request-1")
+    assert [count for *_, count in batch.submitted] == [2, 2]
+
+
+def test_children_read_the_version_that_was_submitted(intake: Intake, batch: FakeBatch) -> None:
+    intake.accept(upload(intake, SAMPLE), owner="request-1")
+    ((_, pinned, _),) = batch.submitted
+    intake.storage.write(S3Uri(pinned.bucket, pinned.key), b"something else\n" * 1_000, "application/jsonl")
+    told = ObjectVersion.parse(str(pinned))
+    assert told == pinned
+    assert read_job(intake.storage, told, 3).region == "eu-central-1"
+    with pytest.raises(UsageError, match="differs from the submitted line"):
+        read_job(intake.storage, S3Uri(pinned.bucket, pinned.key), 3)
+
+
+@pytest.mark.parametrize("size", [MAX_BYTES + 1, 0])
+def test_a_manifest_that_is_too_large_is_refused_before_it_is_read(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def pieces(*_: object) -> tuple[int, Iterator[bytes]]:
+        assert not size, "its size was known before"
+        return 1_000_000_000, iter(())
+
+    monkeypatch.setattr(intake.storage, "pieces", pieces)
+    source = replace(upload(intake, SAMPLE), size=size)
+    (error,) = intake.accept(source, owner="request-1")["errors"]
+    assert "bytes or more, and a manifest may have at most" in error["reason"]
+    assert batch.submitted == []
+
+
+def test_the_hash_of_a_manifest_is_that_of_its_bytes(intake: Intake) -> None:
+    report = intake.accept(upload(intake, SAMPLE), owner="request-1")
+    item = intake.ledger.submission(report["submission"])
+    assert item is not None
+    assert item["sha256"] == hashlib.sha256(SAMPLE.encode()).hexdigest()
+
+
+def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n")
+    intake.accept(source, owner="request-1")
+    (error,) = report_of(intake, source)["errors"]
+    assert (error["line"], error["field"]) == (5, "region")
+    assert error["reason"]
+    assert error["next_step"]
+    assert batch.submitted == []
+    assert list(intake.ledger.submissions()) == []
+
+
+def test_repeated_events_submit_a_version_once(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    reports = [intake.accept(source, owner=f"request-{n}") for n in range(5)]
+    assert len(batch.submitted) == 1
+    assert len({report["batch_job"] for report in reports}) == 1
+
+
+def test_another_version_of_the_same_file_is_another_submission(intake: Intake, batch: FakeBatch) -> None:
+    for _ in range(2):
+        intake.accept(upload(intake, SAMPLE), owner="request-1")
+    assert len({submission for submission, *_ in batch.submitted}) == 2
+
+
+def test_a_retry_after_a_refusal_submits(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1")
+    batch.refuses = False
+    intake.accept(source, owner="request-1")
+    assert len(batch.submitted) == 1
+
+
+def test_refusals_are_reported_and_the_last_one_has_the_next_step(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    states = []
+    for number in range(1, 4):  # all attempts of an event have the same request id in Lambda
+        with pytest.raises(SubmitFailedError):
+            intake.accept(source, owner=f"request-1/{number}")
+        report = report_of(intake, source)
+        states.append(report["state"])
+        assert (report["version"], report["tries"], report["reason"]) == (
+            source.version,
+            number,
+            "the queue is disabled",
+        )
+    assert states == ["retrying", "retrying", "failed"]
+    assert (report["jobs"], report["submitted_jobs"]) == (4, 0)
+    assert "dead-letter queue" in report["next_step"]
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-2/1")
+    assert report_of(intake, source)["state"] == "retrying", "a redelivered dead letter also gets three attempts"
+    batch.refuses = False
+    assert intake.accept(source, owner="request-2/2") == report_of(intake, source)
+    assert report_of(intake, source)["state"] == "submitted"
+
+
+def test_a_report_counts_the_jobs_of_accepted_arrays(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = report_of(intake, half_submitted(intake, batch, monkeypatch))
+    assert (report["jobs"], report["submitted_jobs"]) == (4, 2)
+
+
+def test_a_retry_after_a_death_between_submit_and_record_finds_the_job(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = upload(intake, SAMPLE)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record_submitted", dies)
+        with pytest.raises(KeyboardInterrupt):
+            intake.accept(source, owner="request-1")
+    ((_, pinned, _),) = batch.submitted
+    report = intake.accept(source, owner="request-1")
+    assert len(batch.submitted) == 1
+    assert report["state"] == "submitted"
+    assert len(list(intake.storage.read_versions(S3Uri(pinned.bucket, pinned.key), 5))) == 1, (
+        "the files that children read are unchanged"
+    )
+
+
+class KilledError(BaseException):
+    """Ends a function like a kill or a timeout: no code of it runs afterwards."""
+
+
+def test_a_request_takes_over_when_a_concurrent_one_must_have_ended(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, start = upload(intake, SAMPLE), time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "submit", _killed)
+        with pytest.raises(KilledError):
+            intake.accept(source, owner="request-1/a", within=50.0)
+    for seconds in (0, 49):
+        _it_is(start + seconds, monkeypatch)
+        with pytest.raises(BusyError):
+            intake.accept(source, owner="request-1/b")  # Lambda may run one request twice at once
+    assert batch.submitted == []
+    _it_is(start + 52, monkeypatch)
+    intake.accept(source, owner="request-2/a")
+    assert len(batch.submitted) == 1
+
+
+def test_a_request_that_took_over_holds_the_claim(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, start = upload(intake, SAMPLE), time.time()
+    monkeypatch.setattr(batch, "submit", _killed)
+    for seconds, owner in ((0, "request-1/a"), (61, "request-1/b")):
+        _it_is(start + seconds, monkeypatch)
+        with pytest.raises(KilledError):
+            intake.accept(source, owner=owner)
+    _it_is(start + 100, monkeypatch)
+    with pytest.raises(BusyError):
+        intake.accept(source, owner="request-2/a")
+
+
+def test_after_an_orderly_failure_the_next_request_need_not_wait(intake: Intake, batch: FakeBatch) -> None:
+    source = upload(intake, SAMPLE)
+    batch.refuses = True
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1/a")
+    batch.refuses = False
+    intake.accept(source, owner="request-1/b")
+    assert len(batch.submitted) == 1
+
+
+def test_no_request_submits_an_array_that_batch_may_have_accepted(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, start = upload(intake, SAMPLE), time.time()
+    batch.refuses, batch.refused = True, False  # the reply was lost, and the array is not listed yet
+    with pytest.raises(SubmitFailedError):
+        intake.accept(source, owner="request-1/a")
+    batch.refuses = False
+    with pytest.raises(BusyError):
+        intake.accept(source, owner="request-1/b")
+    _it_is(start + 62, monkeypatch)
+    batch.names[submission_id(str(source.uri), source.version), 0] = "batch-job"
+    assert intake.accept(source, owner="request-1/c")["batch_job"] == "batch-job"
+    assert batch.submitted == []
+
+
+@pytest.mark.parametrize("chunks_taken", [0, 1])
+def test_batch_has_a_minute_to_list_an_array_after_a_lost_reply(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, chunks_taken: int
+) -> None:
+    monkeypatch.setattr("traingrid.submission.files.MAX_ARRAY", 2)
+    source, start = upload(intake, SAMPLE), time.time()
+    submit = batch.submit
+
+    def late(*arguments: Any, **more: Any) -> str:
+        _it_is(start + 58, monkeypatch)
+        return submit(*arguments, **more)
+
+    batch.refuses_chunks, batch.refused = {chunks_taken}, False
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "submit", late)
+        with pytest.raises(SubmitFailedError):
+            intake.accept(source, owner="request-1/a")
+    batch.refuses_chunks = set()
+    for seconds in (62, 116):
+        _it_is(start + seconds, monkeypatch)
+        with pytest.raises(BusyError):
+            intake.accept(source, owner="request-1/b")
+    _it_is(start + 58 + 60, monkeypatch)  # which is when Lambda tries it again
+    intake.accept(source, owner="request-1/c")
+    assert [count for *_, count in batch.submitted] == [2, 2]
+
+
+def test_an_unanswered_claim_is_not_waited_for(intake: Intake, batch: FakeBatch) -> None:
+    claim, source = intake.ledger.claim_submission, upload(intake, SAMPLE)
+
+    def unanswered(*arguments: Any) -> Any:
+        claim(*arguments)
+        raise EndpointConnectionError(endpoint_url="dynamodb")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake.ledger, "claim_submission", unanswered)
+        with pytest.raises(EndpointConnectionError):
+            intake.accept(source, owner="request-1/a")
+    intake.accept(source, owner="request-1/b")
+    assert len(batch.submitted) == 1
+
+
+def _it_is(moment: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traingrid.submission.intake.time.time", lambda: moment)
+
+
+def _killed(*_: Any, **__: Any) -> str:
+    raise KilledError
+
+
+def test_two_manifests_whose_ids_collide_are_two_submissions(
+    intake: Intake, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "traingrid.submission.intake.submission_id", lambda *identity: "00000000" if len(identity) == 2 else "00000001"
+    )
+    intake.accept(upload(intake, SAMPLE, "manifests/a.csv"), owner="request-1")
+    intake.accept(upload(intake, SAMPLE, "manifests/b.csv"), owner="request-2")
+    assert [submission for submission, *_ in batch.submitted] == ["00000000", "00000001"]
+
+
+def event(key: str, version: str | None = "v1") -> dict[str, Any]:
+    detail: dict[str, Any] = {"bucket": {"name": "bucket"}, "object": {"key": key}}
+    if version:
+        detail["object"]["version-id"] = version
+    return {"detail": detail}
+
+
+KEYS = [
+    "my file+1 %41.csv",
+    "a?versionId=x.csv",
+    "a#b.jsonl",
+    "日本.csv",
+    "..csv",
+    "a//b.csv",
+    "=1+1.csv",
+    "%2e%2e/x.csv",
+]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_decoded_exactly(intake: Intake, name: str) -> None:
+    source = ManifestVersion.from_event(event(f"manifests/{name}"))
+    assert source is not None
+    assert source.uri.key == f"manifests/{name}"
+    uploaded = upload(intake, SAMPLE, source.uri.key)
+    assert intake.accept(uploaded, owner="request-1")["state"] == "submitted"
+    assert report_of(intake, uploaded)["manifest"] == f"s3://{intake.deployment.manifest_bucket}/manifests/{name}"
+
+
+def test_a_key_with_control_characters_reaches_no_report_raw(intake: Intake) -> None:
+    source = upload(intake, SAMPLE, "manifests/a\x1b[2J\u202evsc.exe")
+    report = intake.accept(source, owner="request-1")
+    assert report["state"] == "submitted"
+    assert report["manifest"].endswith("/manifests/a\\x1b[2J\\u202evsc.exe")
+
+
+def test_a_too_large_size_in_an_event_is_refused_without_reading() -> None:
+    told = event("manifests/x.csv")
+    told["detail"]["object"]["size"] = 10**9
+    source = ManifestVersion.from_event(told)
+    assert source is not None
+    assert source.size == 10**9
+
+
+@pytest.mark.parametrize("key", ["manifests/", "manifests/x.csv.report.json"])
+def test_folders_and_reports_are_not_manifests(key: str) -> None:
+    assert ManifestVersion.from_event(event(key)) is None
+
+
+def test_a_bucket_without_versions_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not versioned"):
+        ManifestVersion.from_event(event("manifests/x.csv", version=None))

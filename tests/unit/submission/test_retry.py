@@ -1,0 +1,344 @@
+"""Retrying: moves lines to their next attempt, and submits their children before the reconciler closes them."""
+
+import sys
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.support.sample_deployment import SAMPLE_BUCKETS
+from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import once
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
+from traingrid.cli.control_plane import ControlPlane
+from traingrid.cli.main import main
+from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger, cancel_of_job
+from traingrid.manifest.line import Line
+from traingrid.manifest.parse import parse
+from traingrid.reconciler.reconciler import GRACE_SECONDS
+from traingrid.submission import retry as retrying
+from traingrid.submission import retry_plan
+from traingrid.submission.batch_children import ChildStatus
+from traingrid.submission.files import jobs_key, jobs_of_lines, normalised, read_job
+from traingrid.submission.retry import Retrier
+
+SUBMISSION = "0123abcd"
+HEADER = "region,s3_uri,name,hp.lr,priority\n"
+
+
+class FakeBatch:
+    """A job queue that stores requests, and can refuse all arrays from a given one on."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[S3Uri, int, str]] = []
+        self.takes = 1_000
+
+    def submit(self, submission: str, jobs: S3Uri, count: int, chunk: str, *, share: str, priority: int) -> str:
+        if len(self.submitted) == self.takes:
+            raise SubmitFailedError("the queue is disabled", refused=True)
+        self.submitted.append((jobs, count, chunk))
+        return f"batch-{chunk}"
+
+
+class FakeChildren:
+    """The children of a submission; all have succeeded except those in `failed`."""
+
+    def __init__(self) -> None:
+        self.failed: set[int] = set()
+
+    def of(self, _head: Any, waiting: dict[int, Any]) -> dict[int, ChildStatus]:
+        status = {index: "FAILED" if index in self.failed else "RUNNING" for index in waiting}
+        return {index: ChildStatus(id=f"array:{index}", status=status[index]) for index in waiting}
+
+
+@pytest.fixture
+def children() -> FakeChildren:
+    return FakeChildren()
+
+
+@pytest.fixture
+def batch() -> FakeBatch:
+    return FakeBatch()
+
+
+@pytest.fixture
+def retrier(deployment: Deployment, storage: Storage, ledger: Ledger, batch: Any, children: Any) -> Retrier:
+    return Retrier(deployment=deployment, ledger=ledger, storage=storage, batch=batch, children=children)
+
+
+def row(name: str, lr: float = 0.1, priority: str = "", region: str = "us-east-1") -> str:
+    return f"{region},s3://{SAMPLE_BUCKETS[region]}/{name},{name},{lr},{priority}\n"
+
+
+def lines(retrier: Retrier, *rows: str) -> list[Line]:
+    return parse((HEADER + "".join(rows)).encode(), retrier.deployment)
+
+
+def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
+    """Submit rows like the intake, and set their jobs to the given states, by index."""
+    jobs = jobs_of_lines(lines(retrier, *rows), retrier.deployment, SUBMISSION)
+    target = S3Uri(retrier.deployment.manifest_bucket, jobs_key(SUBMISSION))
+    retrier.storage.write(target, normalised(jobs)[0], "application/jsonl")
+    retrier.ledger.claim_submission(SUBMISSION, "request-1", {"jobs": len(jobs), "manifest": "s3://bucket/x.csv"})
+    array = {"batch_job": "array", "file": "jobs.jsonl", "count": len(jobs)}
+    retrier.ledger.record_submitted(SUBMISSION, "array", [array])
+    for job, state in zip(jobs, states, strict=True):
+        if state != "unopened":
+            retrier.ledger.open_job(SUBMISSION, job)
+            retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+
+
+def attempts(retrier: Retrier) -> list[int]:
+    return [item["attempt"] for item in retrier.ledger.items(SUBMISSION) if item["item"].startswith("job#")]
+
+
+def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(retrier: Retrier, batch: FakeBatch) -> None:
+    (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
+    facts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2, "children": 2}
+    facts |= {"state": "Submitted", "batch_job": "array"}
+    retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # like the first child
+    for job, state in ((first, "Completed"), (second, "Failed")):
+        retrier.ledger.open_job(SUBMISSION, job)
+        retrier.ledger.record_job(SUBMISSION, job.index, 1, {"state": state})
+    with pytest.raises(TraingridError) as caught:
+        retrier.planned(SUBMISSION, None)
+    assert "submitted to AWS Batch by hand (Batch job array)" in caught.value.what
+    assert caught.value.what.endswith("Failed or stopped: 1.")
+    get = "aws s3api get-object --bucket bucket --key 'by-hand/my lines.csv' --version-id v1 retry.csv"
+    assert f"{get}, then traingrid submit retry.csv" in caught.value.next_step
+    assert attempts(retrier) == [1, 1]
+    assert batch.submitted == []
+
+
+def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, batch: FakeBatch) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
+    todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2, priority="9")))
+    assert (todo.left, todo.changed) == ({}, {1: ("hyperparameters", "priority")})
+    assert retrier.run(todo, "Ada").indices == [1]
+    assert attempts(retrier) == [1, 2]
+    ((file, _, _),) = batch.submitted
+    job = read_job(retrier.storage, file, 0)
+    assert (job.index, job.name, job.hyperparameters["lr"]) == (1, "b", "0.2")
+    assert job.output.endswith(f"/{SUBMISSION}/1/")
+
+
+def test_lines_are_paired_by_their_place_in_the_file_and_not_by_priority(retrier: Retrier) -> None:
+    rows = [row("a"), row("b", priority="5"), row("c", priority="9")]
+    submitted(retrier, rows, ["Failed"] * 3)  # indexes 2, 1, 0
+    mended = lines(retrier, "# mended\n\n", row("a", lr=0.3), *rows[1:])
+    assert retrier.planned(SUBMISSION, mended).changed == {2: ("hyperparameters",)}
+    retrier.retry(SUBMISSION, "Ada", mended)
+    retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed"})
+    again = lines(retrier, row("a", lr=0.4), *rows[1:])
+    assert retrier.planned(SUBMISSION, again).changed == {2: ("hyperparameters",)}, "comments move no line"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row("b"), row("a"), row("c")],
+        [row("b"), row("a", lr=0.2), row("c")],
+        [row("b"), row("c"), row("d")],
+        [row("a"), row("b")],
+        [row("a"), row("b"), row("c"), row("d")],
+    ],
+)
+def test_moved_added_or_removed_rows_are_refused(retrier: Retrier, batch: FakeBatch, rows: list[str]) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Completed", "Failed", "Failed"])
+    with pytest.raises(UsageError, match="Nothing was changed") as refused:
+        retrier.retry(SUBMISSION, "Ada", lines(retrier, *rows))
+    assert refused.value.exit_code == 2
+    assert attempts(retrier) == [1, 1, 1]
+    assert batch.submitted == []
+
+
+def test_equal_lines_are_distinguished_by_their_position(retrier: Retrier) -> None:
+    rows = [row("a"), row("a"), row("b")]
+    submitted(retrier, rows, ["Failed"] * 3)
+    mended = lines(retrier, rows[0], row("a", lr=0.2), rows[2])
+    assert retrier.planned(SUBMISSION, mended).changed == {1: ("hyperparameters",)}
+
+
+def test_a_changed_default_is_named_as_the_cause_of_a_changed_line(retrier: Retrier) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Completed", "Failed"])
+    grid = retrier.deployment.grid
+    other = grid.model_copy(update={"job": grid.job.model_copy(update={"volume_gb": 999})})
+    object.__setattr__(retrier.deployment, "grid", other)
+    todo = retrier.planned(SUBMISSION, lines(retrier, row("a"), row("b", lr=0.2)))
+    assert todo.changed == {1: ("volume_gb", "hyperparameters")}
+    assert "its line has changed (volume_gb), but it has not failed" in todo.left[0]
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_slice_is_submitted_before_the_reconciler_closes_its_lines() -> None:
+    config = once("batch", "us-east-1").meta.config
+    assert retrying.SLICE_SECONDS + config.connect_timeout + config.read_timeout < GRACE_SECONDS
+
+
+def test_slowly_reopened_lines_are_submitted_in_several_arrays(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(10)], ["Failed"] * 10)
+    seconds, reopen = [0.0], Ledger.next_attempt
+
+    def slow(*arguments: Any, **options: Any) -> bool:
+        seconds[0] += 10.0
+        return reopen(*arguments, **options)
+
+    monkeypatch.setattr(Ledger, "next_attempt", slow)
+    monkeypatch.setattr("traingrid.submission.retry.time.monotonic", lambda: seconds[0])
+    told: list[tuple[str, int]] = []
+    one_by_one = Retrier(**{**vars(retrier), "at_once": 1})
+    done = one_by_one.run(one_by_one.planned(SUBMISSION), "Ada", lambda *array: told.append(array))
+    assert [(count, chunk) for _, count, chunk in batch.submitted] == [(5, "retry-1"), (5, "retry-2")]
+    assert told == [("batch-retry-1", 5), ("batch-retry-2", 5)]
+    assert (done.indices, done.batch_jobs) == (list(range(10)), ["batch-retry-1", "batch-retry-2"])
+    head = retrier.ledger.submission(SUBMISSION) or {}
+    assert [array["count"] for array in head["arrays"]] == [10, 5, 5]
+    assert read_job(retrier.storage, ObjectVersion.parse(head["arrays"][2]["file"]), 0).index == 5
+
+
+def test_lines_are_reopened_concurrently(retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(8)], ["Failed"] * 8)
+    all_there, reopen = threading.Barrier(8), Ledger.next_attempt
+
+    def together(*arguments: Any, **options: Any) -> bool:
+        all_there.wait(timeout=30)
+        return reopen(*arguments, **options)
+
+    monkeypatch.setattr(Ledger, "next_attempt", together)
+    assert retrier.retry(SUBMISSION, "Ada").indices == list(range(8))
+
+
+def test_a_running_job_is_not_retried_even_in_a_removed_region(
+    retrier: Retrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = {
+        ("ap-south-1", "InProgress"): [SimpleNamespace(identity=SimpleNamespace(index=1), name="grid-0123abcd-1-1")]
+    }
+
+    def in_region(_grid: Any, region: str) -> SimpleNamespace:
+        return SimpleNamespace(listed=lambda state, submission: running.get((region, state), []))
+
+    monkeypatch.setattr(retry_plan, "training_jobs_in", in_region)
+    submitted(retrier, [row("a"), row("b")], ["Failed", "InProgress"])
+    retrier.ledger.record_job(SUBMISSION, 1, 1, {"state": "Failed", "region": "ap-south-1"})
+    todo = retrier.planned(SUBMISSION)
+    assert [job.index for job in todo.jobs] == [0]
+    assert todo.left == {1: "its training job grid-0123abcd-1-1 still runs; the reconciler stops it within minutes"}
+
+
+def test_jobs_of_a_concurrent_retry_are_not_retried(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b")], ["Failed"] * 2)
+    todo = retrier.planned(SUBMISSION)
+    retrier.retry(SUBMISSION, "Bob")
+    done = retrier.run(todo, "Ada")
+    assert (done.indices, done.batch_jobs) == ([], [])
+    assert done.left == {0: "another retry has started it", 1: "another retry has started it"}
+
+
+def test_lines_with_failed_children_are_listed_until_they_are_closed(retrier: Retrier, children: FakeChildren) -> None:
+    rows = [row(name) for name in "abcdef"]
+    submitted(retrier, rows, ["Pending", "unopened", "Failed", "Pending", "InProgress", "Waiting"])
+    children.failed = {0, 1, 4, 5}
+    retrier.ledger.request_cancel(SUBMISSION, cancel_of_job(5), {"by": "Ada"})
+    todo = retrier.planned(SUBMISSION)
+    assert (todo.late, [job.index for job in todo.jobs]) == ([0, 1], [2])
+    assert set(todo.left) == {0, 1}
+    mended = retrier.planned(SUBMISSION, lines(retrier, row("a", lr=0.2), *rows[1:]))
+    assert (mended.late, mended.jobs) == ([0], [])
+    assert "Batch child has failed" in mended.left[0]
+
+
+def test_the_command_fails_while_a_line_is_not_closed_yet(
+    retrier: Retrier, children: FakeChildren, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane = SimpleNamespace(**vars(retrier))
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    submitted(retrier, [row("a"), row("b")], ["Pending", "Completed"])
+    children.failed = {0}
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert (
+        said.out == "job 0 is not retried: its Batch child has failed, but the reconciler has not recorded the result "
+        "of the job yet\n"
+    )
+    assert "1 job cannot be retried yet" in said.err
+    assert "within two sweeps" in said.err
+
+
+def test_a_line_closed_before_its_array_existed_is_not_retried(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Failed"] * 3)
+    submit = batch.submit
+
+    def slow(*arguments: Any, **more: Any) -> str:
+        retrier.ledger.record_job(SUBMISSION, 1, 2, {"state": "Failed", "reason": "Its Batch child array:1 is FAILED"})
+        retrier.ledger.record_job(SUBMISSION, 2, 2, {"state": "Failed", "training_job": "x", "failure": "algorithm"})
+        return submit(*arguments, **more)
+
+    monkeypatch.setattr(batch, "submit", slow)
+    done = retrier.retry(SUBMISSION, "Ada")
+    assert (done.indices, done.late) == ([0, 2], [1])
+    assert "was closed before its Batch job existed" in done.left[1]
+    assert retrier.retry(SUBMISSION, "Ada").indices == [1, 2]
+
+
+@pytest.mark.parametrize("error", ["refused", "unreachable"])
+def test_an_interrupted_retry_reports_its_progress_and_the_next_step(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
+    monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
+    if error == "refused":
+        batch.takes = 1
+    else:
+        lost = EndpointConnectionError(endpoint_url="dynamodb")
+        claims = iter([lambda: 1, _raiser(lost)])
+
+        monkeypatch.setattr(Ledger, "claim_retry", lambda *_: next(claims)())
+    with pytest.raises(TraingridError, match=r"interrupted after 2 of 3 jobs.*the same command"):
+        retrier.retry(SUBMISSION, "Ada")
+    assert len(batch.submitted) == 1
+
+
+def _raiser(error: Exception) -> Callable[[], int]:
+    def raises() -> int:
+        raise error
+
+    return raises
+
+
+def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
+    retrier: Retrier, batch: FakeBatch, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: SimpleNamespace(**vars(retrier)))
+    monkeypatch.setattr(retrying, "MAX_ARRAY", 2)
+    submitted(retrier, [row(f"line-{number}") for number in range(3)], ["Failed"] * 3)
+    submit = batch.submit
+
+    def interrupts(*arguments: Any, **more: Any) -> str:
+        if batch.submitted:
+            raise KeyboardInterrupt
+        return submit(*arguments, **more)
+
+    monkeypatch.setattr(batch, "submit", interrupts)
+    monkeypatch.setattr(sys, "argv", ["traingrid", "retry", SUBMISSION])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    said = capsys.readouterr()
+    assert said.out == "submitted batch-retry-1: 2 jobs\n"
+    assert "after two sweeps of the reconciler" in said.err
