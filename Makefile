@@ -32,14 +32,21 @@ destroy: setup-control  ## Destroy GRID=grid.yaml unless jobs run, and list the 
 ##@ Work on it
 test: setup setup-scanners setup-images  ## Check format, lint and types, and run all tests; CI also runs test-containers
 	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-control test-training test-unit
 
-# In parallel, because the tests of the control plane mostly wait.
+# A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
+PARALLEL := --numprocesses 3 --dist loadfile
 test-control:
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest $(PARALLEL)
 
 test-training:
 	.venv-training/bin/python -m pytest tests/training
+
+check-fast: setup-control  ## Check format, lint and types, and run the unit tests
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint test-unit
+
+test-unit:
+	.venv/bin/python -m pytest $(PARALLEL) tests/unit
 
 check: setup-control setup-scanners setup-images tests/integration/policies/node_modules/.installed  ## Run scanners, our own rules and policy tests on every kind of grid; part of `make test`
 	.venv/bin/python -m pytest tests/integration/stacks tests/integration/posture $(wildcard tests/integration/policies)
@@ -187,4 +194,4 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 	.venv-training/bin/python examples/digits/write_campaigns.py build/digits
 	@touch $@
 
-.PHONY: FORCE bench-control bench-synth bench-training check clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training
+.PHONY: FORCE bench-control bench-synth bench-training check check-fast clean conformance demo deploy deploy-again destroy faults first-hour format help idle-cost image-cpu image-gpu image-orchestrator lint lock permissions setup setup-control setup-images setup-scanners synth test test-containers test-control test-training test-unit

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from traingrid.aws.dynamodb import marshalled, plain
+
 Item = dict[str, Any]
 Call = Callable[[str, str, Callable[[], Any]], Any]
 """Executes a call: service, operation, effect."""
@@ -90,8 +92,9 @@ class ModelTable:
 
     def _write(self, item: Item) -> bool:
         key = item["submission"], item["item"]
-        self._on_write(self.items.get(key, {}), item)
-        self.items[key] = copy.deepcopy(item)
+        stored = plain(marshalled(item))  # without the values that DynamoDB does not store
+        self._on_write(self.items.get(key, {}), stored)
+        self.items[key] = stored
         return True
 
 

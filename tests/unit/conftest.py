@@ -5,6 +5,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from faults.model.table import ModelTable
 from tests.support.sample_deployment import SAMPLE, sample_deployment
 from tests.support.sample_grid import GOOD
 from traingrid.aws.s3 import Storage
@@ -49,7 +50,18 @@ def aws(monkeypatch: pytest.MonkeyPatch, deployment: Deployment) -> Iterator[Non
 
 
 @pytest.fixture
-def ledger(aws: None, deployment: Deployment) -> Ledger:
+def table(monkeypatch: pytest.MonkeyPatch) -> ModelTable:
+    """The ledger's table in memory, because most tests need its content, and moto takes milliseconds for each call.
+
+    tests/unit/ledger compares it with moto's DynamoDB; tests that need DynamoDB itself override this fixture.
+    """
+    memory = ModelTable(lambda _service, _operation, effect: effect(), lambda _old, _new: None)
+    monkeypatch.setattr("traingrid.ledger.ledger.Table", lambda *_: memory)
+    return memory
+
+
+@pytest.fixture
+def ledger(table: object, deployment: Deployment) -> Ledger:
     return Ledger(deployment.table)
 
 

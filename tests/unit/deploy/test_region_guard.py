@@ -16,6 +16,8 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.names import JOBS_QUESTION, REGIONS_QUESTION
 from traingrid.submission.files import jobs_key, normalised
 
+pytestmark = pytest.mark.usefixtures("aws")
+
 HOME, NEAR, FAR = "us-east-1", "us-west-2", "eu-west-1"
 ALL = [HOME, NEAR, FAR]
 

@@ -21,6 +21,8 @@ from traingrid.reconciler.sweep_coverage import UnreachedError
 from traingrid.reconciler.sweep_order import rotated
 from traingrid.submission.files import jobs_key, normalised
 
+pytestmark = pytest.mark.usefixtures("aws")
+
 HOME, NEAR, FAR, GONE = "us-east-1", "us-west-2", "eu-west-1", "sa-east-1"
 """The last one is no Region of the grid any more."""
 SUBMISSION = "0123abcd"
