@@ -186,6 +186,7 @@ def archive(name: str) -> bytes:
         (archive("report.json")[:30], "cannot be unpacked"),
         (b"no archive", "cannot be unpacked"),
     ],
+    ids=["whole", "missing", "outside of the folder", "truncated", "no archive"],
 )
 def test_a_model_is_downloaded_or_the_reason_is_reported(
     *,
