@@ -5,7 +5,10 @@ export PYTHON
 # jsii (the CDK's bridge to Node.js) warns that Node.js 20 is old, but the CDK CLI in package.json supports it.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION = 20
 
-PIP := .venv/bin/pip --disable-pip-version-check
+# `make` installs with uv if it is on PATH, which takes a tenth of pip's time; both install the same locked files.
+UV := $(shell command -v uv)
+PIP = $(if $(UV),VIRTUAL_ENV=$(1) $(UV) pip install --quiet,$(1)/bin/pip --disable-pip-version-check install --quiet)
+INSTALL = $(call PIP,$(1)) --require-hashes
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 SOURCES := app.py batch_job bench conformance examples faults lambda localcloud rehearsal stacks tests traingrid training_container
@@ -137,9 +140,9 @@ help:  ## Show this list
 .venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh
 	@setup/prerequisites.sh control
 	$(PYTHON) -m venv .venv
-	$(PIP) install --quiet --require-hashes -r requirements.txt
-	$(PIP) install --quiet --require-hashes -r requirements-dev.txt
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(call INSTALL,.venv) -r requirements.txt
+	$(call INSTALL,.venv) -r requirements-dev.txt
+	$(call PIP,.venv) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 node_modules/.installed: package.json package-lock.json
@@ -174,19 +177,19 @@ build/mpi: FORCE
 # A separate environment, because checkov's dependencies conflict with those of the CDK and moto.
 .venv-scanners/.installed: requirements-scanners.txt
 	$(PYTHON) -m venv .venv-scanners
-	.venv-scanners/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-scanners.txt
+	$(call INSTALL,.venv-scanners) -r requirements-scanners.txt
 	@touch $@
 
 # The SageMaker Python SDK v2, with which bench/ compares traingrid. Nothing else uses it.
 .venv-bench/.installed: bench/requirements.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip --disable-pip-version-check install --quiet --require-hashes -r bench/requirements.txt
+	$(call INSTALL,.venv-bench) -r bench/requirements.txt
 	@touch $@
 
 # The SageMaker Python SDK v3, which contains the addresses of AWS's own training images.
 .venv-images/.installed: requirements-images.txt
 	$(PYTHON) -m venv .venv-images
-	.venv-images/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-images.txt
+	$(call INSTALL,.venv-images) -r requirements-images.txt
 	@touch $@
 
 # scikit-learn's scans as TFRecords: the training data of the demo and the end-to-end run.

@@ -28,8 +28,15 @@ if [ -n "$toolkit" ]; then
 fi
 
 "${PYTHON:-python3.11}" -m venv "$environment"
-"$environment/bin/pip" install --quiet --require-hashes -r "$requirements"
-"$environment/bin/pip" install --quiet --require-hashes -r "$build_requirements"
+install() { # with uv if it is there, as in the Makefile
+    if command -v uv >/dev/null; then
+        VIRTUAL_ENV=$environment uv pip install --quiet --require-hashes "$@"
+    else
+        "$environment/bin/pip" install --quiet --require-hashes "$@"
+    fi
+}
+install -r "$requirements"
+install -r "$build_requirements"
 
 if [ "$mpi" = none ]; then
     echo "No mpirun and mpicxx here: Horovod is built with Gloo only. ('sudo apt-get install openmpi-bin" \
