@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.machine import CHECKOUT, description, peak_memory_mib
+from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
 from bench.simulated_line import ACCOUNT, job_of, run_line
 from localcloud.limits.rates import rate_of
@@ -25,7 +25,6 @@ from traingrid.child.pace import DESCRIBES_PER_SECOND
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import Grid
 
-RESULTS = CHECKOUT / "bench/results/rates.json"
 LINES, CHILDREN = 10_000, 256
 CHILDREN_PER_SECOND = 20
 """Rate at which Fargate starts tasks (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/throttling.html)."""
@@ -192,7 +191,7 @@ def main() -> None:
         "peak_mib": peak_memory_mib("self"),
     }
     against = "the real pacing code with a clock of its own, not AWS"
-    report(RESULTS, results(played), machine=machine, against=against, details=details)
+    report("rates", results(played), machine=machine, against=against, details=details)
     print("* AWS does not publish a limit for this API; the figure is an assumption.")
 
 

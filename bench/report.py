@@ -1,17 +1,15 @@
 """Report of a measurement: a table of figures with their targets, and a JSON file in bench/results/."""
 
-import json
 import operator
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.machine import CHECKOUT
+from bench import results_file
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _WIDTH = 110
@@ -34,11 +32,11 @@ class Result:
         return COMPARISONS[self.comparison](self.measured, self.aim)
 
 
-def report(file: Path, found: list[Result], *, machine: dict[str, Any], against: str, details: dict[str, Any]) -> None:
-    """Write the figures with their details to a file, and print them as a table.
+def report(name: str, found: list[Result], *, machine: dict[str, Any], against: str, details: dict[str, Any]) -> None:
+    """Write the figures to bench/results/ and the details to build/bench/, and print the figures as a table.
 
     Args:
-        file: The JSON file.
+        name: The measurement, which is the name of its file.
         found: The figures that have a target.
         machine: Description of the machine, taken before the measurement.
         against: The system under test.
@@ -49,12 +47,10 @@ def report(file: Path, found: list[Result], *, machine: dict[str, Any], against:
         "machine": machine,
         "measured_against": against,
         "results": [asdict(result) | {"met": result.met} for result in found],
-        "details": details,
     }
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(document, indent=2) + "\n")
+    file = results_file.write(name, document, details)
     Console(width=_WIDTH).print(table(found))
-    print(f"written to {file.relative_to(CHECKOUT)}")
+    print(f"written to {file.relative_to(results_file.CHECKOUT)}")
 
 
 def table(found: list[Result]) -> Table:

@@ -17,7 +17,6 @@ from typing import Any
 from bench.machine import CHECKOUT, description
 from bench.report import Result, report
 
-RESULTS = CHECKOUT / "bench/results/synth.json"
 APPS = {"empty": ("-m", "bench.empty_app"), "four_regions": ("app.py",)}
 VERSIONS = ("aws-cdk-lib", "constructs", "jsii", "pydantic")
 ROUNDS = 7
@@ -29,7 +28,7 @@ def main() -> None:
     machine = description(VERSIONS) | {"node": _output("node", "--version")}
     seconds = measured()
     report(
-        RESULTS,
+        "synth",
         [
             Result(
                 id="P8",

@@ -7,7 +7,6 @@ A part that is not measured keeps its figures in the file, with the time of thei
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import signal
@@ -16,10 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench import results_file
 from bench.training import steps
 from bench.training.ingest import demultiplexer, ingest
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "training.json"
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "ingest": ingest,
     "demultiplexer": demultiplexer,
@@ -47,27 +46,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.training")
     parser.add_argument("--only", action="append", choices=PARTS, help="measure this part; may be repeated")
     wanted = parser.parse_args().only or list(PARTS)
-    document: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    details: dict[str, Any] = document.get("details", {})
+    earlier = results_file.read("training")
+    runs: dict[str, Any] = earlier.get("runs", {})
+    rows: list[dict[str, Any]] = earlier.get("results", [])
+    details: dict[str, Any] = {}
     for part in wanted:
-        machine = description()
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        details[part] = {"at": at, "machine": machine, "figures": PARTS[part]()}
-        found = list(results(details))
-        RESULTS.write_text(json.dumps({"results": found, "details": details}, indent=2) + "\n")
-    for row in found:
+        runs[part] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": description()}
+        details[part] = PARTS[part]()
+        rows = in_order([*(row for row in rows if row["part"] != part), *results(part, details[part])])
+        results_file.write("training", {"runs": runs, "results": rows}, details)
+    for row in rows:
         print(f"{row['id']}  {row['what']:55} >= {row['aim']:<5} {row['ratio']:<6} {'yes' if row['met'] else 'NO'}")
 
 
-def results(details: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the measured figures that have a target."""
-    for name, what, part, place, aim in AIMS:
-        if part not in details:
-            continue
-        figures = details[part]["figures"]
+def results(part: str, figures: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the figures of one part that have a target: the median of all rounds, the lowest and the highest."""
+    for name, what, _, place, aim in (one for one in AIMS if one[2] == part):
+        figure = figures
         for step in place:
-            figures = figures[step]
-        yield {"id": name, "what": what, "ratio": figures["ratio"], "aim": aim, "met": figures["ratio"] >= aim}
+            figure = figure[step]
+        rounds = figure.get("ratios") or [ours / theirs for ours, theirs in figure["images_per_second"]]
+        spread = {"ratio": figure["ratio"], "lowest": round(min(rounds), 3), "highest": round(max(rounds), 3)}
+        yield {"id": name, "part": part, "what": what, **spread, "aim": aim, "met": figure["ratio"] >= aim}
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return results in the order of the targets."""
+    order = [(name, what) for name, what, *_ in AIMS]
+    return sorted(rows, key=lambda row: order.index((row["id"], row["what"])))
 
 
 def description() -> dict[str, Any]:
