@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from stacks.grants import deny, grant
-from stacks.training_jobs import NEVER, WHOSE, alike, creation_conditions, training_jobs
+from stacks.training_job_permissions import NEVER, WHOSE, alike, creation_conditions, training_jobs
 from traingrid import names
 from traingrid.grid.model import Grid
 from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX

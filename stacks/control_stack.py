@@ -15,7 +15,7 @@ from stacks.builds_stack import BuildsStack
 from stacks.dashboard import Dashboard
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.grants import skip_in_checkov
-from stacks.job_events import JobEvents
+from stacks.home_event_bus import JobEvents
 from stacks.keys import stack_key, use_key, use_keys_of_regions
 from stacks.ledger import Ledger
 from stacks.log_keeping import log_keeping

@@ -6,7 +6,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
 from stacks.grants import grant
-from stacks.training_jobs import TAGS_OF_A_LINE
+from stacks.training_job_permissions import TAGS_OF_A_LINE
 from traingrid import names
 from traingrid.grid.model import Grid
 

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from stacks.grants import grant
-from stacks.training_jobs import WHOSE, training_jobs
+from stacks.training_job_permissions import WHOSE, training_jobs
 from traingrid import names
 from traingrid.grid.model import Grid
 

@@ -12,7 +12,7 @@ from conformance.sources import page
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
 _KEYS = page("https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html")
-_CONDITIONS = "stacks/child_permissions.py stacks/training_jobs.py"
+_CONDITIONS = "stacks/child_permissions.py stacks/training_job_permissions.py"
 
 
 def _create_if(aws: Aws, statement: Any, *, allowed: bool, **members: Any) -> None:

@@ -84,7 +84,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/boto/boto3/issues/4606"),
-    used_by="traingrid/backends/service_jobs.py stacks/training_jobs.py",
+    used_by="traingrid/backends/service_jobs.py stacks/training_job_permissions.py",
     trainings=1,
 )
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:

@@ -19,7 +19,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.deployed import find_deployment
 from traingrid.cli.plan_table import plan_table
-from traingrid.cli.sources import packed
+from traingrid.cli.source_folders import packed
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES, parse
@@ -33,7 +33,7 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.cli.sources import PackedManifest
+    from traingrid.cli.source_folders import PackedManifest
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 

@@ -16,7 +16,7 @@ from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid import names
 from traingrid.cli import main
 from traingrid.cli import submit as command
-from traingrid.cli.sources import packed
+from traingrid.cli.source_folders import packed
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
