@@ -21,11 +21,11 @@ from pathlib import Path
 from types import TracebackType
 
 from training_container import hosts, launch, leftovers, open_mpi, scripts
-from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
+from training_container.contract.missing_gpus import refuse_missing_gpus
+from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
+from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
 from training_container.failure import FailureWatch
-from training_container.missing_gpus import refuse_missing_gpus
 from training_container.rank_environment import rank_environment
-from training_container.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.trainer.config import Config, HyperparameterError
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from training_container import open_mpi
-from training_container.contract import TrainingJob
+from training_container.contract.training_job import TrainingJob
 
 _PYTHON = (sys.executable, "-u", "-m")
 

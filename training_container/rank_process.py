@@ -6,8 +6,8 @@ import sys
 import traceback
 from types import TracebackType
 
+from training_container.contract.stopping import LAUNCHER, end_with
 from training_container.failure import report_line
-from training_container.stopping import LAUNCHER, end_with
 
 
 def begin() -> None:

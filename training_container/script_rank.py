@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 from training_container import leftovers, rank_process, script_packages, scripts
-from training_container.contract import Folders, read_training_job
+from training_container.contract.toolkit import sagemaker_variables, script_arguments
+from training_container.contract.training_job import Folders, read_training_job
 from training_container.exit_status import in_words, likely_cause
-from training_container.toolkit import sagemaker_variables, script_arguments
 
 
 class ScriptError(RuntimeError):

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from training_container import script_packages
-from training_container.contract import ContractError, Folders
-from training_container.launch_options import Script
+from training_container.contract.launch_options import Script
+from training_container.contract.training_job import ContractError, Folders
 from training_container.safe_tarfile import tarfile
 
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.

@@ -9,7 +9,7 @@ from conformance.sources import model, page
 
 _FILES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html"
 _VARIABLES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-envvariables.html"
-_CONTRACT = "training_container/contract.py"
+_CONTRACT = "training_container/contract/training_job.py"
 
 
 @claim(page(_FILES), used_by=_CONTRACT, trainings=1)

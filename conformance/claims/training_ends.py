@@ -25,7 +25,7 @@ def failure_file_is_the_reason(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SIGTERM signal, which delays job termination for 120 seconds"),
-    used_by="training_container/stopping.py",
+    used_by="training_container/contract/stopping.py",
     trainings=1,
 )
 def stopped_container_has_120_seconds(aws: Aws) -> None:

@@ -42,7 +42,7 @@ def model_is_at_a_known_key(aws: Aws) -> None:
     assert _archive(training, name, "model.tar.gz") == ["algo-1"]
 
 
-@claim(page(_ARTIFACTS), used_by="training_container/contract.py docs/training.md", trainings=1)
+@claim(page(_ARTIFACTS), used_by="training_container/contract/training_job.py docs/training.md", trainings=1)
 def other_output_is_beside_the_model(aws: Aws) -> None:
     """Files in /opt/ml/output/data are stored in output.tar.gz next to the model."""
     training = Training.of(aws)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.records import GOOD, SMALL, batches, image_folder, serialised, stream_of, with_, write_records
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 from training_container.trainer import diagnosis
 from training_container.trainer.channels import ChannelError
 from training_container.trainer.examples import RecordError

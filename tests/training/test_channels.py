@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.streams import feed
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 from training_container.trainer import channels
 from training_container.trainer.channels import ChannelError, Ranks
 from training_container.trainer.reading import Reading

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from training_container.contract import ContractError, Folders, read_training_job
-from training_container.launch_options import gpu_count
-from training_container.toolkit import sagemaker_variables
+from training_container.contract.launch_options import gpu_count
+from training_container.contract.toolkit import sagemaker_variables
+from training_container.contract.training_job import ContractError, Folders, read_training_job
 
 
 def test_a_host_reads_its_job(host_folder: Callable[..., Path], tmp_path: Path) -> None:

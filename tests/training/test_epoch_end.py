@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from tests.training.records import with_
-from training_container.contract import Folders, TrainingJob
-from training_container.launch_options import LaunchOptions
-from training_container.stopping import StoppedError
+from training_container.contract.launch_options import LaunchOptions
+from training_container.contract.stopping import StoppedError
+from training_container.contract.training_job import Folders, TrainingJob
 from training_container.trainer.cluster import Cluster
 from training_container.trainer.config import Config
 from training_container.trainer.course import DivergedError

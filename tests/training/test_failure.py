@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from training_container.__main__ import fail
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 from training_container.failure import SHOWN_CHARACTERS, FailureWatch, died_line, report_line
 from training_container.script_rank import ScriptError
 

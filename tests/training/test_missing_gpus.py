@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tests.training.conftest import MPI_OPTIONS, TINY
 from training_container import __main__ as program
-from training_container.contract import ContractError, Folders, TrainingJob, read_training_job
-from training_container.missing_gpus import refuse_missing_gpus
+from training_container.contract.missing_gpus import refuse_missing_gpus
+from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
 from training_container.trainer import cluster
 
 HostFolder = Callable[..., Path]
@@ -73,7 +73,7 @@ def test_train_fails_with_the_reason_for_sagemaker(
 ) -> None:
     job = on("ml.p4d.24xlarge")
     monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(job.folders.base))
-    monkeypatch.setattr("training_container.missing_gpus.gpu_count", lambda _: 0)
+    monkeypatch.setattr("training_container.contract.missing_gpus.gpu_count", lambda _: 0)
     monkeypatch.setattr("sys.argv", ["train"])
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))

@@ -14,7 +14,7 @@ import pytest
 from tests.training.conftest import TINY
 from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
-from training_container.contract import Folders, read_training_job
+from training_container.contract.training_job import Folders, read_training_job
 from training_container.trainer.config import Config
 from training_container.trainer.loop import train
 from training_container.trainer.shards import balanced

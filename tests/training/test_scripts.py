@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from training_container import scripts
-from training_container.contract import ContractError, Folders
-from training_container.launch_options import Script
-from training_container.toolkit import script_arguments
+from training_container.contract.launch_options import Script
+from training_container.contract.toolkit import script_arguments
+from training_container.contract.training_job import ContractError, Folders
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]

@@ -17,8 +17,8 @@ import tensorflow as tf
 from examples.digits.write_campaigns import example
 from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
-from training_container.contract import Folders
-from training_container.stopping import StopRequestedError
+from training_container.contract.stopping import StopRequestedError
+from training_container.contract.training_job import Folders
 from training_container.trainer.config import Config
 from training_container.trainer.input import training_data, validation_data
 from training_container.trainer.lockstep import Lockstep, LockstepError

@@ -20,7 +20,7 @@ from typing import Protocol
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 from training_container.trainer.file_channel import FileChannel
 from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.reading import ChannelError, Place, Reading

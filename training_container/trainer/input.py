@@ -6,8 +6,8 @@ from pathlib import Path
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.contract import Folders
-from training_container.stopping import StopRequestedError
+from training_container.contract.stopping import StopRequestedError
+from training_container.contract.training_job import Folders
 from training_container.trainer import augment, channels
 from training_container.trainer.cluster import any_rank
 from training_container.trainer.config import Config

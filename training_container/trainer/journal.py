@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping
 
-from training_container.contract import Folders
+from training_container.contract.training_job import Folders
 from training_container.trainer import metric_lines
 from training_container.trainer.config import Config
 from training_container.trainer.gpu import Gpu

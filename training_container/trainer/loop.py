@@ -14,8 +14,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.contract import TrainingJob
-from training_container.stopping import StoppedError, StopRequestedError
+from training_container.contract.stopping import StoppedError, StopRequestedError
+from training_container.contract.training_job import TrainingJob
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.checkpoints import Checkpoints, resume

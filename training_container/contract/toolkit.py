@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import Mapping
 
-from training_container import launch_options
-from training_container.contract import TrainingJob
+from training_container.contract import launch_options
+from training_container.contract.training_job import TrainingJob
 
 _LOG_LEVEL = 20  # logging.INFO, the toolkit's default
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from training_container.contract import ContractError, TrainingJob
-from training_container.launch_options import ALLOW_CPU, gpu_count
+from training_container.contract.launch_options import ALLOW_CPU, gpu_count
+from training_container.contract.training_job import ContractError, TrainingJob
 
 # SageMaker's training instance types with NVIDIA GPUs are those of the families P and G
 # (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/unit/manifest/test_accelerators.py

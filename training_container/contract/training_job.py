@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from training_container import launch_options
-from training_container.launch_options import LaunchOptions
+from training_container.contract import launch_options
+from training_container.contract.launch_options import LaunchOptions
 from training_container.trainer import aliases
 
 
