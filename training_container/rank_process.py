@@ -7,7 +7,7 @@ import traceback
 from types import TracebackType
 
 from training_container.contract.stopping import LAUNCHER, end_with
-from training_container.failure import report_line
+from training_container.launcher.failure import report_line
 
 
 def begin() -> None:

@@ -31,7 +31,7 @@ def container_knows_its_instance_type(aws: Aws) -> None:
     assert resources["network_interface_name"]
 
 
-@claim(page(_FILES), used_by=f"{_CONTRACT} training_container/hosts.py", trainings=2)
+@claim(page(_FILES), used_by=f"{_CONTRACT} training_container/launcher/hosts.py", trainings=2)
 def hosts_are_called_algo(aws: Aws) -> None:
     """The hosts of a cluster are algo-1, algo-2, ..., and resourceconfig.json lists all of them and the current one."""
     training = Training.of(aws)
@@ -134,7 +134,7 @@ def log_streams_are_named_after_job_and_host(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/cmn-info-instance-types.html"),
-    used_by="training_container/rank_environment.py",
+    used_by="training_container/launcher/rank_environment.py",
     not_modelled="instance types and their speed: every host has this machine's cores",
     trainings=1,
 )

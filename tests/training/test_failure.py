@@ -5,7 +5,7 @@ import pytest
 
 from training_container.__main__ import fail
 from training_container.contract.training_job import Folders
-from training_container.failure import SHOWN_CHARACTERS, FailureWatch, died_line, report_line
+from training_container.launcher.failure import SHOWN_CHARACTERS, FailureWatch, died_line, report_line
 from training_container.script_rank import ScriptError
 
 

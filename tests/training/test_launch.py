@@ -7,9 +7,9 @@ import pytest
 
 from training_container.contract.launch_options import LaunchOptions, Script, parse
 from training_container.contract.training_job import Folders, TrainingJob
-from training_container.launch import gloo_command, mpirun_command
-from training_container.open_mpi import major_version
-from training_container.rank_environment import rank_environment
+from training_container.launcher.command import gloo_command, mpirun_command
+from training_container.launcher.open_mpi import major_version
+from training_container.launcher.rank_environment import rank_environment
 from training_container.trainer.config import Config
 
 JOB = TrainingJob(

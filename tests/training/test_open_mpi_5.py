@@ -19,10 +19,10 @@ import pytest
 
 from tests.training.conftest import REPOSITORY
 from tests.training.test_scripts import archive
-from training_container import scripts
 from training_container.contract.training_job import Folders, read_training_job
-from training_container.launch import rank_command
-from training_container.rank_environment import rank_environment
+from training_container.launcher import scripts
+from training_container.launcher.command import rank_command
+from training_container.launcher.rank_environment import rank_environment
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]

@@ -75,7 +75,7 @@ def test_gloo_trains_two_ranks_without_mpirun(host_folder: Write, start: Start, 
     base = host_folder(tmp_path / "ml")
     status, output = finished(start(base, PATH=str(programs)))
     assert status == 0, output
-    assert "training_container.gloo" in output.splitlines()[0]
+    assert "training_container.launcher.gloo" in output.splitlines()[0]
     assert_trained_on_two_ranks(base, output)
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from training_container import scripts
 from training_container.contract.launch_options import Script
 from training_container.contract.toolkit import script_arguments
 from training_container.contract.training_job import ContractError, Folders
+from training_container.launcher import scripts
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]

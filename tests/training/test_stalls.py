@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.training.test_scripts import archive
-from training_container.failure import FailureWatch, report_line
-from training_container.stalls import variables
+from training_container.launcher.failure import FailureWatch, report_line
+from training_container.launcher.stalls import variables
 
 # Horovod 0.28.1's output for a stall (common/stall_inspector.cc), interrupted by another rank's line.
 WARNING = """\

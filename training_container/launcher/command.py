@@ -6,8 +6,8 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-from training_container import open_mpi
 from training_container.contract.training_job import TrainingJob
+from training_container.launcher import open_mpi
 
 _PYTHON = (sys.executable, "-u", "-m")
 
@@ -61,7 +61,7 @@ def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) 
     """
     names = [name for name in names if not _SECRET.search(name)]
     hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
-    command = [*_PYTHON, "training_container.gloo", "--hosts", hosts]
+    command = [*_PYTHON, "training_container.launcher.gloo", "--hosts", hosts]
     command += ["--current-host", job.current_host, "--forward", ",".join(forwarded_names(names))]
     command += ["--interface", interface] if interface else []
     return [*command, "--", *rank_command(job)]

@@ -9,9 +9,9 @@ import importlib.metadata
 import tempfile
 from pathlib import Path, PurePosixPath
 
-from training_container import script_packages
 from training_container.contract.launch_options import Script
 from training_container.contract.training_job import ContractError, Folders
+from training_container.launcher import script_packages
 from training_container.safe_tarfile import tarfile
 
 # Packages that Horovod was compiled against: ranks cannot load it with another version of one of them.

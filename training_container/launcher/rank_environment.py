@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from training_container import stalls
 from training_container.contract.launch_options import gpu_count
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
+from training_container.launcher import stalls
 from training_container.trainer.config import Config
 
 # A rank whose wait for a stream times out must have time to report it.

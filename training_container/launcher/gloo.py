@@ -1,4 +1,6 @@
-"""Gloo: starts ranks with Horovod's Gloo launcher: `python -m training_container.gloo --hosts algo-1:2 ... -- COMMAND`.
+"""Gloo: starts ranks with Horovod's Gloo launcher.
+
+    python -m training_container.launcher.gloo --hosts algo-1:2 ... -- COMMAND
 
 `horovodrun --gloo` works on a single host. On several it resolves the hosts' names to find its own, but SageMaker's
 names need not be resolvable. So this module calls parts of Horovod: host assignment, rendezvous server and process
@@ -21,8 +23,8 @@ from horovod.runner.common.util import safe_shell_exec
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.gloo_run import launch_gloo
 
-from training_container.failure import died_line
-from training_container.hosts import SSH
+from training_container.launcher.failure import died_line
+from training_container.launcher.hosts import SSH
 
 
 def main(arguments: list[str]) -> int:

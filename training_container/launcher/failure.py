@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from training_container.exit_status import in_words, likely_cause
-from training_container.stalls import StallWatch
+from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.stalls import StallWatch
 
 # SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
 # Source: DescribeTrainingJob in the SageMaker API reference.

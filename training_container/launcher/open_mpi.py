@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from training_container.hosts import SSH
+from training_container.launcher.hosts import SSH
 
 DEBIANS = 4  # bookworm's is 4.1.4
 _VERSION = re.compile(r"\(Open MPI\) (\d+)\.")

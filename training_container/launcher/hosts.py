@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from training_container.exit_status import in_words, likely_cause
+from training_container.launcher.exit_status import in_words, likely_cause
 
 SSH = (
     "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
