@@ -20,7 +20,6 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from training_container import leftovers
 from training_container.contract.missing_gpus import refuse_missing_gpus
 from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
@@ -28,6 +27,7 @@ from training_container.launcher import hosts, open_mpi, scripts
 from training_container.launcher.command import gloo_command, mpirun_command, shown
 from training_container.launcher.failure import FailureWatch
 from training_container.launcher.rank_environment import rank_environment
+from training_container.ranks import leftovers
 from training_container.trainer.config import Config, HyperparameterError
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from training_container import rank_process
+from training_container.ranks import rank_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 300  # only reached if ranks stall

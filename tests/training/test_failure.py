@@ -6,7 +6,7 @@ import pytest
 from training_container.__main__ import fail
 from training_container.contract.training_job import Folders
 from training_container.launcher.failure import SHOWN_CHARACTERS, FailureWatch, died_line, report_line
-from training_container.script_rank import ScriptError
+from training_container.ranks.script_rank import ScriptError
 
 
 def a_watch() -> FailureWatch:
@@ -84,7 +84,7 @@ def test_a_scripts_exit_status_is_reported_with_its_last_error_in_the_first_line
     watch = a_watch()
     ended = ScriptError("mine.sh ended with exit status 4.")
     watch.passes("cp: cannot stat 'x': No such file or directory\n")
-    watch.passes(f"training_container.script_rank.ScriptError: {ended}\n")
+    watch.passes(f"training_container.ranks.script_rank.ScriptError: {ended}\n")
     watch.passes(report_line(0, "algo-1", ended, None) + "\n")
     watch.passes("mpirun detected that one or more processes exited with non-zero status, thus causing ...\n")
     assert watch.reason(4) == (

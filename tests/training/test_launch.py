@@ -21,7 +21,7 @@ JOB = TrainingJob(
     hyperparameters={"epochs": "2"},
     launch=LaunchOptions(processes_per_host=2),
 )
-RANK = [sys.executable, "-u", "-m", "training_container.rank"]
+RANK = [sys.executable, "-u", "-m", "training_container.ranks.trainer_rank"]
 
 
 def pairs(command: list[str], option: str) -> list[str]:
@@ -87,7 +87,7 @@ def test_gloo_puts_no_secret_on_a_command_line(name: str) -> None:
 def test_a_script_is_started_like_the_trainer_and_can_import_its_api() -> None:
     job = replace(JOB, launch=LaunchOptions(script=Script(entry_point="mine.py")), flags=("--epochs", "2"))
     for command in (mpirun_command(job, [], None), gloo_command(job, [], None)):
-        assert command[-4:] == ["-m", "training_container.script_rank", "--epochs", "2"]
+        assert command[-4:] == ["-m", "training_container.ranks.script_rank", "--epochs", "2"]
     assert rank_environment(job, {}, Path("/opt"))["PYTHONPATH"] == "/opt:/opt/training_container/script_path"
 
 

@@ -154,7 +154,8 @@ def test_numbers_that_are_not_finite_stop_all_ranks_with_a_report(
 
 def rank_processes(train: "subprocess.Popen[str]") -> list[psutil.Process]:
     descendants = psutil.Process(train.pid).children(recursive=True)
-    return [process for process in descendants if process.cmdline()[1:] == ["-u", "-m", "training_container.rank"]]
+    program = ["-u", "-m", "training_container.ranks.trainer_rank"]
+    return [process for process in descendants if process.cmdline()[1:] == program]
 
 
 def follow_to(train: "subprocess.Popen[str]", text: str) -> str:

@@ -20,7 +20,7 @@ _SECRET = re.compile(r"ACCESS_KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|AUTH")
 
 def rank_command(job: TrainingJob) -> list[str]:
     """Return the command of every rank: the trainer or a custom script, with the command-line arguments of `train`."""
-    return [*_PYTHON, "training_container.script_rank" if job.launch.script else "training_container.rank", *job.flags]
+    return [*_PYTHON, f"training_container.ranks.{'script_rank' if job.launch.script else 'trainer_rank'}", *job.flags]
 
 
 def forwarded_names(names: Iterable[str]) -> list[str]:

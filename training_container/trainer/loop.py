@@ -1,6 +1,6 @@
 """Loop: the training loop, to be read from top to bottom. `train` starts it in every rank. Manually, with two ranks:
 
-    SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.rank
+    SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.ranks.trainer_rank
 
 with SageMaker's files in /tmp/ml/input (see contract.py). Horovod requires six changes for distributed training; a
 comment marks each.

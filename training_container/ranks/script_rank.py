@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from training_container import leftovers, rank_process
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.launcher import script_packages, scripts
 from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.ranks import leftovers, rank_process
 
 
 class ScriptError(RuntimeError):

@@ -4,10 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-from training_container import rank_process
 from training_container.contract.stopping import STOP_FILE, StoppedError, StopRequest
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import Folders, read_training_job
+from training_container.ranks import rank_process
 from training_container.trainer.config import Config
 
 
