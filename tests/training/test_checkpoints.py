@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer import checkpoint_files
-from training_container.trainer.checkpoints import CheckpointError, Checkpoints, Progress
+from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints.checkpoints import CheckpointError, Checkpoints, Progress
 
 
 def network(units: int = 4) -> tf.keras.Model:
@@ -271,9 +271,9 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, weight: tf.
 
 
 def test_every_changed_byte_of_a_state_is_detected(saved: Checkpoints) -> None:
-    path = saved.folder / "checkpoint-000003-step-000000003" / checkpoint_files.STATE
+    path = saved.folder / "checkpoint-000003-step-000000003" / files.STATE
     state = json.loads(path.read_text())
     state["progress"]["step"] = 4
     path.write_text(json.dumps(state))
-    with pytest.raises(checkpoint_files.BrokenCheckpointError, match="has changed since it was written"):
-        checkpoint_files.read(path.parent)
+    with pytest.raises(files.BrokenCheckpointError, match="has changed since it was written"):
+        files.read(path.parent)

@@ -1,8 +1,8 @@
 import pytest
 
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.course import Course
-from training_container.trainer.progress import Progress
 
 SETTINGS = {"epochs": 10, "warmup_epochs": 0, "learning_rate": 0.1, "lr_power": 1, "batch_size": 8}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from training_container.trainer import checkpoint_files
+from training_container.trainer.checkpoints import files
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -47,19 +47,19 @@ def test_a_custom_loop_continues_with_more_ranks_from_the_same_position(
     base = host_folder(tmp_path / "ml", named | {"epochs": "1", "batch_size": "16"}, processes=1)
     trained(start(base), first=1, last=1)
     (saved,) = (base / "checkpoints").iterdir()
-    done = checkpoint_files.read_state(saved)["progress"]
+    done = files.read_state(saved)["progress"]
     assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 1, 16)
     # As if it had been stopped one step before the end, with losses that clearly differ from real ones.
     steps = done["step"] - 1
     stopped = {"epoch": 0, "step": steps, "step_in_epoch": steps, "loss_sum": 1000.0 * steps, "loss_steps": steps}
-    checkpoint_files.amend(saved, {"progress": done | stopped})
+    files.amend(saved, {"progress": done | stopped})
 
     settings = base / "input" / "config" / "hyperparameters.json"
     two_ranks = {"sagemaker_mpi_num_of_processes_per_host": "2"}
     settings.write_text(json.dumps(json.loads(settings.read_text()) | two_ranks))
     (loss,) = trained(start(base), first=1, last=1)
     assert 500 < loss < 1000  # the mean includes some of the new steps
-    done = checkpoint_files.read_state(max((base / "checkpoints").iterdir()))["progress"]
+    done = files.read_state(max((base / "checkpoints").iterdir()))["progress"]
     assert (done["epoch"], done["ranks"], done["batch_size"]) == (1, 2, 16)
     assert done["step"] <= steps // 2 + 1
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY
-from training_container.trainer.checkpoints import Checkpoints
+from training_container.trainer.checkpoints.checkpoints import Checkpoints
 
 SAVING = """
 import itertools, sys
 import tensorflow as tf
-from training_container.trainer.checkpoints import Checkpoints, Progress
+from training_container.trainer.checkpoints.checkpoints import Checkpoints, Progress
 
 weight = tf.Variable(tf.zeros([250_000]))
 checkpoints = Checkpoints(sys.argv[1], keep=2, weight=weight)

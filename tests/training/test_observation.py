@@ -13,8 +13,8 @@ import pytest
 
 from tests.training.conftest import TINY
 from training_container.trainer import metric_lines
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.gpu import Gpu
-from training_container.trainer.progress import Progress
 from training_container.trainer.progress_lines import ProgressLines
 from training_container.trainer.tensorboard import ENVIRONMENT, TensorBoard
 from training_container.trainer.timing import StepTimes

@@ -13,7 +13,7 @@ import psutil
 import tensorflow as tf
 
 from tests.training.conftest import TINY
-from training_container.trainer.checkpoints import Checkpoints, Progress
+from training_container.trainer.checkpoints.checkpoints import Checkpoints, Progress
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]

@@ -8,8 +8,8 @@ import dataclasses
 import math
 from collections.abc import Callable
 
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
-from training_container.trainer.progress import Progress
 from training_container.trainer.schedule import epochs_done, learning_rate
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from training_container.contract.training_job import Folders
 from training_container.trainer import metric_lines
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.gpu import Gpu
-from training_container.trainer.progress import Progress
 from training_container.trainer.progress_lines import ProgressLines
 from training_container.trainer.tensorboard import TensorBoard
 from training_container.trainer.timing import StepTimes

@@ -18,7 +18,8 @@ from training_container.contract.stopping import StoppedError, StopRequestedErro
 from training_container.contract.training_job import TrainingJob
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
-from training_container.trainer.checkpoints import Checkpoints, resume
+from training_container.trainer.checkpoints.checkpoints import Checkpoints, resume
+from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.course import Course
 from training_container.trainer.input import training_data, validation_data
@@ -26,7 +27,6 @@ from training_container.trainer.journal import Journal
 from training_container.trainer.left_out import left_out_by_all_ranks
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
-from training_container.trainer.progress import Progress
 from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics

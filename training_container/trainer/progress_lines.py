@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from training_container.trainer import metric_lines
-from training_container.trainer.progress import Progress
+from training_container.trainer.checkpoints.progress import Progress
 
 
 class ProgressLines:

@@ -8,7 +8,7 @@ In a custom script, on every rank:
     if hvd.rank() == 0:
         saved.save(checkpoints.Progress(epoch=epoch + 1, ranks=hvd.size()))
 
-checkpoint_files.py documents how checkpoints are written and verified.
+files.py documents how checkpoints are written and verified.
 """
 
 import shutil
@@ -19,9 +19,9 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer import checkpoint_files
-from training_container.trainer.checkpoint_files import BrokenCheckpointError
-from training_container.trainer.progress import Progress
+from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints.files import BrokenCheckpointError
+from training_container.trainer.checkpoints.progress import Progress
 
 __all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]
 
@@ -65,9 +65,9 @@ class Checkpoints:
         Raises:
             CheckpointError: The checkpoint belongs to a different model.
         """
-        for path in reversed(checkpoint_files.folders(self.folder)):
+        for path in reversed(files.folders(self.folder)):
             try:
-                state = checkpoint_files.read(path)
+                state = files.read(path)
                 progress = Progress.from_json(state["progress"])
             except (BrokenCheckpointError, OSError, KeyError, TypeError, ValueError) as error:
                 say(f"Checkpoint {path} is skipped, because it is incomplete: {error}.")
@@ -93,9 +93,9 @@ class Checkpoints:
         state = {"progress": progress.to_json(), "identity": self._identity, "best": best}
         writing = None
         try:
-            writing = checkpoint_files.begin(self.folder, progress.step)
+            writing = files.begin(self.folder, progress.step)
             tf.train.Checkpoint(**self.tracked).write(str(writing / _VARIABLES))
-            path = checkpoint_files.finish(writing, state)
+            path = files.finish(writing, state)
         except (OSError, tf.errors.OpError) as error:
             if writing is not None:
                 shutil.rmtree(writing, ignore_errors=True)
@@ -110,18 +110,18 @@ class Checkpoints:
             CheckpointError: The change could not be written. The checkpoint has not changed.
         """
         try:
-            checkpoint_files.amend(path, {"progress": progress.to_json(), "best": best})
+            files.amend(path, {"progress": progress.to_json(), "best": best})
         except (OSError, BrokenCheckpointError) as error:
             raise CheckpointError(self._not_written(progress.step, error)) from error
         self._remove_old(path)
 
     def discard(self, path: Path) -> None:
         """Remove a checkpoint whose variables have turned out to be unusable."""
-        checkpoint_files.remove(path)
+        files.remove(path)
 
     def latest(self) -> Path | None:
         """Return the newest checkpoint that has correct file sizes, for messages; None if there is none."""
-        return next((path for path in reversed(checkpoint_files.folders(self.folder)) if _state(path)), None)
+        return next((path for path in reversed(files.folders(self.folder)) if _state(path)), None)
 
     def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
         if saved != self._identity:
@@ -158,13 +158,13 @@ class Checkpoints:
 
         A checkpoint that awaits validation does not count: if it is discarded, an earlier one must be available.
         """
-        paths = [path for path in reversed(checkpoint_files.folders(self.folder)) if path != newest]
+        paths = [path for path in reversed(files.folders(self.folder)) if path != newest]
         whole = {path: state for path in [newest, *paths] if (state := _state(path))}
         unproven = bool(whole.get(newest, {}).get("progress", {}).get("awaits_validation"))
         kept = {*list(whole)[: self._keep + unproven], *[path for path, state in whole.items() if state["best"]][:1]}
         for path in paths:
             if path not in kept:
-                checkpoint_files.remove(path)
+                files.remove(path)
 
 
 def broadcast(progress: Progress | None) -> Progress | None:
@@ -198,7 +198,7 @@ def resume(saved: Checkpoints, *, best: bool = False, say: Callable[[str], None]
 
 def _state(path: Path) -> dict[str, Any] | None:
     try:
-        return checkpoint_files.read_state(path)
+        return files.read_state(path)
     except (BrokenCheckpointError, OSError):
         return None
 
