@@ -101,14 +101,14 @@ def test_a_checkpoint_with_one_damaged_file_is_skipped(
 def test_checkpoints_restored_only_in_part_are_skipped(saved: Checkpoints, weight: tf.Variable, tmp_path: Path) -> None:
     """SageMaker copies file by file. The instance may terminate after any file, and a copy may be outdated."""
     whole = saved.folder / "checkpoint-000003-step-000000003"
-    for files in ([], ["state.json"], ["variables.index"], ["state.json", "variables.index"]):
-        half = Checkpoints(tmp_path / f"half-{len(files)}-{'-'.join(files)}", weight=weight)
+    for copied in ([], ["state.json"], ["variables.index"], ["state.json", "variables.index"]):
+        half = Checkpoints(tmp_path / f"half-{len(copied)}-{'-'.join(copied)}", weight=weight)
         shutil.copytree(
             saved.folder / "checkpoint-000002-step-000000002", half.folder / "checkpoint-000002-step-000000002"
         )
         (half.folder / "checkpoint-000003-step-000000003").mkdir()
         (half.folder / ".writing-checkpoint-000004-step-000000004").mkdir()
-        for name in files:
+        for name in copied:
             shutil.copy(whole / name, half.folder / "checkpoint-000003-step-000000003")
         restored = half.restore(say=lambda _: None)
         assert restored is not None

@@ -12,11 +12,11 @@ import pynvml
 import pytest
 
 from tests.training.conftest import TINY
-from training_container.trainer import metric_lines
 from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.gpu import Gpu
-from training_container.trainer.progress_lines import ProgressLines
-from training_container.trainer.tensorboard import ENVIRONMENT, TensorBoard
+from training_container.trainer.reporting import metric_lines
+from training_container.trainer.reporting.gpu import Gpu
+from training_container.trainer.reporting.progress_lines import ProgressLines
+from training_container.trainer.reporting.tensorboard import ENVIRONMENT, TensorBoard
 from training_container.trainer.timing import StepTimes
 
 Start = Callable[..., "subprocess.Popen[str]"]

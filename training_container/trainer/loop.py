@@ -23,10 +23,10 @@ from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.course import Course
 from training_container.trainer.input import training_data, validation_data
-from training_container.trainer.journal import Journal
 from training_container.trainer.left_out import left_out_by_all_ranks
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
+from training_container.trainer.reporting.reporter import Reporter
 from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
@@ -89,7 +89,7 @@ class Training:
         self.metrics: dict[str, float] = {}
         self.saved: Progress | None = None
         self.exported_epoch: int | None = None
-        self.journal: Journal | None = None
+        self.reporter: Reporter | None = None
 
     def start(self) -> None:
         """Synchronize all ranks to the newest checkpoint, or to the initial state without one."""
@@ -98,7 +98,7 @@ class Training:
         continuing = self.course.resume(saved) if saved else ""
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
-            self.journal = Journal(self.folders, self.config, continues=saved is not None)
+            self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
             precision, ranks = policy(self.config), self.ranks.size
             print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
 
@@ -114,8 +114,8 @@ class Training:
         if not self.metrics and self.validation_data:  # no epoch was left to train
             self.metrics = self.validated()
         self.check_weights()
-        if self.journal:
-            self.journal.sync()
+        if self.reporter:
+            self.reporter.sync()
             with self.step.averaged():
                 export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
@@ -134,8 +134,8 @@ class Training:
                 raise StoppedError(f"Stopped after step {course.progress.step}; the checkpoint is written.")
             if every and course.progress.step % every == 0:
                 self.checkpoint()
-            if self.journal:
-                self.journal.step(course.progress, course.steps_per_epoch, self.times)
+            if self.reporter:
+                self.reporter.step(course.progress, course.steps_per_epoch, self.times)
         speed = (course.progress.images - done.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
@@ -151,8 +151,8 @@ class Training:
         validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
         path = self.judge(save=due) if validates else None
         self.course.epoch_done(self.metrics.get("validation_top1"))
-        if self.journal:
-            self.journal.epoch(epoch, self.metrics)
+        if self.reporter:
+            self.reporter.epoch(epoch, self.metrics)
         best = self.course.is_best and validates
         if validates and due:
             self.saved = self.course.progress
@@ -160,8 +160,8 @@ class Training:
                 self.checkpoints.amend(path, self.saved, best=best)
         elif due or best or self.course.is_over:
             self.checkpoint(best=best)
-        if self.journal:
-            self.journal.sync()
+        if self.reporter:
+            self.reporter.sync()
 
     def judge(self, *, save: bool) -> Path | None:
         """Validate the network after an epoch. All ranks take part.

@@ -10,8 +10,8 @@ _MODULES = {
     "channels": "channels",
     "checkpoints": "checkpoints.checkpoints",
     "cluster": "cluster",
-    "metric_lines": "metric_lines",
-    "tensorboard": "tensorboard",
+    "metric_lines": "reporting.metric_lines",
+    "tensorboard": "reporting.tensorboard",
 }
 __all__ = ["channels", "checkpoints", "cluster", "metric_lines", "tensorboard"]
 

@@ -1,19 +1,19 @@
-"""Journal: reports a training while it runs, in the log and in TensorBoard. Only rank 0 has one."""
+"""Reporter: reports a training while it runs, in the log and in TensorBoard. Only rank 0 has one."""
 
 import shutil
 from collections.abc import Mapping
 
 from training_container.contract.training_job import Folders
-from training_container.trainer import metric_lines
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
-from training_container.trainer.gpu import Gpu
-from training_container.trainer.progress_lines import ProgressLines
-from training_container.trainer.tensorboard import TensorBoard
+from training_container.trainer.reporting import metric_lines
+from training_container.trainer.reporting.gpu import Gpu
+from training_container.trainer.reporting.progress_lines import ProgressLines
+from training_container.trainer.reporting.tensorboard import TensorBoard
 from training_container.trainer.timing import StepTimes
 
 
-class Journal:
+class Reporter:
     """The log and TensorBoard events of one training, on rank 0.
 
     Args:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
-from training_container.trainer import metric_lines
 from training_container.trainer.checkpoints.progress import Progress
+from training_container.trainer.reporting import metric_lines
 
 
 class ProgressLines:
