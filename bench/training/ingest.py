@@ -18,7 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_container.trainer import block_reader, dealing, fifo
+from training_container.trainer.demux import block_reader, fifo
+from training_container.trainer.demux.demultiplexer import PROGRAM, rank_fifo
 
 ROUNDS = 11
 JPEG_SIDE = 400
@@ -59,16 +60,16 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
 
 def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
     """Return the ratios of time, one FIFO per rank to one demultiplexed stream, for two rank processes."""
-    with tempfile.TemporaryDirectory(prefix="traingrid-dealing-", dir=_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix="traingrid-demux-", dir=_memory()) as folder:
         large, small, images = (Path(folder) / name for name in ("large", "small", "images"))
         write_records(large, [os.urandom(110_000)], 5000)
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
         return {
-            "native": dealing.PROGRAM.exists(),
-            "raw_110_kb": dealt_against_own(large, "raw", rounds),
-            "raw_1_kb": dealt_against_own(small, "raw", rounds),
-            "jpeg_110_kb": dealt_against_own(images, "jpeg", rounds),
+            "native": PROGRAM.exists(),
+            "raw_110_kb": shared_against_own(large, "raw", rounds),
+            "raw_1_kb": shared_against_own(small, "raw", rounds),
+            "jpeg_110_kb": shared_against_own(images, "jpeg", rounds),
         }
 
 
@@ -136,7 +137,7 @@ def fed(file: Path, path: Path) -> Iterator[Path]:
             path.unlink()
 
 
-def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
+def shared_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
     """Compare two rank processes on one demultiplexed stream with two on a FIFO each with half of the records."""
     halves = [Path(f"{file}_half_{rank}") for rank in range(2)]
     for rank, half in enumerate(halves):
@@ -160,13 +161,13 @@ def dealt_against_own(file: Path, work: str, rounds: int) -> dict[str, Any]:
         with fed(halves[0], Path(f"{file}_0_0")) as first, fed(halves[1], Path(f"{file}_1_0")) as second:
             return both([str(first), str(second)])
 
-    def one_dealt() -> float:
+    def shared() -> float:
         with fed(file, file.parent / f"{file.name}_0"):
-            paths = [dealing.dealt(file.parent, file.name, 0, rank, 2) for rank in range(2)]
+            paths = [rank_fifo(file.parent, file.name, 0, rank, 2) for rank in range(2)]
             return both(paths)
 
     try:
-        return alternating(own, one_dealt, file.stat().st_size, rounds)
+        return alternating(own, shared, file.stat().st_size, rounds)
     finally:
         for process in ranks:
             process.communicate()

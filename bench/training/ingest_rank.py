@@ -6,7 +6,7 @@ python -m bench.training.ingest_rank raw|jpeg
 import sys
 
 from bench.training.ingest import CHANNEL, consumed
-from training_container.trainer import fifo
+from training_container.trainer.demux import fifo
 
 for path in sys.stdin:
     consumed(fifo.records(path.strip(), CHANNEL), sys.argv[1])

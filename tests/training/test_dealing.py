@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY
 from tests.training.test_fifo import ERRORS, fed, framed, until_failure, values
-from training_container.trainer import dealing, fifo
+from training_container.trainer.demux import demultiplexer, fifo
 
 Share = Callable[..., tf.data.Dataset]
 LARGE = [bytes([number]) * 50_000 for number in range(200)]  # 10 MB, more than two FIFOs can hold
@@ -28,17 +28,17 @@ def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """A function that opens a rank's share of the stream in tmp_path/train_0."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the folder of the ranks' FIFOs
     if request.param == "python":
-        monkeypatch.setattr(dealing, "PROGRAM", Path("/nowhere/deal"))
-    elif not dealing.PROGRAM.exists():
+        monkeypatch.setattr(demultiplexer, "PROGRAM", Path("/nowhere/deal"))
+    elif not demultiplexer.PROGRAM.exists():
         pytest.skip("the native demultiplexer was not built")
 
     def records(rank: int, ranks: int, timeout_seconds: float = 20.0) -> tf.data.Dataset:
-        path = dealing.dealt(tmp_path, "train", 0, rank, ranks, timeout_seconds=timeout_seconds)
+        path = demultiplexer.rank_fifo(tmp_path, "train", 0, rank, ranks, timeout_seconds=timeout_seconds)
         return fifo.records(path, "train", timeout_seconds=timeout_seconds)
 
     yield records
-    while dealing._running:
-        dealing._close(dealing._running[-1])
+    while demultiplexer._running:
+        demultiplexer._close(demultiplexer._running[-1])
 
 
 def collected(shares: list[tf.data.Dataset]) -> list[list[bytes]]:
@@ -138,7 +138,7 @@ def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) 
 
 
 def test_a_stream_that_never_comes_fails_every_rank(share: Share, tmp_path: Path) -> None:
-    path = dealing.dealt(tmp_path, "train", 0, 0, 2, timeout_seconds=2)
+    path = demultiplexer.rank_fifo(tmp_path, "train", 0, 0, 2, timeout_seconds=2)
     shares = [fifo.records(path, "train", timeout_seconds=20), share(1, 2)]
     with ThreadPoolExecutor(2) as both:  # otherwise the error would be that a rank did not begin to read
         for _, failure in both.map(until_failure, shares):
@@ -150,7 +150,7 @@ def test_a_demultiplexer_that_is_killed_fails_every_rank(share: Share, tmp_path:
     shares = [iter(share(rank, 2)) for rank in range(2)]
     for records in shares:
         next(records)
-    dealing._running[-1].send_signal(signal.SIGKILL)
+    demultiplexer._running[-1].send_signal(signal.SIGKILL)
     for records in shares:
         with pytest.raises(ERRORS, match=f"the demultiplexer of {tmp_path}/train_0 was killed"):
             list(records)
@@ -160,16 +160,16 @@ def test_signals_for_the_ranks_do_not_end_the_demultiplexer(share: Share, tmp_pa
     fed(tmp_path / "train_0", framed(LARGE))
     shares = [iter(share(rank, 2)) for rank in range(2)]
     first = [next(records).numpy() for records in shares]
-    dealing._running[-1].send_signal(signal.SIGTERM)
+    demultiplexer._running[-1].send_signal(signal.SIGTERM)
     rest = [[record.numpy() for record in records] for records in shares]
     assert [[one, *others] for one, others in zip(first, rest, strict=True)] == [LARGE[0::2], LARGE[1::2]]
 
 
 def test_a_rank_that_is_killed_leaves_no_demultiplexer_behind(share: Share, tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from training_container.trainer import dealing;"
-        f"dealing.PROGRAM = Path({str(dealing.PROGRAM)!r});"
-        "dealing.dealt(Path(sys.argv[1]), 'train', 0, 0, 2); print(dealing._running[0].pid, flush=True); time.sleep(99)"
+        "import sys, time; from pathlib import Path; from training_container.trainer.demux import demultiplexer as demux;"
+        f"demux.PROGRAM = Path({str(demultiplexer.PROGRAM)!r});"
+        "demux.rank_fifo(Path(sys.argv[1]), 'train', 0, 0, 2); print(demux._running[0].pid, flush=True); time.sleep(99)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, tmp_path], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

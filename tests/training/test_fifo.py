@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer import block_reader, fifo
-from training_container.trainer.framing import masked_crc
+from training_container.trainer.demux import block_reader, fifo
+from training_container.trainer.demux.framing import masked_crc
 
 Reader = Callable[..., tf.data.Dataset]
 ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)

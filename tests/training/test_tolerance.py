@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.test_fifo import framed, values
-from training_container.trainer import block_reader, fifo
+from training_container.trainer.demux import block_reader, fifo
 
 RECORDS = [b"zero", b"one", b"two", b"three", b"four"]
 

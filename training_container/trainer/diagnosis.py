@@ -11,9 +11,9 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.trainer.config import Config
+from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 from training_container.trainer.examples import RecordError, first_problem, image_problem
 from training_container.trainer.file_channel import FileChannel
-from training_container.trainer.framing import FOOTER, HEADER, masked_crc
 from training_container.trainer.lockstep import Batch
 from training_container.trainer.pipe_channel import PipeChannel
 from training_container.trainer.shards import record_starts

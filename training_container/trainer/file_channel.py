@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np  # type: ignore[import-not-found]  # of the training environment
 import tensorflow as tf
 
-from training_container.trainer import block_reader, image_folder
+from training_container.trainer import image_folder
 from training_container.trainer.augment import mixed_seed
+from training_container.trainer.demux import block_reader
 from training_container.trainer.reading import ChannelError, Place, Reading
 from training_container.trainer.shards import Shard, files_of, shard
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer.block_reader import corrupt_records_seen
+from training_container.trainer.demux.block_reader import corrupt_records_seen
 from training_container.trainer.examples import RecordError
 from training_container.trainer.lockstep import Batch
 

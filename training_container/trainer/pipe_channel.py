@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer import dealing, fifo
+from training_container.trainer.demux import demultiplexer, fifo
 from training_container.trainer.file_channel import shuffled
 from training_container.trainer.reading import Place, Reading
 
@@ -54,6 +54,6 @@ class PipeChannel:
         if self.streams == "rank":
             return str(self._folder / f"{self._stream}_{number}")
         place, timeout = self._place, self._reading.timeout_seconds
-        return dealing.dealt(
+        return demultiplexer.rank_fifo(
             self._folder, self._stream, number, place.local_rank, place.local_size, timeout_seconds=timeout
         )

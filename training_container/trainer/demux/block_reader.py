@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
-from training_container.trainer.byte_blocks import blocks, failure_beside
-from training_container.trainer.framing import Splitter, StreamError, corrupt_records_seen
+from training_container.trainer.demux.byte_blocks import blocks, failure_beside
+from training_container.trainer.demux.framing import Splitter, StreamError, corrupt_records_seen
 
 __all__ = ["StreamError", "corrupt_records_seen", "fifo_records", "file_records"]
 

@@ -1,6 +1,6 @@
 """Dealer: the demultiplexer in Python, for systems on which native/deal cannot be built. It is slower.
 
-    python -m training_container.trainer.dealer CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
+    python -m training_container.trainer.demux.python_demultiplexer CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
 
 native/deal.cc documents its interface.
 """
@@ -13,8 +13,8 @@ import time
 from collections import deque
 from pathlib import Path
 
-from training_container.trainer.byte_blocks import blocks, ending
-from training_container.trainer.framing import Splitter, StreamError
+from training_container.trainer.demux.byte_blocks import blocks, ending
+from training_container.trainer.demux.framing import Splitter, StreamError
 
 MOST_KEPT = 1 << 28
 """Maximum bytes kept in memory for slow ranks while another rank waits for its record."""

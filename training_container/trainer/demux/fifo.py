@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer import block_reader
+from training_container.trainer.demux import block_reader
 
 LIBRARY = Path(sys.prefix) / "lib" / "traingrid" / "libfifo_filesystem.so"
 """The plugin that setup/training.sh builds for the TensorFlow in the same environment."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from training_container.trainer.framing import StreamError
+from training_container.trainer.demux.framing import StreamError
 
 BLOCK = 1 << 20
 """Bytes per read; larger blocks are slower, because they exceed the CPU's cache."""

@@ -1,4 +1,4 @@
-"""Dealing: starts the demultiplexer, which distributes the records of a channel's stream to the ranks of a host.
+"""Demultiplexer: starts the process, which distributes the records of a channel's stream to the ranks of a host.
 
 Ranks cannot share a FIFO, because each would get fragments of records. One channel per rank soon exceeds SageMaker's
 limit of 20. So each rank has its own FIFO on the host, and record i of the stream goes to local rank i mod ranks.
@@ -13,11 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_container.trainer.byte_blocks import ending
+from training_container.trainer.demux.byte_blocks import ending
 
 PROGRAM = Path(sys.prefix) / "lib" / "traingrid" / "deal"
 """The demultiplexer that setup/training.sh builds; if it does not exist, dealer.py replaces it."""
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[3]
 _running: list["subprocess.Popen[bytes]"] = []
 
 
@@ -67,7 +67,8 @@ def _make(fifo: Path, unless_said_otherwise: str) -> None:
 
 
 def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]) -> None:
-    program = [str(PROGRAM)] if PROGRAM.exists() else [sys.executable, "-m", "training_container.trainer.dealer"]
+    python = [sys.executable, "-m", "training_container.trainer.demux.python_demultiplexer"]
+    program = [str(PROGRAM)] if PROGRAM.exists() else python
     atexit.unregister(_end)
     atexit.register(_end, fifos[0].parent)
     for process in [one for one in _running if one.poll() is not None]:
