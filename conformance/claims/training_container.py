@@ -50,7 +50,7 @@ def channels_are_in_inputdataconfig(aws: Aws) -> None:
     assert report["inputs"]["file"]["S3DistributionType"] == "FullyReplicated"
 
 
-@claim(page(_FILES), used_by="training_container/trainer/channels.py", trainings=1)
+@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
 def file_mode_copies_the_data(aws: Aws) -> None:
     """In File mode, the objects under a prefix are files in /opt/ml/input/data/<channel>, without the prefix."""
     training = Training.of(aws)
@@ -60,7 +60,7 @@ def file_mode_copies_the_data(aws: Aws) -> None:
 
 @claim(
     page("https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"),
-    used_by="training_container/trainer/channels.py",
+    used_by="training_container/trainer/data/channels.py",
     trainings=1,
 )
 def fast_file_mode_shows_files(aws: Aws) -> None:
@@ -70,7 +70,7 @@ def fast_file_mode_shows_files(aws: Aws) -> None:
     assert report["files"]["fast"] == ["a", "b/c"]
 
 
-@claim(page(_FILES), used_by="training_container/trainer/channels.py", trainings=1)
+@claim(page(_FILES), used_by="training_container/trainer/data/channels.py", trainings=1)
 def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
     """In Pipe mode, /opt/ml/input/data/<channel>_0 is a FIFO that contains the objects of the first epoch."""
     training = Training.of(aws)
@@ -81,7 +81,7 @@ def pipe_mode_is_a_fifo_for_each_epoch(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "replicate a subset of data on each ML compute instance"),
-    used_by="training_container/trainer/channels.py",
+    used_by="training_container/trainer/data/channels.py",
     trainings=2,
 )
 def shards_are_by_object(aws: Aws) -> None:

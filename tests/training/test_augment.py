@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from training_container.trainer.augment import middle_part, mixed_seed, moved, random_part, shifted_and_flipped
+from training_container.trainer.data.augment import middle_part, mixed_seed, moved, random_part, shifted_and_flipped
 
 SEED = tf.constant([1, 2], tf.int64)
 

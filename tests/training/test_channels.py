@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
-from training_container.trainer import channels
-from training_container.trainer.channels import ChannelError, Ranks
-from training_container.trainer.reading import Reading
+from training_container.trainer.data import channels
+from training_container.trainer.data.channels import ChannelError, Ranks
+from training_container.trainer.data.read_options import ReadOptions
 
-IN_ORDER = Reading(shuffle_files=False, shuffle_records=0)
+IN_ORDER = ReadOptions(shuffle_files=False, shuffle_records=0)
 Job = Callable[[Mapping[str, Mapping[str, str]]], Folders]
 
 
@@ -91,7 +91,7 @@ def test_each_epoch_is_shuffled_differently_and_reproducibly(job: Job) -> None:
     folders = job({"train": {}})
 
     def opened(seed: int = 0) -> channels.Channel:
-        return channels.open("train", cluster=place(0, 1), folders=folders, reading=Reading(seed=seed))
+        return channels.open("train", cluster=place(0, 1), folders=folders, reading=ReadOptions(seed=seed))
 
     assert read(opened(), 3) == read(opened(), 3)
     assert sorted(read(opened(), 3)) == sorted(read(opened(), 4))
@@ -102,7 +102,7 @@ def test_each_epoch_is_shuffled_differently_and_reproducibly(job: Job) -> None:
 def test_ranks_read_each_record_once_in_every_epoch(job: Job, by: str) -> None:
     folders = job({"train": {}})
     ranks = [
-        channels.open("train", cluster=place(rank, 3), folders=folders, reading=Reading(shard_by=by))
+        channels.open("train", cluster=place(rank, 3), folders=folders, reading=ReadOptions(shard_by=by))
         for rank in range(3)
     ]
     for epoch in (0, 5):
@@ -112,7 +112,7 @@ def test_ranks_read_each_record_once_in_every_epoch(job: Job, by: str) -> None:
 
 
 def test_several_files_are_read_at_once_in_a_fixed_order(job: Job) -> None:
-    reading = Reading(shuffle_files=False, shuffle_records=0, parallel_reads=2)
+    reading = ReadOptions(shuffle_files=False, shuffle_records=0, parallel_reads=2)
     train = channels.open("train", cluster=place(0, 1), folders=job({"train": {}}), reading=reading)
     assert read(train) == ["0a", "1a", "0b", "1b", "2a", "3a", "2b", "3b"]
 

@@ -167,9 +167,9 @@ def test_signals_for_the_ranks_do_not_end_the_demultiplexer(share: Share, tmp_pa
 
 def test_a_rank_that_is_killed_leaves_no_demultiplexer_behind(share: Share, tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from training_container.trainer.demux import demultiplexer as demux;"
-        f"demux.PROGRAM = Path({str(demultiplexer.PROGRAM)!r});"
-        "demux.rank_fifo(Path(sys.argv[1]), 'train', 0, 0, 2); print(demux._running[0].pid, flush=True); time.sleep(99)"
+        "import sys, time; from pathlib import Path; from training_container.trainer.demux import demultiplexer;"
+        "demultiplexer.rank_fifo(Path(sys.argv[1]), 'train', 0, 0, 2);"
+        "print(demultiplexer._running[0].pid, flush=True); time.sleep(99)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, tmp_path], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

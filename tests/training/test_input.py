@@ -14,7 +14,7 @@ import tensorflow as tf
 from tests.training.records import SMALL, batches, image_folder, stream_of, with_
 from training_container.contract.training_job import Folders
 from training_container.trainer.artifacts import export
-from training_container.trainer.input import training_data, validation_data
+from training_container.trainer.data.input import training_data, validation_data
 
 pytestmark = pytest.mark.usefixtures("one_rank")
 Job = Callable[..., Folders]

@@ -16,8 +16,8 @@ from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.trainer.config import Config
+from training_container.trainer.data.shards import balanced
 from training_container.trainer.loop import train
-from training_container.trainer.shards import balanced
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.shards import Shard, ShardError, balanced, files_of, record_count, record_starts, shard
+from training_container.trainer.data.shards import (
+    Shard,
+    ShardError,
+    balanced,
+    files_of,
+    record_count,
+    record_starts,
+    shard,
+)
 
 
 def write(folder: Path, *counts: int) -> tuple[Path, ...]:

@@ -20,10 +20,10 @@ from tests.training.streams import feed
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
 from training_container.trainer.config import Config
-from training_container.trainer.input import training_data, validation_data
-from training_container.trainer.lockstep import Lockstep, LockstepError
+from training_container.trainer.data.input import training_data, validation_data
+from training_container.trainer.data.lockstep import Lockstep, LockstepError
+from training_container.trainer.data.shards import record_starts
 from training_container.trainer.models import build_model
-from training_container.trainer.shards import record_starts
 from training_container.trainer.step import TrainStep
 from training_container.trainer.validation import Validation, average_batch_norm_statistics
 

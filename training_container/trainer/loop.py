@@ -22,8 +22,8 @@ from training_container.trainer.checkpoints.checkpoints import Checkpoints, resu
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
 from training_container.trainer.course import Course
-from training_container.trainer.input import training_data, validation_data
-from training_container.trainer.left_out import left_out_by_all_ranks
+from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
+from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.reporting.reporter import Reporter
@@ -146,7 +146,7 @@ class Training:
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
         if config.tolerate_corrupt_records:
-            self.metrics["corrupt_records"] = left_out_by_all_ranks()
+            self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
         due = epoch % config.checkpoint_every == 0 or epoch == config.epochs
         validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
         path = self.judge(save=due) if validates else None

@@ -7,7 +7,7 @@ import importlib
 from types import ModuleType
 
 _MODULES = {
-    "channels": "channels",
+    "channels": "data.channels",
     "checkpoints": "checkpoints.checkpoints",
     "cluster": "cluster",
     "metric_lines": "reporting.metric_lines",

@@ -1,4 +1,4 @@
-"""Demultiplexer: starts the process, which distributes the records of a channel's stream to the ranks of a host.
+"""Demultiplexer: starts the process that distributes the records of a channel's stream to the ranks of a host.
 
 Ranks cannot share a FIFO, because each would get fragments of records. One channel per rank soon exceeds SageMaker's
 limit of 20. So each rank has its own FIFO on the host, and record i of the stream goes to local rank i mod ranks.
@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).resolve().parents[3]
 _running: list["subprocess.Popen[bytes]"] = []
 
 
-def dealt(  # noqa: PLR0913  # the position of a rank, by keyword or in this order
+def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this order
     folder: Path, channel: str, epoch: int, local_rank: int, local_size: int, *, timeout_seconds: float = 600.0
 ) -> str:
     """Return the path of the FIFO from which this rank reads its share of a channel's stream in one epoch.

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from training_container.trainer.data.file_channel import shuffled
+from training_container.trainer.data.read_options import Place, ReadOptions
 from training_container.trainer.demux import demultiplexer, fifo
-from training_container.trainer.file_channel import shuffled
-from training_container.trainer.reading import Place, Reading
 
 
 class PipeChannel:
@@ -25,7 +25,9 @@ class PipeChannel:
     count = None
     holds_images = False
 
-    def __init__(self, name: str, stream: str, folder: Path, place: Place, reading: Reading, *, streams: str) -> None:  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913
+        self, name: str, stream: str, folder: Path, place: Place, reading: ReadOptions, *, streams: str
+    ) -> None:
         self.name = name
         self.streams = streams
         self._stream = stream

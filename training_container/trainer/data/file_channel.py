@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np  # type: ignore[import-not-found]  # of the training environment
 import tensorflow as tf
 
-from training_container.trainer import image_folder
-from training_container.trainer.augment import mixed_seed
+from training_container.trainer.data import image_folder
+from training_container.trainer.data.augment import mixed_seed
+from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
+from training_container.trainer.data.shards import Shard, files_of, shard
 from training_container.trainer.demux import block_reader
-from training_container.trainer.reading import ChannelError, Place, Reading
-from training_container.trainer.shards import Shard, files_of, shard
 
 Files = list[Path]
 
@@ -30,7 +30,9 @@ class FileChannel:
     mode = "File"
     streams = None
 
-    def __init__(self, name: str, folder: Path, place: Place, reading: Reading, *, among_local: bool = False) -> None:
+    def __init__(
+        self, name: str, folder: Path, place: Place, reading: ReadOptions, *, among_local: bool = False
+    ) -> None:
         self.name = name
         self.folder = folder
         self._rank = place.rank
@@ -107,7 +109,7 @@ class FileChannel:
         return paths.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
 
 
-def shuffled(records: tf.data.Dataset, reading: Reading, epoch: int, rank: int) -> tf.data.Dataset:
+def shuffled(records: tf.data.Dataset, reading: ReadOptions, epoch: int, rank: int) -> tf.data.Dataset:
     """Shuffle a rank's records within a buffer. The order depends only on seed, epoch and rank."""
     if reading.shuffle_records < 2:
         return records

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from training_container.trainer.augment import decoded
 from training_container.trainer.config import Config
+from training_container.trainer.data.augment import decoded
 
 Step = Callable[..., tuple[tf.Tensor, ...]]
 

@@ -1,4 +1,4 @@
-"""Reading: the options for reading a channel. Does not import TensorFlow."""
+"""Read options: the options for reading a channel. Does not import TensorFlow."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,7 +29,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadOptions:
     """The options for shuffling and sharding a channel. Equal options produce equal results.
 
     Attributes:

@@ -11,12 +11,12 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.trainer.config import Config
+from training_container.trainer.data.examples import RecordError, first_problem, image_problem
+from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.lockstep import Batch
+from training_container.trainer.data.pipe_channel import PipeChannel
+from training_container.trainer.data.shards import record_starts
 from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
-from training_container.trainer.examples import RecordError, first_problem, image_problem
-from training_container.trainer.file_channel import FileChannel
-from training_container.trainer.lockstep import Batch
-from training_container.trainer.pipe_channel import PipeChannel
-from training_container.trainer.shards import record_starts
 
 SEARCH_PART = 3
 """A search for the invalid record may take stall_seconds divided by this, because the other ranks wait meanwhile."""

@@ -21,9 +21,9 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract.training_job import Folders
-from training_container.trainer.file_channel import FileChannel
-from training_container.trainer.pipe_channel import PipeChannel
-from training_container.trainer.reading import ChannelError, Place, Reading
+from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.pipe_channel import PipeChannel
+from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
 
 __all__ = ["Channel", "ChannelError", "open"]
 
@@ -55,7 +55,7 @@ def open(  # noqa: A001  # scripts call it as channels.open
     cluster: Place | None = None,
     folders: Folders | None = None,
     folder: Path | None = None,
-    reading: Reading | None = None,
+    reading: ReadOptions | None = None,
 ) -> FileChannel | PipeChannel:
     """Return this rank's share of a channel in any input mode.
 
@@ -73,7 +73,7 @@ def open(  # noqa: A001  # scripts call it as channels.open
     """
     folders = folders or Folders.from_environment(os.environ)
     place = cluster or Ranks.of_horovod()
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     channels = declared(folders)
     if folder is not None:
         return FileChannel(name, folder, place, reading, among_local=_is_a_part(_settings(folder, folders), place))
@@ -154,7 +154,7 @@ def _is_a_part(settings: dict[str, str], place: Place) -> bool:
 
 
 def _opened(
-    name: str, settings: dict[str, str], folders: Folders, place: Place, reading: Reading
+    name: str, settings: dict[str, str], folders: Folders, place: Place, reading: ReadOptions
 ) -> FileChannel | PipeChannel:
     if settings.get("TrainingInputMode", "File") != "Pipe":
         return FileChannel(name, folders.data / name, place, reading, among_local=_is_a_part(settings, place))

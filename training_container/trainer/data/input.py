@@ -8,16 +8,16 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
-from training_container.trainer import augment, channels
 from training_container.trainer.cluster import any_rank
 from training_container.trainer.config import Config
-from training_container.trainer.diagnosis import guarded
-from training_container.trainer.image_folder import ImageFolderError, check_classes, class_names
-from training_container.trainer.left_out import LeftOut
-from training_container.trainer.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
-from training_container.trainer.pipe_channel import PipeChannel
-from training_container.trainer.reading import Reading
-from training_container.trainer.sources import Channel, Kept, Passing, Source
+from training_container.trainer.data import augment, channels
+from training_container.trainer.data.corrupt_records import CorruptRecords
+from training_container.trainer.data.diagnosis import guarded
+from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
+from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
+from training_container.trainer.data.pipe_channel import PipeChannel
+from training_container.trainer.data.read_options import ReadOptions
+from training_container.trainer.data.sources import Channel, Kept, Passing, Source
 
 _KEEPING = 256  # images that are decoded together to fill the cache
 
@@ -33,8 +33,8 @@ class TrainingData:
         self.classes = classes
         self._config = config
         self._channel = channel
-        self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
-        self._source = _source(config, channel, classes, self._left_out)
+        self._corrupt = CorruptRecords(channel.name, config.tolerate_corrupt_records)
+        self._source = _source(config, channel, classes, self._corrupt)
         self._lockstep, self._repeat = self._agreed()
 
     @property
@@ -69,7 +69,7 @@ class TrainingData:
             RecordError: A record cannot be read, or is invalid for training.
             LockstepError: A rank's share ended early, or is smaller than a batch.
         """
-        self._left_out.begin()
+        self._corrupt.restart()
         batch_size = self._config.batch_size
         images = self._source.images(epoch, skip * batch_size, repeat=self._repeat, train=True)
         batches = guarded(
@@ -80,8 +80,8 @@ class TrainingData:
             first=skip,
             size=batch_size,
         )
-        yield from self._lockstep.epoch(self._left_out.checked(batches), epoch, skip)
-        self._left_out.tell(epoch)
+        yield from self._lockstep.epoch(self._corrupt.checked(batches), epoch, skip)
+        self._corrupt.report(epoch)
 
     def _augmented(self, batches: tf.data.Dataset, epoch: int, skip: int) -> tf.data.Dataset:
         """Augment whole batches at once if the augmentation supports it, which is cheaper."""
@@ -133,8 +133,8 @@ class ValidationData:
     def __init__(self, config: Config, channel: Channel, classes: tuple[str, ...] = ()) -> None:
         self._config = config
         self._channel = channel
-        self._left_out = LeftOut(channel.name, config.tolerate_corrupt_records)
-        self._source = _source(config, channel, classes, self._left_out)
+        self._corrupt = CorruptRecords(channel.name, config.tolerate_corrupt_records)
+        self._source = _source(config, channel, classes, self._corrupt)
 
     def epoch(
         self, epoch: int, stop_requested: Callable[[], bool] = lambda: False
@@ -150,7 +150,7 @@ class ValidationData:
             RecordError: A record cannot be read, or is invalid.
             LockstepError: All ranks together have fewer records than the hyperparameter validation_records.
         """
-        self._left_out.begin()
+        self._corrupt.restart()
         size = self._config.batch_size
         images = self._source.images(epoch, 0, repeat=False, train=False)
         batches = guarded(
@@ -158,16 +158,16 @@ class ValidationData:
         )
         read = 0
         cut = False
-        for images, labels in self._left_out.checked(batches):
+        for images, labels in self._corrupt.checked(batches):
             if cut := stop_requested():
                 break
             read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
         if any_rank(cut):
             raise StopRequestedError
-        self._left_out.tell(epoch)
+        self._corrupt.report(epoch)
         if self._config.validation_records:
-            check_total(self._channel.name, read + self._left_out.count, self._config.validation_records)
+            check_total(self._channel.name, read + self._corrupt.count, self._config.validation_records)
 
 
 def training_data(config: Config, folders: Folders | None = None) -> TrainingData:
@@ -224,9 +224,9 @@ def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:
     return tuple(sorted(set().union(*hvd.allgather_object(own, name=f"classes_of_{channel.name}"))))
 
 
-def _reading(config: Config, *, train: bool) -> Reading:
+def _reading(config: Config, *, train: bool) -> ReadOptions:
     shuffled = train and not config.cache  # cached images are shuffled in memory
-    return Reading(
+    return ReadOptions(
         seed=config.seed,
         shard_by=config.shard_by,
         shuffle_files=shuffled and config.shuffle_files,
@@ -237,12 +237,12 @@ def _reading(config: Config, *, train: bool) -> Reading:
     )
 
 
-def _source(config: Config, channel: Channel, classes: tuple[str, ...], left_out: LeftOut) -> Source:
-    passing = Passing(channel=channel, config=config, rank=hvd.rank(), left_out=left_out, classes=classes)
+def _source(config: Config, channel: Channel, classes: tuple[str, ...], corrupt: CorruptRecords) -> Source:
+    passing = Passing(channel=channel, config=config, rank=hvd.rank(), corrupt=corrupt, classes=classes)
     if not config.cache:
         return passing
     batches = iter(passing.images(0, 0, repeat=False, train=False).batch(_KEEPING).prefetch(1))
     sound = guarded(batches, channel, config, epoch=0, first=0, size=_KEEPING)
-    kept = Kept(left_out.checked(sound), config, hvd.rank())
-    left_out.tell(0)
+    kept = Kept(corrupt.checked(sound), config, hvd.rank())
+    corrupt.report(0)
     return kept

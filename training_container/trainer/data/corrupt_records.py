@@ -1,4 +1,4 @@
-"""Left out: skips and counts corrupt records, if `tolerate_corrupt_records` allows some."""
+"""Corrupt records: skips and counts corrupt records, if `tolerate_corrupt_records` allows some."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container.trainer.data.examples import RecordError
+from training_container.trainer.data.lockstep import Batch
 from training_container.trainer.demux.block_reader import corrupt_records_seen
-from training_container.trainer.examples import RecordError
-from training_container.trainer.lockstep import Batch
 
 _lock = threading.Lock()
 _undecodable = 0
 
 
-def left_out_so_far() -> int:
+def _seen() -> int:
     """Return the number of records that this process has left out, in all channels and epochs."""
     return corrupt_records_seen() + _undecodable
 
 
-def left_out_by_all_ranks() -> int:
+def corrupt_records_of_all_ranks() -> int:
     """Return the number of records that all ranks have left out. All ranks must call this together."""
-    return int(hvd.allreduce(tf.constant(left_out_so_far(), tf.int64), op=hvd.Sum, name="corrupt_records"))
+    return int(hvd.allreduce(tf.constant(_seen(), tf.int64), op=hvd.Sum, name="corrupt_records"))
 
 
-class LeftOut:
+class CorruptRecords:
     """Counts one rank's corrupt records in a channel's epoch: the CRC does not match, or the image does not decode.
 
     Args:
@@ -35,16 +35,16 @@ class LeftOut:
     def __init__(self, channel: str, tolerated: int) -> None:
         self.tolerated = tolerated
         self._channel = channel
-        self.begin()
+        self.restart()
 
-    def begin(self) -> None:
+    def restart(self) -> None:
         """Reset the count at the beginning of an epoch."""
-        self._before = left_out_so_far()
+        self._before = _seen()
 
     @property
     def count(self) -> int:
         """The number of records that this epoch has left out so far."""
-        return left_out_so_far() - self._before
+        return _seen() - self._before
 
     def checked(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield batches until the epoch has left out too many records.
@@ -57,7 +57,7 @@ class LeftOut:
             yield batch
         self._check()
 
-    def tell(self, epoch: int) -> None:
+    def report(self, epoch: int) -> None:
         """Print the number of records that this rank has left out of the epoch, if any."""
         if self.count:
             print(
@@ -91,13 +91,13 @@ class LeftOut:
             return image.ignore_errors().concatenate(nothing).take(1)
 
         def is_image(_image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-            return tf.cond(label >= 0, lambda: True, lambda: tf.numpy_function(_leave_out, [], tf.bool))
+            return tf.cond(label >= 0, lambda: True, lambda: tf.numpy_function(_count_undecodable, [], tf.bool))
 
         images = examples.interleave(image_or_nothing, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE)
         return images.filter(tf.autograph.experimental.do_not_convert(is_image))
 
 
-def _leave_out() -> bool:
+def _count_undecodable() -> bool:
     global _undecodable  # noqa: PLW0603  # a single count for the process, like corrupt_records_seen
     with _lock:
         _undecodable += 1

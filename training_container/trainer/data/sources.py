@@ -7,13 +7,13 @@ from typing import Protocol
 import numpy as np  # type: ignore[import-not-found]  # of the training environment
 import tensorflow as tf
 
-from training_container.trainer import augment
 from training_container.trainer.config import Config
-from training_container.trainer.examples import Step, parsed
-from training_container.trainer.file_channel import FileChannel
-from training_container.trainer.image_folder import labels_of
-from training_container.trainer.left_out import LeftOut
-from training_container.trainer.pipe_channel import PipeChannel
+from training_container.trainer.data import augment
+from training_container.trainer.data.corrupt_records import CorruptRecords
+from training_container.trainer.data.examples import Step, parsed
+from training_container.trainer.data.file_channel import FileChannel
+from training_container.trainer.data.image_folder import labels_of
+from training_container.trainer.data.pipe_channel import PipeChannel
 
 Channel = FileChannel | PipeChannel
 
@@ -37,14 +37,14 @@ class Passing:
         channel: The channel that provides the records, in order.
         config: The hyperparameters for size and augmentation.
         rank: The rank of this process, because augmentation differs between ranks.
-        left_out: The counter of images that cannot be decoded, if some are tolerated.
+        corrupt: The counter of images that cannot be decoded, if some are tolerated.
         classes: The names of the classes, if the channel is a folder of images.
     """
 
     channel: Channel
     config: Config
     rank: int
-    left_out: LeftOut
+    corrupt: CorruptRecords
     classes: tuple[str, ...] = ()
 
     @property
@@ -59,10 +59,10 @@ class Passing:
             elements = elements.repeat()
         seed = augment.mixed_seed(self.config.seed, epoch, self.rank, 1)
         bring = _bring_to_size(self.config, seed, train=train)
-        if self.left_out.tolerated:
+        if self.corrupt.tolerated:
             # Images that are left out do not count towards `first`, so the images before it must be decoded, too.
             numbered = elements.map(_plain(parse), num_parallel_calls=tf.data.AUTOTUNE).enumerate()
-            return self.left_out.of(numbered, bring, self.config.image_size).skip(first)
+            return self.corrupt.of(numbered, bring, self.config.image_size).skip(first)
 
         def image(number: tf.Tensor, *element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             encoded, label = parse(*element)
