@@ -16,8 +16,8 @@ from training_container.contract.stopping import StoppedError
 from training_container.contract.training_job import Folders, TrainingJob
 from training_container.trainer.cluster import Cluster
 from training_container.trainer.config import Config
-from training_container.trainer.course import DivergedError
 from training_container.trainer.loop import Training
+from training_container.trainer.training_state import DivergedError
 
 pytestmark = [
     pytest.mark.usefixtures("one_rank"),
@@ -108,7 +108,7 @@ def test_a_stop_during_validation_is_resumed_with_the_validation(
     after = capsys.readouterr().out
     assert "Continuing after step 4: epoch 2 is trained and is validated first." in after
     assert (before, before + lines(after)) == (undisturbed[:1], undisturbed)
-    assert again.course.progress.step == 6
+    assert again.state.progress.step == 6
 
 
 def test_an_epoch_is_saved_once_before_its_validation(folders: Folders) -> None:
@@ -139,7 +139,7 @@ def test_the_best_epoch_is_always_saved_and_exported_by_early_stopping(
 
     def validate(batches: Iterable[object]) -> dict[str, float]:
         list(batches)
-        epoch = training.course.progress.epoch + 1
+        epoch = training.state.progress.epoch + 1
         weights.setdefault(epoch, training.model.get_weights())
         top1 = {1: 0.5, 2: 0.7, 3: 0.1, 4: 0.2, 5: 0.3}.get(epoch, 0.7)
         return {"validation_loss": 1.0, "validation_top1": top1}
@@ -171,7 +171,7 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folders: Fol
 
     def overflows(batches: list[tuple[tf.Tensor, tf.Tensor]]) -> object:
         outcome = whole_step(batches)
-        if training.course.progress.step == 3:
+        if training.state.progress.step == 3:
             training.model.trainable_variables[0].assign_add(tf.fill([3, 3, 3, 16], np.inf))
         return outcome
 
@@ -187,7 +187,7 @@ def test_a_validation_loss_of_nan_ends_the_job_and_keeps_the_last_checkpoint(fol
     training = started(folders)
 
     def validate(batches: Iterable[object]) -> dict[str, float]:
-        return scripted(0.5, loss=math.nan if training.course.progress.epoch else 1.0)(batches)
+        return scripted(0.5, loss=math.nan if training.state.progress.epoch else 1.0)(batches)
 
     training.validate = validate  # type: ignore[assignment]
     words = r"The validation loss is nan after step 4 \(epoch 2\): training diverged. The last good .* of step 2\."

@@ -21,7 +21,6 @@ from training_container.trainer.artifacts import export
 from training_container.trainer.checkpoints.checkpoints import Checkpoints, resume
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
-from training_container.trainer.course import Course
 from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
 from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.models import build_model
@@ -29,6 +28,7 @@ from training_container.trainer.precision import policy
 from training_container.trainer.reporting.reporter import Reporter
 from training_container.trainer.step import Batch, Outcome, TrainStep, groups
 from training_container.trainer.timing import StepTimes
+from training_container.trainer.training_state import TrainingState
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
 
 # One of so many steps runs in separate parts, to distinguish computing from averaging (see timing.py).
@@ -78,7 +78,7 @@ class Training:
         # Horovod 3 and 4: the number of ranks scales the rate (schedule.py), and gradients are averaged (step.py).
         self.step = TrainStep(self.model, config)
         self.validate = Validation(self.model, config)
-        self.course = Course(config, ranks.size, lambda: self.data.steps_per_epoch)
+        self.state = TrainingState(config, ranks.size, lambda: self.data.steps_per_epoch)
         self.checkpoints = Checkpoints(
             job.folders.checkpoints,
             keep=config.keep_checkpoints,
@@ -95,7 +95,7 @@ class Training:
         """Synchronize all ranks to the newest checkpoint, or to the initial state without one."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
         self.saved = saved = resume(self.checkpoints)
-        continuing = self.course.resume(saved) if saved else ""
+        continuing = self.state.resume(saved) if saved else ""
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
@@ -105,11 +105,11 @@ class Training:
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
-        while not self.course.is_over:
-            if not self.course.progress.awaits_validation:
+        while not self.state.is_over:
+            if not self.state.progress.awaits_validation:
                 self.train_epoch()
             self.finish_epoch()
-        if self.config.early_stop_epochs and not self.course.is_best:
+        if self.config.early_stop_epochs and not self.state.is_best:
             self.go_back_to_best()
         if not self.metrics and self.validation_data:  # no epoch was left to train
             self.metrics = self.validated()
@@ -121,27 +121,27 @@ class Training:
 
     def train_epoch(self) -> None:
         """Train the rest of the epoch."""
-        course, done, every = self.course, self.course.progress, self.config.checkpoint_every_steps
+        state, done, every = self.state, self.state.progress, self.config.checkpoint_every_steps
         batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
         for group in groups(batches, self.config.accumulate_steps, self.times):
             outcome = self.train_step(group)
             if not math.isfinite(outcome.loss):
-                raise course.diverged(f"The loss is {outcome.loss} in {course.place(1)}", self.saved)
-            course.step_done(outcome.loss, len(group))
+                raise state.diverged(f"The loss is {outcome.loss} in {state.place(1)}", self.saved)
+            state.step_done(outcome.loss, len(group))
             if outcome.stop:
                 self.checkpoint()
-                raise StoppedError(f"Stopped after step {course.progress.step}; the checkpoint is written.")
-            if every and course.progress.step % every == 0:
+                raise StoppedError(f"Stopped after step {state.progress.step}; the checkpoint is written.")
+            if every and state.progress.step % every == 0:
                 self.checkpoint()
             if self.reporter:
-                self.reporter.step(course.progress, course.steps_per_epoch, self.times)
-        speed = (course.progress.images - done.images) / (time.perf_counter() - started)
+                self.reporter.step(state.progress, state.steps_per_epoch, self.times)
+        speed = (state.progress.images - done.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
     def finish_epoch(self) -> None:
         """Validate, log and save, if they are due."""
-        config, done = self.config, self.course.progress
+        config, done = self.config, self.state.progress
         epoch = done.epoch + 1
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
@@ -150,15 +150,15 @@ class Training:
         due = epoch % config.checkpoint_every == 0 or epoch == config.epochs
         validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
         path = self.judge(save=due) if validates else None
-        self.course.epoch_done(self.metrics.get("validation_top1"))
+        self.state.epoch_done(self.metrics.get("validation_top1"))
         if self.reporter:
             self.reporter.epoch(epoch, self.metrics)
-        best = self.course.is_best and validates
+        best = self.state.is_best and validates
         if validates and due:
-            self.saved = self.course.progress
+            self.saved = self.state.progress
             if path:
                 self.checkpoints.amend(path, self.saved, best=best)
-        elif due or best or self.course.is_over:
+        elif due or best or self.state.is_over:
             self.checkpoint(best=best)
         if self.reporter:
             self.reporter.sync()
@@ -173,21 +173,21 @@ class Training:
         Returns:
             The checkpoint, on rank 0; None without one.
         """
-        self.course.epoch_trained()
+        self.state.epoch_trained()
         former, path = self.saved, self.checkpoint() if save else None
         self.metrics |= self.validated()
         loss = self.metrics["validation_loss"]
         if not math.isfinite(loss):
             if path:
                 self.checkpoints.discard(path)  # otherwise the next start would continue from it
-            raise self.course.diverged(f"The validation loss is {loss} after {self.course.place()}", former)
+            raise self.state.diverged(f"The validation loss is {loss} after {self.state.place()}", former)
         return path
 
     def train_step(self, batches: Sequence[Batch]) -> Outcome:
         """Train on the batches of a step, together with all other ranks."""
-        if self.course.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
-            return self.step.in_parts(batches, self.course.rate, self.times, self.stop_requested())
-        return self.step(batches, self.course.rate, self.stop_requested())
+        if self.state.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
+            return self.step.in_parts(batches, self.state.rate, self.times, self.stop_requested())
+        return self.step(batches, self.state.rate, self.stop_requested())
 
     def validated(self) -> dict[str, float]:
         """Return the metrics of the network in the state in which it would be exported. All ranks take part.
@@ -197,7 +197,7 @@ class Training:
         """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
         average_batch_norm_statistics(self.step.statistics)
-        done = self.course.progress
+        done = self.state.progress
         try:
             with self.step.averaged():
                 return self.validate(self.validation_data.epoch(done.epoch, self.stop_requested))
@@ -210,13 +210,13 @@ class Training:
         """Save a checkpoint, and return it on rank 0. All ranks take part."""
         average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
-        self.saved = done = self.course.progress
+        self.saved = done = self.state.progress
         return self.checkpoints.save(done, best=best) if self.ranks.is_main else None
 
     def check_weights(self) -> None:
         """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
         if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
-            raise self.course.diverged(f"A weight is not finite after {self.course.place()}", self.saved)
+            raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
     def go_back_to_best(self) -> None:
         """Restore the network of the best epoch after early stopping. All ranks take part."""
@@ -225,7 +225,7 @@ class Training:
             self.metrics = self.metrics | self.validated()
             self.exported_epoch = best.epoch
         if self.ranks.is_main:
-            print(self.course.exports(best))
+            print(self.state.exports(best))
 
     def report(self, seconds: float) -> dict[str, object]:
         """Return the content of report.json: the hyperparameters and the results."""
@@ -237,9 +237,9 @@ class Training:
             "images_per_second": self.metrics.get("images_per_second"),
             "precision": policy(self.config),
             "ranks": self.ranks.size,
-            "epochs_trained": self.course.progress.epoch,
-            "exported_epoch": self.exported_epoch or self.course.progress.epoch,
-            "steps_trained": self.course.progress.step,
+            "epochs_trained": self.state.progress.epoch,
+            "exported_epoch": self.exported_epoch or self.state.progress.epoch,
+            "steps_trained": self.state.progress.step,
             "training_images": self.data.images,
             "training_images_per_epoch": self.data.images_per_epoch,
             "class_names": self.data.classes,

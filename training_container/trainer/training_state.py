@@ -1,4 +1,4 @@
-"""Course: the progress of a training, and the decisions that depend on it: the learning rate, and when to stop.
+"""Training state: the progress of a training, and the decisions that depend on it: the learning rate, and when to stop.
 
 It is the same on every rank, because all ranks count the same steps and get the same losses. This module does not
 import TensorFlow.
@@ -17,7 +17,7 @@ class DivergedError(RuntimeError):
     """The loss, or a weight, is not a finite number."""
 
 
-class Course:
+class TrainingState:
     """The progress of one training, and its decisions.
 
     Args:

@@ -2,17 +2,17 @@ import pytest
 
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.config import Config
-from training_container.trainer.course import Course
+from training_container.trainer.training_state import TrainingState
 
 SETTINGS = {"epochs": 10, "warmup_epochs": 0, "learning_rate": 0.1, "lr_power": 1, "batch_size": 8}
 
 
-def course(ranks: int = 2, batches: int | None = 4, **settings: float) -> Course:
-    return Course(Config(**SETTINGS | settings), ranks, lambda: batches)
+def state(ranks: int = 2, batches: int | None = 4, **settings: float) -> TrainingState:
+    return TrainingState(Config(**SETTINGS | settings), ranks, lambda: batches)
 
 
 def test_steps_images_and_losses_are_counted_and_reset_by_an_epoch() -> None:
-    going = course(accumulate_steps=3)
+    going = state(accumulate_steps=3)
     assert going.steps_per_epoch == 2  # one step of three batches, and one of a single batch
     going.step_done(2.0, 3)
     going.step_done(1.0, 1)
@@ -28,7 +28,7 @@ def test_steps_images_and_losses_are_counted_and_reset_by_an_epoch() -> None:
 
 
 def test_the_rate_follows_the_steps() -> None:
-    going = course(batches=4)
+    going = state(batches=4)
     rates = []
     for _ in range(5):
         rates.append(going.rate)
@@ -37,7 +37,7 @@ def test_the_rate_follows_the_steps() -> None:
 
 
 def test_training_ends_early_when_top_1_does_not_improve() -> None:
-    going = course(early_stop_epochs=2)
+    going = state(early_stop_epochs=2)
     for top1, is_best, is_over in ((0.5, True, False), (0.4, False, False), (0.6, True, False), (0.6, False, False)):
         going.epoch_done(top1)
         assert (going.is_best, going.is_over) == (is_best, is_over)
@@ -47,7 +47,7 @@ def test_training_ends_early_when_top_1_does_not_improve() -> None:
 
 
 def test_without_early_stop_training_ends_with_its_epochs() -> None:
-    going = course(epochs=2)
+    going = state(epochs=2)
     going.epoch_done(0.5)
     assert not going.is_over
     going.epoch_done(0.4)
@@ -56,7 +56,7 @@ def test_without_early_stop_training_ends_with_its_epochs() -> None:
 
 def test_the_same_ranks_continue_from_their_position() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8, loss_sum=5.0, loss_steps=2)
-    going = course()
+    going = state()
     assert going.resume(saved) == "Continuing after step 14, in epoch 4."
     assert going.progress == saved
 
@@ -65,12 +65,12 @@ def test_the_same_ranks_continue_from_their_position() -> None:
 def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
     ranks: int, batches: int | None, steps: int
 ) -> None:
-    going = course(ranks=2)
+    going = state(ranks=2)
     for _ in range(4):
         going.step_done(1.0, 1)
     going.epoch_trained()
     saved = Progress.from_json(going.progress.to_json())
-    again = course(ranks=ranks, batches=batches)
+    again = state(ranks=ranks, batches=batches)
     assert again.resume(saved).startswith("Continuing after step 4: epoch 1 is trained and is validated first.")
     done = again.progress
     assert (done.awaits_validation, done.loss_sum, done.loss_steps) == (True, 4.0, 4)
@@ -82,19 +82,19 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
 
 def test_another_number_of_ranks_rescales_the_rate_and_is_reported() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
-    going = course(ranks=1, batches=8)
+    going = state(ranks=1, batches=8)
     sentence = going.resume(saved)
     assert "The checkpoint is of 2 ranks with 8 images each, but this job has 1 rank with 8 each" in sentence
     assert "with the learning rate of 1 rank" in sentence
     assert (going.progress.epoch, going.progress.step_in_epoch) == (3, 4)
-    same = course(ranks=2, batches=4)
+    same = state(ranks=2, batches=4)
     same.resume(saved)
     assert going.rate == pytest.approx(same.rate / 2)
 
 
 def test_a_resumed_stream_has_its_previous_length() -> None:
     saved = Progress(epoch=3, step=14, step_in_epoch=2, ranks=2, batch_size=8)
-    stream, counted = course(batches=None), course(batches=4)
+    stream, counted = state(batches=None), state(batches=4)
     assert stream.steps_per_epoch is None
     stream.resume(saved)
     counted.resume(saved)
@@ -106,7 +106,7 @@ def test_a_resumed_stream_has_its_previous_length() -> None:
     [(None, "There is no checkpoint yet"), (Progress(step=12), "The last good checkpoint is of step 12")],
 )
 def test_a_divergence_is_reported_with_its_step_and_last_checkpoint(saved: Progress | None, words: str) -> None:
-    going = course()
+    going = state()
     going.step_done(1.0, 1)
     sentence = str(going.diverged(f"The loss is nan in {going.place(1)}", saved))
     assert sentence.startswith(f"The loss is nan in step 2 (epoch 1): training diverged. {words}. Reduce learning_rate")
