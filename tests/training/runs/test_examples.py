@@ -13,7 +13,7 @@ import pytest
 
 from training_container.trainer.checkpoints import files
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 @pytest.mark.parametrize("example", ["keras_fit", "custom_loop"])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.training.conftest import TINY
-from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
+from tests.training.two_ranks import on_two_ranks
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.trainer.config import Config
 from training_container.trainer.data.shards import balanced

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_scripts import archive
+from tests.training.launcher.test_scripts import archive
 from training_container.launcher.failure import FailureWatch, report_line
 from training_container.launcher.stalls import variables
 

@@ -4,7 +4,8 @@
     export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_MPI=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_PYTORCH=1
     PATH=$PWD/ompi5/bin:$PWD/.venv-training/bin:$PATH pip install --no-build-isolation --no-deps --no-cache-dir \
         --target ompi5/horovod horovod==0.28.1
-    OPEN_MPI_5=$PWD/ompi5 OPEN_MPI_5_HOROVOD=$PWD/ompi5/horovod python -m pytest tests/training/test_open_mpi_5.py
+    OPEN_MPI_5=$PWD/ompi5 OPEN_MPI_5_HOROVOD=$PWD/ompi5/horovod \
+        python -m pytest tests/training/launcher/test_open_mpi_5.py
 
 (Horovod as built for Debian's Open MPI 4 cannot be loaded with 5: it requires libmpi_cxx, which 5 no longer has.)
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.conftest import REPOSITORY
-from tests.training.test_scripts import archive
+from tests.training.launcher.test_scripts import archive
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.launcher import scripts
 from training_container.launcher.command import rank_command

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY
-from tests.training.test_fifo import ERRORS, fed, framed, until_failure, values
+from tests.training.trainer.demux.test_fifo import ERRORS, fed, framed, until_failure, values
 from training_container.trainer.demux import demultiplexer, fifo
 
 Share = Callable[..., tf.data.Dataset]

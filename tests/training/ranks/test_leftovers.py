@@ -17,7 +17,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]
 Train = Callable[..., "tuple[subprocess.Popen[str], Path]"]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 # Usually seconds suffice; only a training job that never ends takes this long.
 PATIENCE_SECONDS = 90
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun on this machine")

@@ -15,8 +15,8 @@ import pytest
 import tensorflow as tf
 
 from examples.digits.write_campaigns import example
-from tests.training.ranks import on_two_ranks
 from tests.training.streams import feed
+from tests.training.two_ranks import on_two_ranks
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
 from training_container.trainer.config import Config

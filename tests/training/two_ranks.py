@@ -1,6 +1,7 @@
-"""Ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; mpirun runs this file."""
+"""Two ranks: runs a function of a test file on two real ranks. Tests call `on_two_ranks`; mpirun runs this file."""
 
 import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -32,11 +33,10 @@ def on_two_ranks(function: Callable[..., Any], folder: Path, *arguments: str) ->
         "TMPDIR": str(folder),
         "SAGEMAKER_BASE_DIR": str(folder / "none"),
     }
-    module = (
-        f"tests.training.{function.__module__.rpartition('.')[2]}"  # pytest imports test files without their package
-    )
+    # pytest imports test files without their package.
+    module = ".".join(Path(inspect.getfile(function)).relative_to(REPOSITORY).with_suffix("").parts)
     command = ["mpirun", "--allow-run-as-root", "-np", "2", "--host", "localhost:2", "--bind-to", "none"]
-    command += [sys.executable, "-m", "tests.training.ranks", str(folder), module, function.__name__]
+    command += [sys.executable, "-m", "tests.training.two_ranks", str(folder), module, function.__name__]
     ended = subprocess.run(
         [*command, *arguments],
         env=environment,

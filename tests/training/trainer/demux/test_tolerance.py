@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tests.training.test_fifo import framed, values
+from tests.training.trainer.demux.test_fifo import framed, values
 from training_container.trainer.demux import block_reader, fifo
 
 RECORDS = [b"zero", b"one", b"two", b"three", b"four"]
