@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_container.trainer.demux import block_reader, fifo
-from training_container.trainer.demux.demultiplexer import PROGRAM, rank_fifo
+from training_container.trainer.demux import record_reader
+from training_container.trainer.demux.demultiplexer import rank_fifo
 
 ROUNDS = 11
 JPEG_SIDE = 400
@@ -46,9 +46,9 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
         write_records(large, [os.urandom(110_000)], 5000)
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
-        fallback = _by_python if fifo.plugin_loaded() else None
+        fallback = _by_python if record_reader.plugin_loaded() else None
         return {
-            "plugin": fifo.plugin_loaded(),
+            "plugin": record_reader.plugin_loaded(),
             "raw_110_kb": against_file(large, _total, rounds),
             "raw_1_kb": against_file(small, _total, rounds),
             "jpeg_110_kb": against_file(images, _decoded_total, rounds),
@@ -66,7 +66,6 @@ def demultiplexer(rounds: int = ROUNDS) -> dict[str, Any]:
         write_records(small, [os.urandom(1000)], 300_000)
         write_records(images, jpegs(8), 1200)
         return {
-            "native": PROGRAM.exists(),
             "raw_110_kb": shared_against_own(large, "raw", rounds),
             "raw_1_kb": shared_against_own(small, "raw", rounds),
             "jpeg_110_kb": shared_against_own(images, "jpeg", rounds),
@@ -95,7 +94,7 @@ def against_file(
     reader: Callable[[str], tf.data.Dataset] | None = None,
 ) -> dict[str, Any]:
     """Return the ratio of reading through a FIFO to reading the file."""
-    read = reader or (lambda path: fifo.records(path, CHANNEL))
+    read = reader or (lambda path: record_reader.fifo_records(path, CHANNEL))
 
     def from_file() -> float:
         return _seconds(lambda: consume(tf.data.TFRecordDataset(str(file))))
@@ -179,7 +178,8 @@ def _memory() -> str | None:
 
 
 def _by_python(path: str) -> tf.data.Dataset:
-    return block_reader.fifo_records(path, CHANNEL, tolerate=0, timeout_seconds=fifo.TIMEOUT_SECONDS)
+    timeout = record_reader.TIMEOUT_SECONDS
+    return record_reader.fifo_records_in_python(path, CHANNEL, tolerate=0, timeout_seconds=timeout)
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from training_container.trainer.data.examples import RecordError
 from training_container.trainer.data.lockstep import Batch
-from training_container.trainer.demux.block_reader import corrupt_records_seen
+from training_container.trainer.demux.framing import corrupt_records_seen
 
 _lock = threading.Lock()
 _undecodable = 0

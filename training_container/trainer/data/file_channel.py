@@ -11,7 +11,7 @@ from training_container.trainer.data import image_folder
 from training_container.trainer.data.augment import mixed_seed
 from training_container.trainer.data.read_options import ChannelError, Place, ReadOptions
 from training_container.trainer.data.shards import Shard, files_of, shard
-from training_container.trainer.demux import block_reader
+from training_container.trainer.demux import record_reader
 
 Files = list[Path]
 
@@ -103,7 +103,7 @@ class FileChannel:
     def _interleaved(self, names: list[str], read: Callable[[tf.Tensor], tf.data.Dataset]) -> tf.data.Dataset:
         """Read files sequentially, or several at once, taking one record of each in turn."""
         if self._reading.tolerate:
-            return block_reader.file_records(names, self.name, tolerate=self._reading.tolerate)
+            return record_reader.file_records(names, self.name, tolerate=self._reading.tolerate)
         at_once = max(1, min(self._reading.parallel_reads, len(names)))
         paths = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, shape=[len(names)]))
         return paths.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)

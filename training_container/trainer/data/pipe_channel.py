@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from training_container.trainer.data.file_channel import shuffled
 from training_container.trainer.data.read_options import Place, ReadOptions
-from training_container.trainer.demux import demultiplexer, fifo
+from training_container.trainer.demux import demultiplexer, record_reader
 
 
 class PipeChannel:
@@ -43,7 +43,7 @@ class PipeChannel:
         counting when a training is resumed on another host. The epoch only affects shuffling.
         """
         number, self._opened = self._opened, self._opened + 1
-        records = fifo.records(
+        records = record_reader.fifo_records(
             self._path(number),
             self._stream,
             tolerate=self._reading.tolerate,

@@ -2,6 +2,7 @@
 
 Ranks cannot share a FIFO, because each would get fragments of records. One channel per rank soon exceeds SageMaker's
 limit of 20. So each rank has its own FIFO on the host, and record i of the stream goes to local rank i mod ranks.
+native/demux.cc is the program.
 """
 
 import atexit
@@ -13,11 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_container.trainer.demux.byte_blocks import ending
+from training_container.trainer.demux.record_reader import ending
 
-PROGRAM = Path(sys.prefix) / "lib" / "traingrid" / "deal"
-"""The demultiplexer that setup/training.sh builds; if it does not exist, dealer.py replaces it."""
-_PACKAGE = Path(__file__).resolve().parents[3]
+PROGRAM = Path(sys.prefix) / "lib" / "traingrid" / "demux"
+"""The program that setup/training.sh builds, on Linux."""
 _running: list["subprocess.Popen[bytes]"] = []
 
 
@@ -26,7 +26,7 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
 ) -> str:
     """Return the path of the FIFO from which this rank reads its share of a channel's stream in one epoch.
 
-    Local rank 0 starts the demultiplexer, which ends with that rank. Each rank reads its FIFO with fifo.records. If the
+    Local rank 0 starts the demultiplexer, which ends with that rank. Each rank reads its FIFO with fifo_records. If the
     stream is invalid, all ranks fail with the same message. A rank may close its FIFO early; when all ranks have, the
     stream is closed. The only rank of a host reads the stream directly.
 
@@ -37,10 +37,18 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
         local_rank: This rank's number on its host.
         local_size: The number of ranks on the host. All of them must call this for the same epochs.
         timeout_seconds: The maximum time until the stream appears, without data, and until all ranks open their FIFOs.
+
+    Raises:
+        FileNotFoundError: The demultiplexer is not built, and the host has several ranks.
     """
     source = folder / f"{channel}_{epoch}"
     if local_size == 1:
         return str(source)
+    if not PROGRAM.exists():
+        raise FileNotFoundError(
+            f"Channel {channel}: the demultiplexer {PROGRAM} is missing, which distributes the stream to this host's "
+            "ranks. `make setup` builds it, on Linux. Otherwise set the input mode to File, or streams to rank."
+        )
     place = _place(folder)
     fifos = [place / f"{channel}_{epoch}.rank{rank}of{local_size}" for rank in range(local_size)]
     if local_rank == 0:
@@ -57,9 +65,9 @@ def _place(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"traingrid-{os.getuid()}-{digest}"
 
 
-def _make(fifo: Path, unless_said_otherwise: str) -> None:
+def _make(fifo: Path, failure: str) -> None:
     """Create a FIFO that replaces one of an earlier run. A rank that has already opened the old one detects that."""
-    ending(str(fifo)).write_text(unless_said_otherwise)
+    ending(str(fifo)).write_text(failure)
     fresh = fifo.with_name(f"{fifo.name}.new")
     fresh.unlink(missing_ok=True)
     os.mkfifo(fresh, 0o600)
@@ -67,17 +75,14 @@ def _make(fifo: Path, unless_said_otherwise: str) -> None:
 
 
 def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]) -> None:
-    python = [sys.executable, "-m", "training_container.trainer.demux.python_demultiplexer"]
-    program = [str(PROGRAM)] if PROGRAM.exists() else python
     atexit.unregister(_end)
     atexit.register(_end, fifos[0].parent)
     for process in [one for one in _running if one.poll() is not None]:
         _close(process)
     _running.append(
         subprocess.Popen(
-            [*program, channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)],
+            [PROGRAM, channel, str(source), f"{timeout_seconds:g}", *map(str, fifos)],
             stdin=subprocess.PIPE,  # its lifeline: it is closed when this process ends for any reason
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_PACKAGE), os.environ.get("PYTHONPATH", "")])},
         )
     )
 

@@ -42,13 +42,11 @@ class Splitter:
         channel: The channel's name, for error messages.
         source: The path that the bytes come from, for error messages.
         tolerate: The number of records that are skipped (and counted) if their data CRC does not match.
-        whole: If true, return whole records, with their framing and without checking the data CRC, for the
-            demultiplexer.
     """
 
-    def __init__(self, channel: str, source: str, *, tolerate: int = 0, whole: bool = False) -> None:
+    def __init__(self, channel: str, source: str, *, tolerate: int = 0) -> None:
         self._channel, self._source = channel, source
-        self.tolerate, self._whole = tolerate, whole
+        self.tolerate = tolerate
         self._parts: list[bytes] = []
         self.held = 0  # bytes of an incomplete record
         self._wanted = HEADER  # number of bytes needed for the next action
@@ -88,12 +86,9 @@ class Splitter:
             if end > size:
                 self._wanted = end - position
                 break
-            if self._whole:
-                records.append(data[position:end])
-            else:
-                content = data[position + HEADER : end - FOOTER]
-                if self._sound(content, data[end - FOOTER : end]):
-                    records.append(content)
+            content = data[position + HEADER : end - FOOTER]
+            if self._sound(content, data[end - FOOTER : end]):
+                records.append(content)
             self.start += end - position
             self.record += 1
             position = end

@@ -1,4 +1,4 @@
-"""One stream, distributed to the ranks of a host by the native demultiplexer and by the one in Python."""
+"""One stream, distributed to the ranks of a host by the demultiplexer."""
 
 import os
 import re
@@ -15,26 +15,22 @@ import pytest
 import tensorflow as tf
 
 from tests.training.conftest import REPOSITORY
-from tests.training.trainer.demux.test_fifo import ERRORS, fed, framed, until_failure, values
-from training_container.trainer.demux import demultiplexer, fifo
+from tests.training.trainer.demux.test_record_reader import ERRORS, fed, framed, until_failure, values
+from training_container.trainer.demux import demultiplexer, record_reader
 
 Share = Callable[..., tf.data.Dataset]
 LARGE = [bytes([number]) * 50_000 for number in range(200)]  # 10 MB, more than two FIFOs can hold
 SMALL = [number.to_bytes(2, "little") * 500 for number in range(5000)]  # 5 MB
 
 
-@pytest.fixture(params=["native", "python"])
-def share(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Share]:
+@pytest.fixture
+def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Share]:
     """A function that opens a rank's share of the stream in tmp_path/train_0."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the folder of the ranks' FIFOs
-    if request.param == "python":
-        monkeypatch.setattr(demultiplexer, "PROGRAM", Path("/nowhere/deal"))
-    elif not demultiplexer.PROGRAM.exists():
-        pytest.skip("the native demultiplexer was not built")
 
     def records(rank: int, ranks: int, timeout_seconds: float = 20.0) -> tf.data.Dataset:
         path = demultiplexer.rank_fifo(tmp_path, "train", 0, rank, ranks, timeout_seconds=timeout_seconds)
-        return fifo.records(path, "train", timeout_seconds=timeout_seconds)
+        return record_reader.fifo_records(path, "train", timeout_seconds=timeout_seconds)
 
     yield records
     while demultiplexer._running:
@@ -116,7 +112,7 @@ def test_a_corrupt_record_fails_its_rank_while_the_stream_continues(
     share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[bytes], reader: str
 ) -> None:
     if reader == "python":
-        monkeypatch.setattr(fifo, "plugin_loaded", lambda: False)
+        monkeypatch.setattr(record_reader, "plugin_loaded", lambda: False)
     data = bytearray(framed(records))
     data[12 + len(records[0]) // 2] ^= 1
     fed(tmp_path / "train_0", bytes(data))
@@ -137,9 +133,17 @@ def test_fewer_records_than_ranks_fail_every_rank(share: Share, tmp_path: Path) 
         assert "has 1 record(s), fewer than this host's 2 ranks." in failure
 
 
+def test_a_missing_program_fails_every_rank_before_it_waits(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demultiplexer, "PROGRAM", Path("/nowhere/demux"))
+    for rank in range(2):
+        with pytest.raises(FileNotFoundError, match="Channel train: the demultiplexer /nowhere/demux is missing"):
+            share(rank, 2)
+    share(0, 1)  # the only rank of a host reads the stream itself
+
+
 def test_a_stream_that_never_comes_fails_every_rank(share: Share, tmp_path: Path) -> None:
     path = demultiplexer.rank_fifo(tmp_path, "train", 0, 0, 2, timeout_seconds=2)
-    shares = [fifo.records(path, "train", timeout_seconds=20), share(1, 2)]
+    shares = [record_reader.fifo_records(path, "train", timeout_seconds=20), share(1, 2)]
     with ThreadPoolExecutor(2) as both:  # otherwise the error would be that a rank did not begin to read
         for _, failure in both.map(until_failure, shares):
             assert f"Channel train: nothing wrote to {tmp_path / 'train_0'} within 2 s." in failure

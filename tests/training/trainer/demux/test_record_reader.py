@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.demux import block_reader, fifo
+from training_container.trainer.demux import record_reader
 from training_container.trainer.demux.framing import masked_crc
 
 Reader = Callable[..., tf.data.Dataset]
@@ -24,14 +24,16 @@ SMALL = (b"hello", b"", b"seven b")
 
 @pytest.fixture(params=["plugin", "python"])
 def read(request: pytest.FixtureRequest) -> Reader:
-    """`fifo.records`, with and without the plugin."""
+    """`fifo_records`, with and without the plugin."""
     if request.param == "python":
-        return lambda path, timeout_seconds=30.0: block_reader.fifo_records(
+        return lambda path, timeout_seconds=30.0: record_reader.fifo_records_in_python(
             str(path), "train", tolerate=0, timeout_seconds=timeout_seconds
         )
-    if not fifo.plugin_loaded():
+    if not record_reader.plugin_loaded():
         pytest.skip("the native plugin was not built")
-    return lambda path, timeout_seconds=30.0: fifo.records(str(path), "train", timeout_seconds=timeout_seconds)
+    return lambda path, timeout_seconds=30.0: record_reader.fifo_records(
+        str(path), "train", timeout_seconds=timeout_seconds
+    )
 
 
 def framed(records: Sequence[bytes]) -> bytes:

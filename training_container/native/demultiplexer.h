@@ -2,8 +2,8 @@
 //
 // Ranks wait for each other in every step, so a rank without data must get its record even if the next rank's FIFO is
 // full. Only in that case are bytes kept in memory.
-#ifndef TRAINGRID_NATIVE_DEALER_H_
-#define TRAINGRID_NATIVE_DEALER_H_
+#ifndef TRAINGRID_NATIVE_DEMULTIPLEXER_H_
+#define TRAINGRID_NATIVE_DEMULTIPLEXER_H_
 
 #include <poll.h>
 
@@ -19,10 +19,10 @@
 
 namespace traingrid {
 
-class Dealer {
+class Demultiplexer {
  public:
   // `lifeline` is a descriptor that becomes readable or closed when the parent process ends; -1 without one.
-  Dealer(const std::string& channel, const std::string& path, double timeout_seconds, int lifeline,
+  Demultiplexer(const std::string& channel, const std::string& path, double timeout_seconds, int lifeline,
          const std::vector<std::string>& fifos)
       : timeout_(timeout_seconds), lifeline_(lifeline), source_(channel, path, timeout_seconds), framing_(channel, path),
         block_(kBlock) {
@@ -30,13 +30,13 @@ class Dealer {
   }
 
   // Distributes the whole stream. Returns false if it is invalid, with the reason in failure(), or has no readers.
-  bool Deal() {
+  bool Distribute() {
     if (!Continue() || !source_.Wait([this] { return !Wanted(); })) return Ended();
     while (mean() >= kWorthSplicing || framing_.records() < kSample) {
       if (!Continue()) return Ended();
-      if (!DealOneByMoving()) return Ended();
+      if (!MoveOne()) return Ended();
     }
-    return DealInBlocks();
+    return CopyInBlocks();
   }
 
   // Writes the error for every remaining rank, and waits for ranks that have not opened their FIFO yet.
@@ -66,7 +66,7 @@ class Dealer {
   static constexpr int kPatienceMilliseconds = 20;    // time for a full FIFO to be read, before bytes are kept
 
   // For large records: reads the header, and splices the rest from pipe to pipe. Returns false at the end or an error.
-  bool DealOneByMoving() {
+  bool MoveOne() {
     char header[kHeader];
     size_t held = 0;
     while (held < kHeader) {
@@ -113,7 +113,7 @@ class Dealer {
   }
 
   // For small records: reads a block at a time, and splits it in memory.
-  bool DealInBlocks() {
+  bool CopyInBlocks() {
     size_t held = 0;  // bytes in the block that are not distributed yet
     for (;;) {
       if (!Continue()) return Ended();
@@ -125,18 +125,18 @@ class Dealer {
         return Ended();
       }
       held += got;
-      const size_t dealt = DealBlock(held);
+      const size_t copied = CopyBlock(held);
       if (!framing_.failure().empty()) {
         Stop(0);
         return Ended();
       }
-      std::copy(block_.begin() + dealt, block_.begin() + held, block_.begin());
-      held -= dealt;
+      std::copy(block_.begin() + copied, block_.begin() + held, block_.begin());
+      held -= copied;
     }
   }
 
   // Distributes the complete records in the first `size` bytes of the block. Returns the number of their bytes.
-  size_t DealBlock(size_t size) {
+  size_t CopyBlock(size_t size) {
     std::vector<std::vector<iovec>> slices(ranks_.size());
     size_t at = 0;
     uint64_t length;
@@ -256,4 +256,4 @@ class Dealer {
 
 }  // namespace traingrid
 
-#endif  // TRAINGRID_NATIVE_DEALER_H_
+#endif  // TRAINGRID_NATIVE_DEMULTIPLEXER_H_

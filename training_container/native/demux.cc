@@ -1,6 +1,6 @@
 // The demultiplexer: reads one stream of records, and distributes them to the FIFOs of a host's ranks.
 //
-//     deal CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
+//     demux CHANNEL SOURCE TIMEOUT_SECONDS FIFO...
 //
 // SOURCE is a FIFO that may appear later. The other FIFOs exist. Beside each is a file FIFO.ending, which contains an
 // error message in case this process is killed; it is emptied if the stream ends successfully. Standard input is the
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "dealer.h"
+#include "demultiplexer.h"
 
 int main(int count, char** arguments) {
   if (count < 5) {
@@ -21,10 +21,10 @@ int main(int count, char** arguments) {
   }
   for (int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
   const std::vector<std::string> fifos(arguments + 4, arguments + count);
-  traingrid::Dealer dealer(arguments[1], arguments[2], std::strtod(arguments[3], nullptr), STDIN_FILENO, fifos);
-  const bool sound = dealer.Deal();
+  traingrid::Demultiplexer demux(arguments[1], arguments[2], std::strtod(arguments[3], nullptr), STDIN_FILENO, fifos);
+  const bool sound = demux.Distribute();
   if (sound) return 0;
-  std::fprintf(stderr, "%s\n", dealer.failure().c_str());
-  dealer.TellRanks();
+  std::fprintf(stderr, "%s\n", demux.failure().c_str());
+  demux.TellRanks();
   return 1;
 }
