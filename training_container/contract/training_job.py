@@ -6,14 +6,13 @@ sagemaker-training toolkit 5.1 (params.py); toolkit.py provides its variables.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from training_container.contract import launch_options
 from training_container.contract.launch_options import LaunchOptions
-from training_container.trainer import aliases
 
 
 class ContractError(ValueError):
@@ -147,7 +146,6 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
     texts = {name: _text(value) for name, value in raw.items()}
     try:
         launch = launch_options.parse({name: text for name, text in texts.items() if name.startswith("sagemaker_")})
-        flagged = _flagged(flags)
     except ValueError as error:
         raise ContractError(str(error)) from error
     channel_settings = _read_json(folders.config / "inputdataconfig.json", default={})
@@ -157,7 +155,7 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
         current_host=current_host,
         network_interface=resources.get("network_interface_name"),
         channels={name: folders.data / name for name in channel_settings},
-        hyperparameters={name: text for name, text in texts.items() if not _is_sagemakers(name)} | flagged,
+        hyperparameters={name: text for name, text in texts.items() if not _is_sagemakers(name)} | from_flags(flags),
         launch=launch,
         flags=tuple(flags),
         resources=resources,
@@ -173,17 +171,38 @@ def _is_sagemakers(name: str) -> bool:
     return name.startswith("sagemaker_") or name == "_tuning_objective_metric"
 
 
-def _flagged(flags: Sequence[str]) -> dict[str, str]:
-    """Return the hyperparameters of a command line.
+def from_flags(arguments: Sequence[str]) -> dict[str, str]:
+    """Return hyperparameters from a command line: `--name value`, `--name=value`, or `--name` alone for true.
+
+    Args:
+        arguments: The arguments after the program's name. Config replaces aliases.
 
     Raises:
-        ValueError: An argument is not a flag, or sets a launch option, which other processes must also be able to read.
+        ContractError: An argument is not a flag, a flag is repeated, or it sets a launch option, which other processes
+            must also be able to read.
     """
-    found = aliases.from_flags(flags)
-    for name in found:
+    texts: dict[str, str] = {}
+    for name, value in _pairs(arguments):
+        if name in texts:
+            raise ContractError(f"Flag --{name} is repeated on the command line. Remove one of them.")
         if name.startswith("sagemaker_"):
-            raise ValueError(f"Flag --{name} is not supported by `train`. Set it in hyperparameters.json.")
-    return found
+            raise ContractError(f"Flag --{name} is not supported by `train`. Set it in hyperparameters.json.")
+        texts[name] = value
+    return texts
+
+
+def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    rest = list(arguments)
+    while rest:
+        flag = rest.pop(0)
+        name, equals, value = flag.lstrip("-").partition("=")
+        if not flag.startswith("-") or not name:
+            raise ContractError(
+                f"Argument {flag!r} is not a flag. Pass hyperparameters as --name value, for example --epochs 90."
+            )
+        if not equals:
+            value = "true" if not rest or rest[0].startswith("--") else rest.pop(0)
+        yield name.replace("-", "_"), value
 
 
 def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 import pytest
 
-from training_container.trainer.aliases import from_flags
+from training_container.contract.training_job import ContractError, from_flags
 from training_container.trainer.config import Config, HyperparameterError
 
 
@@ -82,7 +82,7 @@ def test_an_alias_and_its_hyperparameter_may_agree_but_not_differ() -> None:
     [("90", "Argument '90' is not a flag"), ("--b 1 --b 2", "Flag --b is repeated"), ("-- 1", "'--' is not a flag")],
 )
 def test_an_invalid_command_line_is_reported(line: str, words: str) -> None:
-    with pytest.raises(HyperparameterError) as caught:
+    with pytest.raises(ContractError) as caught:
         from_flags(line.split())
     assert words in str(caught.value)
 
