@@ -15,7 +15,7 @@ from tests.training.conftest import TINY
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.reporting import metric_lines
 from training_container.trainer.reporting.gpu import Gpu
-from training_container.trainer.reporting.progress_lines import ProgressLines
+from training_container.trainer.reporting.reporter import ProgressLines
 from training_container.trainer.reporting.tensorboard import ENVIRONMENT, TensorBoard
 from training_container.trainer.timing import StepTimes
 
