@@ -2,8 +2,8 @@
 
     SAGEMAKER_BASE_DIR=/tmp/ml mpirun -np 2 python -m training_container.ranks.trainer_rank
 
-with SageMaker's files in /tmp/ml/input (see contract.py). Horovod requires six changes for distributed training; a
-comment marks each.
+with SageMaker's files in /tmp/ml/input (see contract/training_job.py). Horovod requires six changes for distributed
+training; a comment marks each.
 """
 
 import dataclasses
@@ -110,9 +110,9 @@ class Training:
                 self.train_epoch()
             self.finish_epoch()
         if self.config.early_stop_epochs and not self.state.is_best:
-            self.go_back_to_best()
+            self.restore_best()
         if not self.metrics and self.validation_data:  # no epoch was left to train
-            self.metrics = self.validated()
+            self.metrics = self.validation_metrics()
         self.check_weights()
         if self.reporter:
             self.reporter.sync()
@@ -129,41 +129,47 @@ class Training:
             if not math.isfinite(outcome.loss):
                 raise state.diverged(f"The loss is {outcome.loss} in {state.place(1)}", self.saved)
             state.step_done(outcome.loss, len(group))
+            if outcome.stop or (every and state.progress.step % every == 0):
+                self.checkpoint()
             if outcome.stop:
-                self.checkpoint()
                 raise StoppedError(f"Stopped after step {state.progress.step}; the checkpoint is written.")
-            if every and state.progress.step % every == 0:
-                self.checkpoint()
             if self.reporter:
                 self.reporter.step(state.progress, state.steps_per_epoch, self.times)
         speed = (state.progress.images - done.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
+    def train_step(self, batches: Sequence[Batch]) -> Outcome:
+        """Train on the batches of a step, together with all other ranks."""
+        if self.state.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
+            return self.step.in_parts(batches, self.state.rate, self.times, self.stop_requested())
+        return self.step(batches, self.state.rate, self.stop_requested())
+
     def finish_epoch(self) -> None:
-        """Validate, log and save, if they are due."""
+        """Validate, report and save, if they are due."""
         config, done = self.config, self.state.progress
         epoch = done.epoch + 1
+        is_last = epoch == config.epochs
+        saves = is_last or epoch % config.checkpoint_every == 0
+        validates = bool(self.validation_data) and (is_last or epoch % config.validation_every == 0)
         self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
         if config.tolerate_corrupt_records:
             self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
-        due = epoch % config.checkpoint_every == 0 or epoch == config.epochs
-        validates = bool(self.validation_data) and (epoch % config.validation_every == 0 or epoch == config.epochs)
-        path = self.judge(save=due) if validates else None
+        path = self.validate_epoch(save=saves) if validates else None
         self.state.epoch_done(self.metrics.get("validation_top1"))
         if self.reporter:
             self.reporter.epoch(epoch, self.metrics)
-        best = self.state.is_best and validates
-        if validates and due:
+        best = validates and self.state.is_best
+        if validates and saves:  # validate_epoch has saved the variables
             self.saved = self.state.progress
             if path:
                 self.checkpoints.amend(path, self.saved, best=best)
-        elif due or best or self.state.is_over:
+        elif saves or best or self.state.is_over:
             self.checkpoint(best=best)
         if self.reporter:
             self.reporter.sync()
 
-    def judge(self, *, save: bool) -> Path | None:
+    def validate_epoch(self, *, save: bool) -> Path | None:
         """Validate the network after an epoch. All ranks take part.
 
         Args:
@@ -174,22 +180,16 @@ class Training:
             The checkpoint, on rank 0; None without one.
         """
         self.state.epoch_trained()
-        former, path = self.saved, self.checkpoint() if save else None
-        self.metrics |= self.validated()
+        previous, path = self.saved, self.checkpoint() if save else None
+        self.metrics |= self.validation_metrics()
         loss = self.metrics["validation_loss"]
         if not math.isfinite(loss):
             if path:
                 self.checkpoints.discard(path)  # otherwise the next start would continue from it
-            raise self.state.diverged(f"The validation loss is {loss} after {self.state.place()}", former)
+            raise self.state.diverged(f"The validation loss is {loss} after {self.state.place()}", previous)
         return path
 
-    def train_step(self, batches: Sequence[Batch]) -> Outcome:
-        """Train on the batches of a step, together with all other ranks."""
-        if self.state.progress.step % STEPS_PER_SAMPLE == STEPS_PER_SAMPLE // 2:
-            return self.step.in_parts(batches, self.state.rate, self.times, self.stop_requested())
-        return self.step(batches, self.state.rate, self.stop_requested())
-
-    def validated(self) -> dict[str, float]:
+    def validation_metrics(self) -> dict[str, float]:
         """Return the metrics of the network in the state in which it would be exported. All ranks take part.
 
         Raises:
@@ -218,11 +218,11 @@ class Training:
         if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
             raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
-    def go_back_to_best(self) -> None:
+    def restore_best(self) -> None:
         """Restore the network of the best epoch after early stopping. All ranks take part."""
         best = resume(self.checkpoints, best=True)
         if best:
-            self.metrics = self.metrics | self.validated()
+            self.metrics = self.metrics | self.validation_metrics()
             self.exported_epoch = best.epoch
         if self.ranks.is_main:
             print(self.state.exports(best))
